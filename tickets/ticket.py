@@ -1,0 +1,45 @@
+"""A ticket: what one worker is asked to do, and what it owns while it does it."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+AgentName = Literal["codex", "claude", "gemini", "command"]
+Mode = Literal["read-only", "write"]
+
+
+class Ticket(BaseModel):
+    """One rendered template for one worker. Times are seconds, money is USD.
+
+    `body` is the Jinja2 source of the prompt and stays unrendered here: what a dependency printed
+    is known only when the ticket's turn has come. Every other string is rendered.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """The template's stem, with `[key=value]` for a fan-out."""
+    template: str
+    """The template's path, relative to the repository's root."""
+    worker: str
+    agent: AgentName
+    phase: str
+    title: str
+    body: str
+    deliverable: str | None = None
+    mode: Mode = "read-only"
+    owns: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    """Ids of tickets, fan-outs already written out."""
+    acceptance: tuple[str, ...] = ()
+    timeout: float = 1800.0
+    idle_timeout: float = 900.0
+    retries: int = 1
+    fallback: tuple[AgentName, ...] = ()
+    model: str | None = None
+    budget_usd: float | None = None
+    max_files_changed: int | None = None
+    matrix: dict[str, str] = {}
+    command: tuple[str, ...] | None = None

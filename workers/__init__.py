@@ -1,0 +1,1 @@
+"""How an agent CLI is run: argument lists, shims, worktrees, slots and outputs."""
