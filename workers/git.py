@@ -1,0 +1,108 @@
+"""Git by subprocess: one way to call it, blind to whatever repository the environment names."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from workers.environment import drop_foreign_git
+
+# A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
+QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+
+
+class Repository(NamedTuple):
+    """Where a repository's work tree and its shared metadata are."""
+
+    root: Path
+    common: Path
+    """The git common directory; all worktrees of the repository share it."""
+
+    @property
+    def own(self) -> Path:
+        """Give the directory of our locks, intents, slots and indexes: out of every worker's reach."""
+        return self.common / "orchestrate"
+
+
+def find_repository(start: Path) -> Repository | None:
+    """Find the repository that `start` lies in, without starting git: `status` has no time for that."""
+    for folder in (start, *start.parents):
+        dot_git = folder / ".git"
+        if dot_git.is_dir() and (dot_git / "HEAD").exists():
+            return Repository(folder, dot_git)
+        if dot_git.is_file():
+            metadata = (folder / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
+            shared = metadata / "commondir"
+            common = (metadata / shared.read_text().strip()).resolve() if shared.exists() else metadata
+            return Repository(folder, common)
+    return None
+
+
+class GitError(Exception):
+    """A git command that failed; `said` is what it wrote on standard error, without control characters."""
+
+    def __init__(self, command: Sequence[str], code: int, said: str) -> None:
+        self.command = tuple(command)
+        self.code = code
+        self.said = "".join(c if c.isprintable() else " " for c in said).strip()
+        super().__init__(f"git {' '.join(self.command)}: {self.said or f'exit code {code}'}")
+
+
+@cache
+def _inherited() -> Mapping[str, str]:
+    found = dict(os.environ)
+    drop_foreign_git(found)
+    found["LC_ALL"] = "C"
+    found["GIT_TERMINAL_PROMPT"] = "0"
+    found["GIT_OPTIONAL_LOCKS"] = "0"
+    return found
+
+
+def git(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, feed: bytes = b"", check: bool = True
+) -> bytes:
+    """Run git and give its standard output. Raises GitError unless `check` is false."""
+    done = subprocess.run(
+        ["git", *QUIET, *arguments],
+        cwd=cwd,
+        env={**_inherited(), **(env or {})},
+        input=feed,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode and check:
+        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout
+
+
+def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    """Run git with its standard output in a new file, whole or not at all, whatever its size."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            done = subprocess.run(
+                ["git", *QUIET, *arguments],
+                cwd=cwd,
+                env={**_inherited(), **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+        if done.returncode:
+            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+        os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def git_line(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True) -> str:
+    """Run git and give the first line of its output, `""` where there is none."""
+    return os.fsdecode(git(*arguments, cwd=cwd, env=env, check=check)).partition("\n")[0].strip()
+
+
+def git_fields(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> list[str]:
+    """Run a git command that was given `-z` and give its fields."""
+    return [os.fsdecode(field) for field in git(*arguments, cwd=cwd, env=env).split(b"\0")[:-1]]

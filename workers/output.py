@@ -1,0 +1,208 @@
+"""The directory of one run: files are created there, never replaced; the journal is only appended to."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RUNS = ".taskers/runs"
+
+
+class AttemptFiles(NamedTuple):
+    """Where one attempt of one worker leaves what it leaves."""
+
+    text: Path
+    stdout: Path
+    stderr: Path
+    record: Path
+    patch: Path
+    started: Path
+    exit: Path
+
+
+class RunDir(NamedTuple):
+    """One run's directory below `.taskers/runs/`."""
+
+    root: Path
+    """The repository's root."""
+    id: str
+
+    @property
+    def path(self) -> Path:
+        """Give the directory itself."""
+        return self.root / RUNS / self.id
+
+    @property
+    def manifest_path(self) -> Path:
+        """Give the path of `run.json`."""
+        return self.path / "run.json"
+
+    def attempt(self, worker: str, number: int) -> AttemptFiles:
+        """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
+        stem = worker if number == 1 else f"{worker}.{number}"
+        shims = self.path / "shims"
+        return AttemptFiles(
+            text=self.path / f"{stem}.txt",
+            stdout=self.path / f"{stem}.stdout",
+            stderr=self.path / f"{stem}.stderr",
+            record=self.path / f"{stem}.json",
+            patch=self.path / f"{stem}.patch",
+            started=shims / f"{stem}.started.json",
+            exit=shims / f"{stem}.exit.json",
+        )
+
+    def ticket(self, worker: str) -> Path:
+        """Name the rendered ticket of a worker."""
+        return self.path / "tickets" / f"{worker}.md"
+
+    def worktree(self, worker: str) -> Path:
+        """Name the worktree of a worker."""
+        return self.root / ".taskers" / "worktrees" / self.id / worker
+
+    def scratch(self, worker: str) -> Path:
+        """Name the directory that is a worker's TMPDIR."""
+        return self.root / ".taskers" / "scratch" / self.id / worker
+
+    def home(self, worker: str) -> Path:
+        """Name the private directory for a worker's CLI configuration; codex refuses one below TMPDIR."""
+        return self.root / ".taskers" / "homes" / self.id / worker
+
+    def relative(self, path: Path) -> str:
+        """Give a path as people and JSON see it: relative to the root."""
+        return path.relative_to(self.root).as_posix()
+
+
+def new_run_dir(root: Path, at: datetime) -> RunDir:
+    """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`."""
+    stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
+    (root / RUNS).mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        run = RunDir(root, stem if number == 1 else f"{stem}_{number}")
+        try:
+            run.path.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        for name in ("tickets", "shims", "checks"):
+            (run.path / name).mkdir()
+        return run
+
+
+def runs_of(root: Path) -> list[RunDir]:
+    """List the runs that have a manifest, oldest first; a directory without one never started anything."""
+    try:
+        names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=_age)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [run for run in (RunDir(root, name) for name in names) if run.manifest_path.is_file()]
+
+
+def _age(name: str) -> tuple[str, int]:
+    # `_10` is younger than `_2`, which plain sorting gets wrong.
+    stem, _, rest = name[:15], name[15:16], name[16:]
+    return stem, int(rest) if rest.isdigit() else 1
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Create a file whole or not at all; never replaces one. Raises FileExistsError.
+
+    A killed process leaves at most a `.tmp` beside it, which nothing reads.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def create_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Create a JSON file whole or not at all."""
+    create_file(path, json.dumps(value, indent=1).encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None where there is no such file, or one that no writer of ours completed."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class Journal:
+    """`events.jsonl`: what happened in a run, one object a line, one writer."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(self._descriptor).st_size
+        # A killed writer may have left half a line: end it, so that the next record stands on its own.
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Append one record in one write."""
+        data = json.dumps(record).encode() + b"\n"
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Read all records; a line that was cut by a kill is passed over."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                found.append(record)
+    return found
+
+
+@contextlib.contextmanager
+def held_lock(path: Path) -> Iterator[bool]:
+    """Hold a raw `flock` on a file for the block, without waiting: gives whether it was free.
+
+    Our death frees it, whatever kills us; so a free lock on a run that has not ended means `interrupted`.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether some process holds the lock of `held_lock`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
