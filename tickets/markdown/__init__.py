@@ -1,0 +1,40 @@
+"""Lossless Markdown: bytes in, bytes out; an edit touches what it is about and nothing else."""
+
+from tickets.markdown.document import Block, Document, Heading, Item, parse
+from tickets.markdown.edits import (
+    add_entry,
+    append_section,
+    insert,
+    remove_items,
+    set_checkbox,
+    set_field,
+    set_front,
+    set_item,
+    set_percent,
+    set_section,
+)
+from tickets.markdown.errors import MarkdownError
+from tickets.markdown.front import front_problems, front_value
+from tickets.markdown.inline import one_line, plain
+from tickets.markdown.sections import (
+    Field,
+    Part,
+    field,
+    fields,
+    find,
+    header,
+    items,
+    key_of,
+    labelled,
+    section,
+    sections,
+    trailer_start,
+)
+
+__all__ = [
+    "Block", "Document", "Field", "Heading", "Item", "MarkdownError", "Part",
+    "add_entry", "append_section", "field", "fields", "find", "front_problems", "front_value",
+    "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain", "remove_items", "section",
+    "sections", "set_checkbox", "set_field", "set_front", "set_item", "set_percent", "set_section",
+    "trailer_start",
+]  # fmt: skip

@@ -1,0 +1,169 @@
+"""Small edits, each verified: what stands outside the edited span reads as before, or nothing changes."""
+
+import re
+from collections.abc import Iterable
+
+from tickets.markdown.document import Document, Item, parse
+from tickets.markdown.errors import MarkdownError
+from tickets.markdown.front import changed_front
+from tickets.markdown.sections import Part, field, trailer_start
+from tickets.problems import Problem
+
+_PERCENT = re.compile(r"\d+(?:\.\d+)?(?=\s*%)")
+_BAR = re.compile(r"\[([#=█▓>]*)([-.░ _]*)\]")
+
+
+def set_field(document: Document, part: Part, key: str, value: str) -> Document:
+    """Make a field say `value` (one line; pass foreign text through `one_line`), its spelling kept."""
+    found = field(document, part, key)
+    if found is None:
+        where = f" in `{part.title}`" if part.title else ""
+        raise MarkdownError(
+            Problem(document.place, f"no field `{key}`{where}, so it was not updated", "add it")
+        )
+    if document.data[found.start : found.end] == value.encode():
+        return document
+    glued = value and document.data[found.start - 1 : found.start] in {b":", b"*"}
+    return _replaced(document, found.start, found.end, ((" " if glued else "") + value).encode())
+
+
+def set_percent(document: Document, part: Part, key: str, percent: int) -> Document:
+    """Change the percentage in a field's value, and a bar such as `[##--]`; all other words stay."""
+    found = field(document, part, key)
+    if found is None or not _PERCENT.search(found.value):
+        what = f"no field `{key}` with a percentage, so it was not updated"
+        raise MarkdownError(Problem(document.place, what, "add it"))
+
+    def bar(match: re.Match[str]) -> str:
+        width = len(match[1]) + len(match[2])
+        full = (width * percent + 50) // 100
+        return f"[{(match[1][:1] or '#') * full}{(match[2][:1] or '-') * (width - full)}]"
+
+    value = _PERCENT.sub(lambda _: str(percent), found.value, count=1)
+    return set_field(document, part, key, _BAR.sub(bar, value, count=1) if _BAR.search(value) else value)
+
+
+def set_checkbox(document: Document, item: Item, *, done: bool) -> Document:
+    """Tick or untick one item. Raises MarkdownError where it has no checkbox."""
+    if item.box is None:
+        raise MarkdownError(
+            Problem(f"{document.place}:{item.line}", f"`{item.text}` has no checkbox", "add one")
+        )
+    if item.done is done:
+        return document
+    return _replaced(document, item.box, item.box + 1, b"x" if done else b" ")
+
+
+def set_item(document: Document, item: Item, text: str) -> Document:
+    """Make an item's own text say `text`; its mark, checkbox and nested items stay."""
+    if document.data[item.text_start : item.text_end] == text.encode():
+        return document
+    return _replaced(document, item.text_start, item.text_end, text.encode())
+
+
+def remove_items(document: Document, gone: Iterable[Item]) -> Document:
+    """Take whole items out, what is nested below them too."""
+    for item in sorted(gone, key=lambda one: one.start, reverse=True):
+        start = document.lines[document.line_at(item.start) - 1].start
+        document = _replaced(document, start, item.end, b"")
+    return document
+
+
+def add_entry(document: Document, entry: str) -> Document:
+    """Insert a dated entry above the newest one, or below the header where there is none yet.
+
+    `entry` is an H2 with its content; a `---` line divides it from what follows.
+    """
+    first = next((found.start for found in document.headings if found.level == 2), None)
+    if first is not None:
+        return insert(document, first, f"{entry}\n\n---\n\n")
+    return append_section(document, entry)
+
+
+def append_section(document: Document, text: str) -> Document:
+    """Append a section: before an end-of-file trailer, else at the end. Every byte there is stays."""
+    trailer = trailer_start(document)
+    stop = len(document.data) if trailer is None else trailer
+    at = document.body
+    for line in reversed([line for line in document.lines if document.body <= line.start < stop]):
+        blank = not document.data[line.start : line.end].strip()
+        if not blank and not (trailer is not None and line.start in document.rules):
+            at = line.after
+            break
+    lead = "\n---\n\n" if document.data[document.body : at].strip() else ""
+    tail = "\n" if trailer is not None and at == trailer else ""
+    return insert(document, at, f"{lead}{text}\n{tail}")
+
+
+def set_section(document: Document, part: Part, text: str) -> Document:
+    """Replace a section's content, its sub-sections too; the blanks and `---` below it stay."""
+    new = _ended(document, f"\n{text.strip()}\n")
+    if part.content_end == part.body < len(document.data):
+        new = new.removesuffix(document.newline)
+    return _replaced(document, part.body, part.content_end, new, blocks=True)
+
+
+def insert(document: Document, at: int, text: str) -> Document:
+    """Insert whole lines at the line start `at`, in the file's own line end."""
+    if not text:
+        return document
+    new = _ended(document, text if text.endswith("\n") else text + "\n")
+    if at == len(document.data) and document.data and not document.data.endswith((b"\n", b"\r")):
+        # The last line has no end: give it one, and leave the file without a final one as it was.
+        new = document.newline + new.removesuffix(document.newline)
+    return _replaced(document, at, at, new, blocks=True)
+
+
+def set_front(document: Document, *path: str, value: str) -> Document:
+    """Make a scalar of the front matter say `value`, in the quoting it had."""
+    start, end, new = changed_front(document, path, value)
+    if document.data[start:end] == new:
+        return document
+    after = parse(document.data[:start] + new + document.data[end:], document.place)
+    if after.front is None or document.data[document.body :] != after.data[after.body :]:
+        raise _refusal(document, start, "the front matter would end elsewhere")
+    return after
+
+
+def _ended(document: Document, text: str) -> bytes:
+    return text.encode().replace(b"\n", document.newline)
+
+
+def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: bool = False) -> Document:
+    """Replace one span. `blocks`: the new text may hold headings and code of its own.
+
+    Raises MarkdownError where anything outside the span would read differently than before.
+    """
+    after = parse(document.data[:start] + new + document.data[end:], document.place)
+    if (after.front is None) is not (document.front is None) or after.body != document.body:
+        raise _refusal(document, start, "the front matter would change")
+    moved = len(new) - (end - start)
+    expected = [
+        (kind, name, first + (moved if first >= end else 0), last + (moved if last > start else 0))
+        for kind, name, first, last in _landmarks(document)
+        if not (first >= start and last <= end and first < end)
+    ]
+    if blocks:
+        own = _landmarks(parse(new, document.place))
+        expected += [(kind, name, first + start, last + start) for kind, name, first, last in own]
+    found = _landmarks(after)
+    if sorted(expected) != found:
+        odd = sorted(set(expected) ^ set(found), key=lambda mark: mark[2])
+        name = f"{odd[0][0]} `{odd[0][1]}`" if odd and odd[0][1] else odd[0][0] if odd else "a block"
+        raise _refusal(document, start, f"{name} would begin, end or vanish")
+    return after
+
+
+def _landmarks(document: Document) -> list[tuple[str, str, int, int]]:
+    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes."""
+    marks = [(f"heading {one.level}", one.title, one.start, one.end) for one in document.headings]
+    marks += [(one.kind, "", one.start, one.end) for one in document.blocks if one.kind != "rule"]
+    data = document.data
+    return sorted(
+        (kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks
+    )
+
+
+def _refusal(document: Document, at: int, why: str) -> MarkdownError:
+    place = f"{document.place}:{document.line_at(at)}"
+    return MarkdownError(Problem(place, f"this edit was not made: {why}", "mend the lines around it by hand"))

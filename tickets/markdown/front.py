@@ -1,0 +1,203 @@
+"""Front matter: found strictly, read by the marks of PyYAML's nodes, changed in place.
+
+PyYAML is imported only where a file begins with `---`: it costs more than all the rest of a `status`.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from tickets.markdown.errors import MarkdownError
+from tickets.problems import Problem
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+    from tickets.markdown.document import Document
+
+_FENCE = re.compile(rb"---[ \t]*(?:\r\n|\n|\r|\Z)")
+_CLOSE = re.compile(rb"(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)")
+_KEY = re.compile(rb"\s*(?:#[^\r\n]*\s+)*[\w\"'][\w .\"'-]*:(?:\s|\Z)")
+_FIRST_LINE = 2  # front matter is the top of the file, its fence the first line
+_STR = "tag:yaml.org,2002:str"
+
+
+class Front(NamedTuple):
+    """Where front matter stands: `start` to `end` with its fences, the YAML between `text` and `text_end`."""
+
+    start: int
+    text: int
+    text_end: int
+    end: int
+    problems: tuple[Problem, ...]
+
+
+def find_front(data: bytes, at: int, place: str) -> Front | None:
+    """Find front matter at `at`: fenced by `---` lines and a mapping, or at least meant as one."""
+    opening = _FENCE.match(data, at)
+    closing = _CLOSE.search(data, opening.end()) if opening else None
+    if opening is None or closing is None:
+        return None
+    from yaml import MappingNode, YAMLError  # noqa: PLC0415 - for start-up time
+
+    source = data[opening.end() : closing.start()]
+    try:
+        root = _compose(source)
+    except YAMLError as error:
+        if not _KEY.match(source):
+            return None  # text between two rules
+        mark = getattr(error, "problem_mark", None)
+        line = _FIRST_LINE + (mark.line if mark else 0)
+        what = f"front matter is not YAML: {getattr(error, 'problem', None) or 'it cannot be read'}"
+        found: tuple[Problem, ...] = (Problem(f"{place}:{line}", what, "quote the value or mend the line"),)
+    else:
+        if not isinstance(root, MappingNode):
+            return None
+        found = tuple(_duplicates(root, place))
+    return Front(at, opening.end(), closing.start(), closing.end(), found)
+
+
+def front_problems(document: "Document") -> tuple[Problem, ...]:
+    """Give what is wrong with a document's front matter: no YAML, keys given twice."""
+    return () if document.front is None else document.front.problems
+
+
+def front_value(document: "Document", *path: str) -> str | None:
+    """Give a scalar as it is spelled (`07` stays `07`), or None where there is none."""
+    from yaml import ScalarNode, YAMLError  # noqa: PLC0415 - for start-up time
+
+    if document.front is None:
+        return None
+    try:
+        found = _nodes(_compose(document.data[document.front.text : document.front.text_end]), path)
+    except YAMLError:
+        return None
+    if len(found) != 1 or not isinstance(found[0][1], ScalarNode):
+        return None
+    value = found[0][1].value
+    return value if isinstance(value, str) else None
+
+
+def changed_front(document: "Document", path: tuple[str, ...], value: str) -> tuple[int, int, bytes]:
+    """Give the splice that makes the scalar at `path` say `value`. Raises MarkdownError."""
+    from yaml import ScalarNode, YAMLError  # noqa: PLC0415 - for start-up time
+
+    name = ".".join(path)
+    front = document.front
+    if front is None:
+        raise MarkdownError(
+            Problem(document.place, f"no front matter, so `{name}` was not updated", "add it")
+        )
+    source = document.data[front.text : front.text_end]
+    try:
+        before = _scalars(_compose(source))
+    except YAMLError:
+        raise MarkdownError(*front.problems) from None
+    found = _nodes(_compose(source), path)
+    if len(found) != 1:
+        what = f"front matter holds `{name}` {len(found)} times" if found else f"front matter has no `{name}`"
+        raise MarkdownError(Problem(document.place, f"{what}; it was not updated", "leave it exactly once"))
+    key, node = found[0]
+    begin, end = _offsets(source, node)
+    if not isinstance(node, ScalarNode) or node.style in {"|", ">"} or begin < _offsets(source, key)[1]:
+        what = f"`{name}` in the front matter is no plain value, so it was not updated"
+        raise MarkdownError(
+            Problem(f"{document.place}:{document.line_at(front.text + begin)}", what, "edit it by hand")
+        )
+    gap = b" " if begin == end and source[begin - 1 : begin] == b":" else b""
+    for spelled in _spellings(value, node.style):
+        after = source[:begin] + gap + spelled + source[end:]
+        if _says(after, path, value, before, quoted=node.tag == _STR):
+            return front.text + begin, front.text + end, gap + spelled
+    what = f"`{name}` cannot say {value!r} in its place"
+    raise MarkdownError(Problem(document.place, what, "edit it by hand"))
+
+
+def _compose(source: bytes) -> "Node | None":
+    import yaml  # noqa: PLC0415 - for start-up time
+
+    node: Node | None = yaml.compose(source.decode(), Loader=yaml.SafeLoader)
+    return node
+
+
+def _spellings(value: str, style: str | None) -> tuple[bytes, ...]:
+    double = json.dumps(value, ensure_ascii=False).encode()
+    single = ("'" + value.replace("'", "''") + "'").encode()
+    first = {'"': double, "'": single}.get(style or "", value.encode())
+    return (first, double)
+
+
+def _says(
+    source: bytes, path: tuple[str, ...], value: str, before: list[tuple[str, str]], *, quoted: bool
+) -> bool:
+    """Check that the new text says `value` at `path` and all else as before."""
+    from yaml import YAMLError  # noqa: PLC0415 - for start-up time
+
+    try:
+        root = _compose(source)
+    except YAMLError:
+        return False
+    found = _nodes(root, path)
+    if len(found) != 1 or found[0][1].value != value or (quoted and found[0][1].tag != _STR):
+        return False
+    name = "/".join(path)
+    return [pair for pair in _scalars(root) if pair[0] != name] == [
+        pair for pair in before if pair[0] != name
+    ]
+
+
+def _offsets(source: bytes, node: "Node") -> tuple[int, int]:
+    text = source.decode()
+    return len(text[: node.start_mark.index].encode()), len(text[: node.end_mark.index].encode())
+
+
+def _nodes(root: "Node | None", path: tuple[str, ...]) -> list[tuple["Node", "Node"]]:
+    """Give every (key, value) that stands at `path`."""
+    from yaml import MappingNode  # noqa: PLC0415 - for start-up time
+
+    if not isinstance(root, MappingNode) or not path:
+        return []
+    here = [(key, node) for key, node in root.value if key.value == path[0]]
+    if len(path) == 1:
+        return here
+    return [found for _, node in here for found in _nodes(node, path[1:])]
+
+
+def _scalars(root: "Node | None") -> list[tuple[str, str]]:
+    from yaml import ScalarNode  # noqa: PLC0415 - for start-up time
+
+    return [(at, f"{node.tag} {node.value}") for at, node in _walk(root) if isinstance(node, ScalarNode)]
+
+
+def _walk(root: "Node | None") -> Iterator[tuple[str, "Node"]]:
+    """Give every node once with its path; an alias may point at its own parent."""
+    from yaml import MappingNode, SequenceNode  # noqa: PLC0415 - for start-up time
+
+    seen: set[int] = set()
+    waiting = [("", root)] if root is not None else []
+    while waiting:
+        at, node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield at.removeprefix("/"), node
+        if isinstance(node, MappingNode):
+            waiting += [(f"{at}/{key.value}", value) for key, value in node.value]
+        elif isinstance(node, SequenceNode):
+            waiting += [(f"{at}/{index}", value) for index, value in enumerate(node.value)]
+
+
+def _duplicates(root: "Node", place: str) -> list[Problem]:
+    from yaml import MappingNode  # noqa: PLC0415 - for start-up time
+
+    found = []
+    for _, node in _walk(root):
+        seen: dict[str, int] = {}
+        for key, _ in node.value if isinstance(node, MappingNode) else ():
+            name, line = str(key.value), _FIRST_LINE + key.start_mark.line
+            if name in seen:
+                what = f"front matter holds `{name}` again (first on line {seen[name]})"
+                found.append(Problem(f"{place}:{line}", what, "leave it once", "warning"))
+            seen.setdefault(name, line)
+    return found

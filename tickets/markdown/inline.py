@@ -1,0 +1,106 @@
+"""Foreign text made fit to stand in one line of a document, and read back."""
+
+import re
+import unicodedata
+
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+# Overrides of the writing direction make a line read as something it does not say.
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_OPENS_HTML = re.compile(r"<[A-Za-z/!?]")
+_OPENS_BLOCK = re.compile(
+    r"[#>=|~+-]"
+    r"|\*(?:\s|$)|(?:\*\s*){3,}$|_\s*(?:_\s*){2,}$"
+    r"|\[[ xX]\]|\[[^\]]*\]:"
+)
+_OPENS_NUMBER = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
+_CLOSES_HEADING = re.compile(r"(?<=\s)#+$")
+
+
+def one_line(text: str) -> str:
+    """Make `text` one harmless line: no control characters, and nothing in it opens a block or HTML.
+
+    `plain` reads it back: only white space, control characters and direction overrides are lost.
+    """
+    flat = " ".join(_printable(text).split())
+    if not flat:
+        return ""
+    flat = _escaped(flat)
+    if _OPENS_BLOCK.match(flat):
+        flat = "\\" + flat
+    elif flat.startswith("```"):
+        # A whole code span at the very start would open a fence; a zero escape cannot help inside it.
+        flat = re.sub(r"`", r"\\`", flat)
+    flat = _OPENS_NUMBER.sub(r"\1\\\2", flat, count=1) if _OPENS_NUMBER.match(flat) else flat
+    closing = _CLOSES_HEADING.search(flat)
+    return flat if closing is None else flat[: closing.start()] + "\\" + closing.group()
+
+
+def plain(text: str) -> str:
+    """Take the backslash escapes out of a line, code spans left as they are."""
+    out = []
+    at = 0
+    while at < len(text):
+        if text[at] == "\\" and at + 1 < len(text) and text[at + 1] in _PUNCTUATION:
+            out.append(text[at + 1])
+            at += 2
+        elif text[at] == "`":
+            end = _span_end(text, at) or _run_end(text, at)
+            out.append(text[at:end])
+            at = end
+        else:
+            out.append(text[at])
+            at += 1
+    return "".join(out)
+
+
+def _printable(text: str) -> str:
+    kept = []
+    for char in _ANSI.sub("", text):
+        kind = unicodedata.category(char)
+        if kind == "Cs":
+            kept.append("\ufffd")  # a lone surrogate cannot be encoded
+        elif kind in {"Zl", "Zp"} or char in "\t\n\r\v\f\x1c\x1d\x1e\x1f\x85":
+            kept.append(" ")
+        elif kind != "Cc" and char not in _BIDI:
+            kept.append(char)
+    return "".join(kept)
+
+
+def _escaped(text: str) -> str:
+    out = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "`":
+            span = _span_end(text, at)
+            end = span or _run_end(text, at)
+            out.append(text[at:end] if span else "\\`" * (end - at))
+            at = end
+            continue
+        follows = text[at + 1] if at + 1 < len(text) else None
+        if (char == "\\" and (follows is None or follows in _PUNCTUATION)) or _OPENS_HTML.match(text, at):
+            out.append("\\")
+        out.append(char)
+        at += 1
+    return "".join(out)
+
+
+def _run_end(text: str, at: int) -> int:
+    while at < len(text) and text[at] == "`":
+        at += 1
+    return at
+
+
+def _span_end(text: str, at: int) -> int | None:
+    """Give the end of the code span that opens at `at`, or None where nothing closes it."""
+    width = _run_end(text, at) - at
+    seek = at + width
+    while (seek := text.find("`", seek)) >= 0:
+        end = _run_end(text, seek)
+        if end - seek == width:
+            return end
+        seek = end
+    return None

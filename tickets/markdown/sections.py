@@ -1,0 +1,199 @@
+"""What stands where in a document: sections by title path, fields in five spellings, list items."""
+
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+from tickets.markdown.document import Document, Heading, Item
+from tickets.markdown.errors import MarkdownError
+from tickets.markdown.inline import plain
+from tickets.markdown.lines import Line
+from tickets.problems import Problem
+
+_FIELD = re.compile(
+    rb"(?P<lead>[ \t]*(?:[-*+][ \t]+)?)"
+    rb"(?:\*\*(?P<bold>[^*\r\n]+?):\*\*|\*\*(?P<loose>[^*\r\n]+?)\*\*[ \t]*:"
+    rb"|(?P<bare>[^\W\d_][\w /&()'.-]{0,60}?):(?=[ \t]|$))"
+    rb"(?P<gap>[ \t]*)(?P<value>.*?)(?P<tail>[ \t]*)$"
+)
+_TRAILER = re.compile(rb"\*\*[^*\r\n]+ End\*\*[ \t]*$")
+_CLOSING_TAG = re.compile(rb"[ \t]*</[A-Za-z][\w-]*[ \t]*>[ \t]*$")
+_EDGES = re.compile(r"^\W+|\W+$")
+
+
+class Part(NamedTuple):
+    """A section, or the header above the sections. All offsets are at line starts (or the file's end).
+
+    `own_end` is where the first section below it starts; `content_end` is behind the last line that says
+    something: before trailing blanks, `---`, closing tags and an end-of-file trailer. `end` is where the next
+    section starts.
+    """
+
+    title: str
+    level: int
+    start: int
+    body: int
+    own_end: int
+    content_end: int
+    end: int
+    line: int
+
+
+class Field(NamedTuple):
+    """A `key: value` line; `start` to `end` is the value, `line_start` to `line_after` the line."""
+
+    key: str
+    value: str
+    start: int
+    end: int
+    line_start: int
+    line_after: int
+    in_list: bool
+    line: int
+
+
+def header(document: Document) -> Part:
+    """Give what stands above the first section: the H1, if there is one, and its fields."""
+    first = next((found.start for found in document.headings if found.level > 1), len(document.data))
+    top = next((found for found in document.headings if found.level == 1 and found.start < first), None)
+    begin = document.body if top is None else _after(document, top)
+    end = _content_end(document, begin, first)
+    title, line = ("", 1) if top is None else (top.title, top.line)
+    return Part(title, 1, document.body, begin, first, end, first, line)
+
+
+def sections(document: Document, parent: Part | None = None) -> tuple[Part, ...]:
+    """Give the sections directly below `parent`, or the document's own (level 2)."""
+    low, high = (document.body, len(document.data)) if parent is None else (parent.body, parent.end)
+    inside = [found for found in document.headings if low <= found.start < high]
+    level = 2 if parent is None else parent.level + 1
+    deep = [found for found in inside if found.level >= level]
+    level = min((found.level for found in deep), default=level)
+    return tuple(_part(document, found) for found in deep if found.level == level)
+
+
+def find(document: Document, *path: str, ordinal: int | None = None) -> Part | None:
+    """Give the section at a title path, or None. Raises MarkdownError where two match and none is chosen.
+
+    `ordinal` counts the matches of the last title from 0. A title matches literally, else by its words.
+    """
+    here: Part | None = None
+    for depth, title in enumerate(path):
+        found = _titled(sections(document, here), title)
+        if ordinal is not None and depth == len(path) - 1:
+            found = found[ordinal : ordinal + 1]
+        if len(found) > 1:
+            lines = " and ".join(f"line {part.line}" for part in found)
+            what = f"section `{' > '.join(path)}` is there {len(found)} times ({lines})"
+            raise MarkdownError(Problem(document.place, what, "give each a title of its own"))
+        if not found:
+            return None
+        here = found[0]
+    return here
+
+
+def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
+    """Give the section at a title path. Raises MarkdownError where there is none, or two."""
+    found = find(document, *path, ordinal=ordinal)
+    if found is None:
+        raise MarkdownError(Problem(document.place, f"section `{' > '.join(path)}` is missing", "add it"))
+    return found
+
+
+def fields(document: Document, part: Part) -> tuple[Field, ...]:
+    """Give the fields of a section's own content; lines in code, comments and tables are none."""
+    tables = [(block.start, block.end) for block in document.blocks if block.kind == "table"]
+    found = []
+    for line in _lines(document, part.body, part.own_end):
+        match = _FIELD.match(document.data[line.start : line.end])
+        if match is None:
+            continue
+        key = match.group("bold") or match.group("loose") or match.group("bare")
+        at = line.start + match.end("lead")
+        if document.is_opaque(at) or any(start <= at < end for start, end in tables):
+            continue
+        start, end = (line.start + place for place in match.span("value"))
+        value = document.text(start, end)
+        in_list = bool(match.group("lead").strip())
+        where = document.line_at(line.start)
+        found.append(Field(key.decode(), value, start, end, line.start, line.after, in_list, where))
+    return tuple(found)
+
+
+def field(document: Document, part: Part, key: str) -> Field | None:
+    """Give the one field of that name, or None. Raises MarkdownError where there are two."""
+    wanted = key_of(key)
+    found = [found for found in fields(document, part) if key_of(found.key) == wanted]
+    if len(found) > 1:
+        lines = " and ".join(f"line {one.line}" for one in found)
+        what = f"field `{key}` is there {len(found)} times ({lines})"
+        raise MarkdownError(Problem(document.place, what, "leave it once"))
+    return found[0] if found else None
+
+
+def items(document: Document, part: Part) -> tuple[Item, ...]:
+    """Give the list items of a section's own content, nested ones too."""
+    return tuple(item for item in document.items if part.body <= item.start < part.own_end)
+
+
+def labelled(document: Document, part: Part, label: str) -> Part | None:
+    """Give what stands below a label such as `**Active Workers:**`, up to the next label or the end."""
+    own = [one for one in fields(document, part) if not one.in_list]
+    found = field(document, part, label)
+    if found is None or found.in_list:
+        return None
+    end = next((one.line_start for one in own if one.line_start > found.line_start), part.own_end)
+    body = found.line_after
+    return Part(found.key, 7, found.line_start, body, end, _content_end(document, body, end), end, found.line)
+
+
+def trailer_start(document: Document) -> int | None:
+    """Give where an end-of-file trailer such as `**Status File End**` starts, if there is one."""
+    for line in reversed(document.lines):
+        if document.data[line.start : line.end].strip():
+            found = _TRAILER.match(document.data, line.start, line.end)
+            return line.start if found and not document.is_opaque(line.start) else None
+    return None
+
+
+def key_of(title: str) -> str:
+    """Give the words of a title or a field's name: no case, no escapes, no marks at either end."""
+    return " ".join(_EDGES.sub("", plain(title)).casefold().split())
+
+
+def _titled(parts: tuple[Part, ...], title: str) -> list[Part]:
+    return [part for part in parts if part.title == title] or [
+        part for part in parts if key_of(part.title) == key_of(title)
+    ]
+
+
+def _part(document: Document, heading: Heading) -> Part:
+    index = bisect_right(document.headings, heading.start, key=lambda one: one.start)
+    later = document.headings[index:]
+    end = next((one.start for one in later if one.level <= heading.level), len(document.data))
+    body = _after(document, heading)
+    own = later[0].start if later else len(document.data)
+    content = _content_end(document, body, end)
+    return Part(heading.title, heading.level, heading.start, body, own, content, end, heading.line)
+
+
+def _after(document: Document, heading: Heading) -> int:
+    return document.lines[document.line_at(max(heading.start, heading.end - 1)) - 1].after
+
+
+def _lines(document: Document, start: int, end: int) -> tuple[Line, ...]:
+    first = document.line_at(start) - 1
+    last = document.line_at(end) if end < len(document.data) else len(document.lines)
+    return tuple(line for line in document.lines[first:last] if start <= line.start < end)
+
+
+def _content_end(document: Document, body: int, end: int) -> int:
+    """Walk back from `end` over what closes a section and says nothing in it."""
+    trailer = trailer_start(document)
+    for line in reversed(_lines(document, body, end)):
+        text = document.data[line.start : line.end]
+        tag = _CLOSING_TAG.match(text)
+        closes = not text.strip() or line.start in document.rules or line.start == trailer or tag
+        if not closes or (document.is_opaque(line.start) and not tag):
+            return line.after
+    return body
