@@ -43,3 +43,9 @@ class Ticket(BaseModel):
     max_files_changed: int | None = None
     matrix: dict[str, str] = {}
     command: tuple[str, ...] | None = None
+    lines: dict[str, int] = {}
+    """Where each key stands in the template, and where `body` begins: for messages only."""
+
+    def place(self, key: str) -> str:
+        """Name the place of a key, as messages do."""
+        return f"{self.template}:{self.lines[key]}" if key in self.lines else self.template
