@@ -98,6 +98,8 @@ class Answer(NamedTuple):
     usage: Usage | None = None
     flags: tuple[str, ...] = ()
     """Facts worth keeping: `oversize_record`, `cut_record`, `permission_denied`, `silent` …"""
+    status: Literal["complete", "blocked", "needs_clarification"] | None = None
+    """What a command worker's own result line says, where it has one."""
 
 
 class Reader(Protocol):
@@ -132,5 +134,5 @@ NAMES: tuple[AgentName, ...] = ("codex", "claude", "gemini", "command")
 
 def agent_named(name: AgentName) -> Agent:
     """Give the module of an agent; imported late, since `plan` and `status` need none of them."""
-    module: Agent = import_module(f"workers.{name}")  # type: ignore[assignment]  # a module satisfies it
+    module: Agent = import_module(f"workers.{name}")  # a module satisfies it
     return module

@@ -1,0 +1,20 @@
+"""Where an agent's executable is, and which variables it may have."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from workers.agents import AgentSettings
+
+
+def find(default: str, settings: AgentSettings, path: str) -> str | None:
+    """Find the executable that the settings name, else `default`, on `path`: absolute, or None."""
+    wanted = os.path.expanduser(settings.executable or default)  # noqa: PTH111  # Path raises without a home
+    found = shutil.which(wanted, path=path)
+    return None if found is None else str(Path(found).absolute())
+
+
+def present(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Take the variables of `names` that are set and not empty."""
+    return {name: environ[name] for name in names if environ.get(name)}

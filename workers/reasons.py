@@ -1,0 +1,143 @@
+"""Why an agent failed, in one plain line, and of which kind that failure is."""
+
+import json
+import re
+from typing import Literal
+
+from workers.agents import Answer, Failure, Usage
+from workers.stream import printable, text_at, value_at
+
+LONGEST = 400
+"""Characters of a reason; a provider may send a page."""
+
+NO_RECORD = "no result: the stream ended without a closing record"
+
+_URL = re.compile(r"\b\w+://\S+")
+_STATUS = re.compile(r"(?:status|error|code|rejected)\W{0,4}(\d{3})\b", re.IGNORECASE)
+_KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
+    ("budget", (r"max_budget|budget (?:exceeded|reached)|maximum budget",)),
+    # An empty account is put right by a person: to wait, as for a rate limit, would not help.
+    ("login", (r"credit balance|billing",)),
+    ("rate_limited", (r"rate.?limit|too many requests|usage.?limit|quota|resource_exhausted|overloaded",)),
+    (
+        "login",
+        (
+            r"unauthori[sz]ed|unauthenticated|authenticat|not logged in|permission_denied|forbidden",
+            r"(?:missing|invalid|incorrect|no|valid) api.?key|api.?key not",
+            r"missing environment variable|environment variable and try again|auth method",
+        ),
+    ),
+    (
+        "refused",
+        (
+            r"not inside a trusted|not trusted|untrusted|cannot be used with root",
+            r"unexpected argument|unknown (?:option|argument)|invalid (?:value|choice|settings)|unrecognized",
+        ),
+    ),
+    (
+        "provider",
+        (
+            r"high demand|disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
+            r"timed? ?out|network|malformed response|internal server|server error|unavailable",
+        ),
+    ),
+)
+_WORDS = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _KINDS)
+_NOISE = re.compile(
+    r"^(?:reading additional input from stdin|yolo mode is enabled|ripgrep is not available|"
+    r"warning: 256-color|keychain initialization|for more information, try|usage:|loaded cached|"
+    r"at (?:\S+ )?\(?(?:file|node):|node\.js v\d)",
+    re.IGNORECASE,
+)
+
+
+def one_line(text: str) -> str:
+    """Make a provider's error plain: one line, no control characters, the message instead of raw JSON."""
+    start = text.find("{")
+    if start >= 0:
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, start)
+            text = text[:start] + _message(found) + text[end:]
+        except (ValueError, RecursionError):
+            text = text[:start].rstrip(" :") or "an error that could not be read"
+    text = printable(text)
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def last_words(stderr_tail: str) -> str:
+    """Give the last line of standard error that says something: no stack frames, no greetings."""
+    for line in reversed(stderr_tail.splitlines()):
+        plain = printable(line)
+        if any(char.isalpha() for char in plain) and not _NOISE.match(plain):
+            return one_line(plain)
+    return ""
+
+
+def kind_of(error: str, status: int | None = None) -> Failure | None:
+    """Tell what kind of failure an error text (or the HTTP status beside it) speaks of."""
+    text = _URL.sub("", error)
+    if status is None and (named := _STATUS.search(text)):
+        status = int(named[1])
+    by_words = next((kind for kind, words in _WORDS if words.search(text)), None)
+    if by_words in ("budget", "rate_limited"):
+        return by_words  # a spent quota comes as 400 and 403, too
+    return _kind_of_status(status) or by_words
+
+
+def settle(
+    said: Literal["success", "error", "none"],
+    *,
+    exit_code: int | None,
+    stderr_tail: str,
+    text: str,
+    error: str,
+    failure: Failure | None = None,
+    thread: str | None = None,
+    usage: Usage | None = None,
+    flags: tuple[str, ...] = (),
+) -> Answer:
+    """Weigh the closing record against how the process ended.
+
+    A record of success stands when the process exited with 0, or was stopped by a signal after it had
+    said everything (flag `did_not_exit`); with any other exit code it is an error.
+    """
+    by_signal = exit_code is None or exit_code < 0
+    if said == "success" and not by_signal and exit_code != 0:
+        said, error = (
+            "error",
+            error or last_words(stderr_tail) or f"said success, then exited with {exit_code}",
+        )
+    if said == "success":
+        flags = (*flags, "did_not_exit") if by_signal else flags
+        return Answer("success", text, thread=thread, usage=usage, flags=flags)
+    words = last_words(stderr_tail)
+    error = one_line(error) or words or (NO_RECORD if said == "none" else "the agent gave no reason")
+    if failure is None and exit_code in (130, 143):
+        failure = "interrupted"
+    # What a worker that we or somebody else stopped was complaining about is no reason for its end.
+    if failure is None and not (said == "none" and by_signal):
+        failure = kind_of(error) or kind_of(words)
+    return Answer(said, text, error, failure, thread, usage, flags)
+
+
+def _kind_of_status(status: int | None) -> Failure | None:
+    if status in (429, 529):
+        return "rate_limited"
+    if status in (401, 403):
+        return "login"
+    return "provider" if status in (408, 425) or (status is not None and 500 <= status <= 599) else None
+
+
+def _message(found: object) -> str:
+    inner = value_at(found, "error")
+    inner = inner if isinstance(inner, dict) else found
+    if not isinstance(inner, dict):
+        return ""
+    code = value_at(inner, "code")
+    head = " ".join(part for part in (str(code or ""), text_at(inner, "status")) if part)
+    message = text_at(inner, "message") or text_at(inner, "detail") or text_at(inner, "type")
+    # A provider wraps another's error as a string: once is enough, and never for ever.
+    message = "" if message.lstrip().startswith("{") and not head else message
+    return ": ".join(part for part in (head, message) if part)

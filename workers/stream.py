@@ -1,0 +1,108 @@
+"""Records out of an agent's standard output: one JSON object a line, in whatever noise surrounds it."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MAX_RECORD = 16 * 2**20
+"""Bytes. A codex record holds up to 1 MiB of a command's output, a final answer as much as it likes."""
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe]+")
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, and holds no more than `MAX_RECORD` of a line that does not end.
+
+    A longer line comes out as its first `MAX_RECORD + 1` bytes, by which `Records` knows it.
+    """
+
+    def __init__(self, limit: int = MAX_RECORD) -> None:
+        self._limit = limit + 1
+        self._held = bytearray()
+
+    def add(self, chunk: bytes) -> list[bytes]:
+        """Give the lines that `chunk` completes, without their ends."""
+        *ended, rest = chunk.split(b"\n")
+        lines = []
+        for part in ended:
+            self._hold(part)
+            lines.append(bytes(self._held))
+            self._held.clear()
+        self._hold(rest)
+        return lines
+
+    def rest(self) -> bytes:
+        """Give what follows the last line's end: a record that was cut, or nothing."""
+        return bytes(self._held)
+
+    def _hold(self, part: bytes) -> None:
+        self._held += part[: self._limit - len(self._held)]
+
+
+class Records:
+    """Finds the record in a line, and remembers what was wrong with those that it could not read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._oversize = False
+        self._cut = False
+
+    def take(self, line: bytes) -> dict[str, Any] | None:
+        """Give the line's record, or None for noise."""
+        if len(line) > MAX_RECORD:
+            self._oversize, self._cut = True, False
+            return None
+        start = _record_start(line)
+        if start is None:
+            return None
+        try:
+            record = json.loads(line[start:].decode("utf-8", "replace"))
+        except (ValueError, RecursionError):  # a deeply nested record must not end the runtime
+            self._cut = True
+            return None
+        if not isinstance(record, dict):
+            return None
+        self._cut = False
+        self.count += 1
+        return record
+
+    def flags(self) -> tuple[str, ...]:
+        """Say what the caller must know: `cut_record` only where nothing readable came after it."""
+        return (*(["oversize_record"] if self._oversize else []), *(["cut_record"] if self._cut else []))
+
+
+def text_at(record: Mapping[str, Any], *path: str) -> str:
+    """Give the text at a path of keys, or nothing where the record has another shape."""
+    found = value_at(record, *path)
+    # A lone surrogate is valid in JSON and cannot be written to a file.
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+
+
+def count_at(record: Mapping[str, Any], *path: str) -> int:
+    """Give the count at a path of keys, or 0."""
+    found = value_at(record, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+def value_at(record: object, *path: str) -> Any:
+    """Give the value at a path of keys, or None."""
+    for key in path:
+        if not isinstance(record, Mapping):
+            return None
+        record = record.get(key)
+    return record
+
+
+def printable(text: str) -> str:
+    """Put `text` on one line, without anything that a terminal would act upon."""
+    return " ".join(_CONTROL.sub(" ", _ESCAPE.sub("", text)).split())
+
+
+def _record_start(line: bytes) -> int | None:
+    start = line.find(b"{")
+    if start < 0:
+        return None
+    # A log line that quotes a record is not one: only what a terminal swallows may stand before it.
+    return None if start and printable(line[:start].decode("latin-1")) else start
