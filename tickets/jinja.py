@@ -79,11 +79,8 @@ def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str]
     compiled = _compiled(source)
     if compiled.template is None:
         return Fill("", compiled.faults)
-    unknown = [
-        _unknown(name, line, values, elsewhere or {}) for name, line in compiled.names if name not in values
-    ]
-    if unknown:
-        return Fill("", tuple(unknown))
+    if unknown := unknown_names(source, tuple(values), elsewhere):
+        return Fill("", unknown)
     pieces: list[str] = []
     size = 0
     try:
