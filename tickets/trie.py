@@ -1,0 +1,139 @@
+"""Many routes in one tree, walked against itself: which owners share a path, without trying every pair."""
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+from tickets.names import common_name
+from tickets.pattern import Route
+from tickets.segment import ANY_DEPTH, ANY_NAME, Glob
+
+_Pair: TypeAlias = tuple[int, int]
+
+_SEVERAL: Final = -1
+_FEW: Final = 8
+
+
+def shared_paths(
+    routes: Iterable[tuple[int, Route]], wanted: Callable[[int, int], bool]
+) -> dict[tuple[int, int], str]:
+    """Give a path for every two owners (the lower number first) of which two routes match the same path.
+
+    `wanted` is asked once for each pair that is found, and only those it wants are kept.
+    """
+    root = _Node(0)
+    count = 1
+    for owner, route in routes:
+        count = _insert(root, owner, route, count)
+    return _walk(root, wanted)
+
+
+class _Node:
+    """What follows one beginning of routes."""
+
+    __slots__ = ("deep", "ends", "globs", "loops", "number", "owner", "plain", "sorted_names")
+
+    def __init__(self, number: int, *, loops: bool = False) -> None:
+        self.number = number
+        self.loops = loops
+        """This stands behind a `**`: any segment leads back here."""
+        self.plain: dict[str, _Node] = {}
+        self.globs: dict[Glob, _Node] = {}
+        self.deep: _Node | None = None
+        self.ends: list[int] = []
+        self.owner: int | None = None
+        """The one owner of all routes that pass here, or _SEVERAL."""
+        self.sorted_names: list[str] | None = None
+
+    def matching(self, glob: Glob) -> Iterable[str]:
+        """Give the plain segments here that a glob matches."""
+        names: Iterable[str] = self.plain
+        if glob.head and len(self.plain) > _FEW:
+            if self.sorted_names is None:
+                self.sorted_names = sorted(self.plain)
+            start = bisect.bisect_left(self.sorted_names, glob.head)
+            stop = bisect.bisect_right(self.sorted_names, glob.head + "\U0010ffff", start)
+            names = self.sorted_names[start:stop]
+        return (name for name in names if glob.matches(name))
+
+
+def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
+    node = root
+    for segment in route:
+        node.owner = owner if node.owner in {None, owner} else _SEVERAL
+        if isinstance(segment, str):
+            child = node.plain.get(segment)
+            if child is None:
+                child = node.plain[segment] = _Node(count)
+        elif segment is ANY_DEPTH:
+            child = node.deep
+            if child is None:
+                child = node.deep = _Node(count, loops=True)
+        else:
+            child = node.globs.get(segment)
+            if child is None:
+                child = node.globs[segment] = _Node(count)
+        count += child.number == count
+        node = child
+    node.owner = owner if node.owner in {None, owner} else _SEVERAL
+    if not node.ends or node.ends[-1] != owner:
+        node.ends.append(owner)
+    return count
+
+
+def _walk(root: _Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
+    found: dict[_Pair, str | None] = {}
+    seen: set[_Pair] = set()
+    stack: list[tuple[_Node, _Node, str]] = [(root, root, "")]
+    while stack:
+        one, two, path = stack.pop()
+        if one.owner == two.owner != _SEVERAL:
+            continue
+        key = (one.number, two.number) if one.number <= two.number else (two.number, one.number)
+        if key in seen:
+            continue
+        seen.add(key)
+        for pair in _new_pairs(one.ends, two.ends, found):
+            found[pair] = (path or "x") if wanted(*pair) else None
+        if one.deep is not None:
+            stack.append((one.deep, two, path))
+        if two.deep is not None and one is not two:
+            stack.append((one, two.deep, path))
+        start = f"{path}/" if path else ""
+        if one.loops:
+            _follow_any(one, two, start, stack)
+        if two.loops and one is not two:
+            _follow_any(two, one, start, stack)
+        _follow_both(one, two, start, stack)
+    return {pair: path for pair, path in found.items() if path is not None}
+
+
+def _new_pairs(ours: list[int], theirs: list[int], found: dict[_Pair, str | None]) -> Iterator[_Pair]:
+    for one in ours:
+        for two in theirs:
+            pair = (one, two) if one < two else (two, one)
+            if one != two and pair not in found:
+                yield pair
+
+
+def _follow_any(staying: _Node, moving: _Node, start: str, stack: list[tuple[_Node, _Node, str]]) -> None:
+    stack.extend((staying, child, start + name) for name, child in moving.plain.items())
+    for glob, child in moving.globs.items():
+        name = common_name(glob, ANY_NAME)
+        if name is not None:
+            stack.append((staying, child, start + name))
+
+
+def _follow_both(one: _Node, two: _Node, start: str, stack: list[tuple[_Node, _Node, str]]) -> None:
+    few, many = (one.plain, two.plain) if len(one.plain) <= len(two.plain) else (two.plain, one.plain)
+    stack.extend((child, many[name], start + name) for name, child in few.items() if name in many)
+    for glob, child in one.globs.items():
+        stack.extend((child, two.plain[name], start + name) for name in two.matching(glob))
+    if one is not two:
+        for glob, child in two.globs.items():
+            stack.extend((one.plain[name], child, start + name) for name in one.matching(glob))
+    for glob, child in one.globs.items():
+        for other, other_child in two.globs.items():
+            name = common_name(glob, other)
+            if name is not None:
+                stack.append((child, other_child, start + name))
