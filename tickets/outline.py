@@ -1,0 +1,77 @@
+"""The lines of a Markdown answer or prompt, told apart: headings, text, code. Reads only, never fails."""
+
+import re
+from typing import NamedTuple
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
+_NUMBER = re.compile(r"[0-9]+[.)]\s+")
+
+
+class Line(NamedTuple):
+    """One line. `level` is that of a heading, else 0; `number` counts from 1."""
+
+    number: int
+    text: str
+    code: bool = False
+    level: int = 0
+    title: str = ""
+
+
+class Section(NamedTuple):
+    """A heading and what stands below it, down to the next heading of its level or above."""
+
+    heading: Line
+    lines: tuple[Line, ...]
+
+    @property
+    def text(self) -> str:
+        """What stands below the heading, without the blank lines around it."""
+        return text_of(self.lines)
+
+
+def outline(text: str) -> tuple[Line, ...]:
+    """Tell the lines of a text apart. A heading inside a code fence or an HTML comment is none."""
+    found: list[Line] = []
+    fence = ""
+    comment = False
+    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        mark = None if comment else _FENCE.fullmatch(raw)
+        if fence:
+            found.append(Line(number, raw, code=True))
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            found.append(Line(number, raw, code=True))
+            fence = mark[1]
+        elif comment or raw.lstrip().startswith("<!--"):
+            comment = "-->" not in raw
+            found.append(Line(number, raw, code=True))
+        elif heading := _HEADING.fullmatch(raw):
+            title = re.sub(r"[ \t]+#+[ \t]*$", "", heading[2] or "").strip()
+            found.append(Line(number, raw, level=len(heading[1]), title=title))
+        else:
+            found.append(Line(number, raw))
+    return tuple(found)
+
+
+def sections(lines: tuple[Line, ...], level: int) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
+    """Split lines at the headings of one level: what stands above the first, then the sections."""
+    starts = [at for at, line in enumerate(lines) if line.level == level]
+    ends = [*starts[1:], len(lines)]
+    above = lines[: starts[0]] if starts else lines
+    return above, tuple(
+        Section(lines[start], lines[start + 1 : end]) for start, end in zip(starts, ends, strict=True)
+    )
+
+
+def text_of(lines: tuple[Line, ...]) -> str:
+    """Join lines as they stood, without the blank lines around them."""
+    return "\n".join(line.text for line in lines).strip("\n").rstrip()
+
+
+def plain(title: str) -> str:
+    """Bring a title or label to the form in which it is compared: no decoration, no number, no case."""
+    words = _NUMBER.sub("", title.strip(" \t*_`#:"), count=1)
+    letters = "".join(char if char.isalnum() else " " for char in words.casefold().replace("&", " and "))
+    return " ".join(letters.split())
