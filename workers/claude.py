@@ -24,6 +24,8 @@ _QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "2",  # ten by default, which is three minutes for a wrong key
 }
 _INSTRUCTIONS = "instructions.md"
+_NEVER = ("EnterWorktree", "ExitWorktree", "CronCreate", "ScheduleWakeup")
+"""Tools that leave the worktree that it was given, or wait for a time after its end."""
 _FAILURES: dict[str, Failure] = {"error_max_budget_usd": "budget"}
 
 
@@ -160,12 +162,13 @@ class ClaudeReader:
 
 
 def _permissions(job: Job) -> tuple[str, ...]:
+    never = ("--disallowedTools", ",".join(_NEVER))
     if job.fenced:
-        return ("--permission-mode", "bypassPermissions")
+        return ("--permission-mode", "bypassPermissions", *never)
     if job.mode == "write":
-        return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash")
+        return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash", *never)
     # `dontAsk` runs only what reads; a rule in the user's own settings must not open the edit tools again.
-    return ("--permission-mode", "dontAsk", "--disallowedTools", "Edit,Write,NotebookEdit")
+    return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")
 
 
 def _kinds(record: dict[str, object]) -> list[object]:

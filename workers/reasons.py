@@ -45,7 +45,7 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
 _WORDS = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _KINDS)
 _NOISE = re.compile(
     r"^(?:reading additional input from stdin|yolo mode is enabled|ripgrep is not available|"
-    r"warning: 256-color|keychain initialization|for more information, try|usage:|loaded cached|"
+    r"warning: 256-color|tip:|keychain initialization|for more information, try|usage:|loaded cached|"
     r"at (?:\S+ )?\(?(?:file|node):|node\.js v\d)",
     re.IGNORECASE,
 )
@@ -68,8 +68,10 @@ def one_line(text: str) -> str:
 
 def last_words(stderr_tail: str) -> str:
     """Give the last line of standard error that says something: no stack frames, no greetings."""
-    for line in reversed(stderr_tail.splitlines()):
-        plain = printable(line)
+    lines = [printable(line) for line in stderr_tail.splitlines()]
+    # A refused flag is named first, and a page of help follows.
+    page = next((at for at, line in enumerate(lines) if at and line.lower().startswith("usage:")), len(lines))
+    for plain in reversed(lines[:page]):
         if any(char.isalpha() for char in plain) and not _NOISE.match(plain):
             return one_line(plain)
     return ""

@@ -1,0 +1,225 @@
+"""Real agent CLIs from npm, run against the scripted model: nothing else is reachable, no key is real."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from workers.agents import AgentSettings, Job, agent_named
+from workers.environment import common_environment
+
+HERE = Path(__file__).parent
+BIN = HERE / "node_modules" / ".bin"
+KEY = "sk-test-not-real"
+MODELS = {"codex": "gpt-5.5", "claude": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
+PATIENCE = 90.0  # seconds; a slow machine is no reason to fail
+
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+stub_model = _load("stub_model")
+
+
+class Ran(NamedTuple):
+    """What one run of a CLI left."""
+
+    answer: object
+    progress: list
+    exit_code: int | None
+    stdout: bytes
+    stderr: str
+
+
+@pytest.fixture
+def model_server(tmp_path):
+    """Serve a scripted model: `.url`, `.requests()`, `.wait_for(do, timeout)`."""
+    with stub_model.serving(tmp_path / "requests.jsonl") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def agent_clis():
+    """Find the pinned CLIs; without them the tests are skipped, or fail where they are required."""
+    missing = [name for name in MODELS if not (BIN / name).exists()]
+    if shutil.which("node") is None:
+        missing.append("node")
+    if missing:
+        message = f"{', '.join(missing)} missing: run `make agents` (needs npm) to test the real CLIs"
+        if os.environ.get("ORCHESTRATE_REQUIRE_AGENTS") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    return BIN
+
+
+@pytest.fixture
+def lab(tmp_path, model_server, agent_clis):
+    """Make a repository, a home and the scripted model, in which an agent can be let loose."""
+    return Lab(tmp_path, model_server, agent_clis)
+
+
+class Lab:
+    """One place for real CLIs to work in, with an environment that holds nothing of this machine's user."""
+
+    def __init__(self, folder, server, clis):
+        self.server, self.clis = server, clis
+        self.repo, self.scratch, self.user = (folder / name for name in ("repo", "scratch", "user"))
+        self.homes = folder / "homes"
+        for made in (self.repo, self.scratch, self.user):
+            made.mkdir()
+        self.path = f"{Path(shutil.which('node')).parent}:/usr/local/bin:/usr/bin:/bin"
+        self.runtime = {"PATH": self.path, "HOME": str(self.user), "LANG": "C.UTF-8"}
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("commit", "--quiet", "--allow-empty", "--message=base")
+
+    def git(self, *args):
+        who = {
+            f"GIT_{role}_{what}": "lab@localhost"
+            for role in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
+        env = {**self.runtime, **who, "GIT_CONFIG_NOSYSTEM": "1"}
+        ran = subprocess.run(
+            ["git", *args], cwd=self.repo, env=env, check=True, capture_output=True, text=True
+        )
+        return ran.stdout
+
+    def commit(self, name, text):
+        """Commit one file."""
+        (self.repo / name).write_text(text)
+        self.git("add", name)
+        self.git("commit", "--quiet", f"--message={name}")
+
+    def changes(self):
+        """Say what differs from the last commit, as git does."""
+        return self.git("status", "--porcelain", "--untracked-files=all")
+
+    def environ(self, name):
+        """Make the runtime's environment: where this agent finds the model, and a key that is none."""
+        return {
+            **self.runtime,
+            **{
+                "codex": {"CODEX_API_KEY": KEY},
+                "claude": {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": self.server.url},
+                "gemini": {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": self.server.url},
+            }[name],
+        }
+
+    def settings(self, name, *args):
+        """Give settings as a user would write them: codex takes its provider by arguments."""
+        if name == "codex":
+            at = f'name="scripted",base_url="{self.server.url}/v1",env_key="CODEX_API_KEY"'
+            less = 'wire_api="responses",request_max_retries=0,stream_max_retries=0'
+            args = (
+                "-c",
+                'model_provider="scripted"',
+                "-c",
+                f"model_providers.scripted={{{at},{less}}}",
+                *args,
+            )
+        return AgentSettings(executable=str(self.clis / name), args=args, model=MODELS[name])
+
+    def job(self, name, prompt, *, args=(), **fields):
+        """Describe one attempt; the prompt becomes a file, as in a run."""
+        home = self.homes / f"{name}-{uuid.uuid4().hex[:8]}"
+        home.mkdir(parents=True)
+        file = home.with_suffix(".md")
+        file.write_text(prompt)
+        settings = self.settings(name, *args)
+        executable = agent_named(name).locate(settings, self.path)
+        defaults = {"mode": "read-only", "model": None, "environ": self.environ(name)}
+        return Job(
+            worker=f"{name.title()}-Worker-1",
+            executable=executable,
+            settings=settings,
+            worktree=self.repo,
+            prompt=file,
+            home=home,
+            **{**defaults, **fields},
+        )
+
+    def run(self, name, prompt, *, until=None, **fields):
+        """Run one attempt to its end; with `until` (a step), until the model has played it, then kill it."""
+        job = self.job(name, f"Do as the script says.\n\n{prompt}\n", **fields)
+        call = agent_named(name).invocation(job)
+        for place, content in call.files.items():
+            path = job.home / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        mark = f"ORCHESTRATE_TEST_MARK={uuid.uuid4().hex}"
+        env = {**common_environment(job.environ, job.settings.env), **call.env, "TMPDIR": str(self.scratch)}
+        env.update([mark.split("=")])
+        out, err = job.home.with_suffix(".stdout"), job.home.with_suffix(".stderr")
+        with job.prompt.open("rb") as stdin, out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                call.argv,
+                cwd=self.repo,
+                env=env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            try:
+                if until is None:
+                    process.wait(PATIENCE)
+                else:
+                    assert self.server.wait_for(until, PATIENCE), err.read_text()
+                    assert process.poll() is None, "it ended although the model had not answered"
+            finally:
+                process.kill()
+                process.wait()
+                see_dead(mark)
+        return self.read(name, process.returncode, out.read_bytes(), err.read_text(errors="replace"))
+
+    @staticmethod
+    def read(name, returncode, stdout, stderr):
+        """Read a stream as the runtime does."""
+        reader = agent_named(name).new_reader()
+        progress = [said for line in stdout.split(b"\n") if (said := reader.feed(line))]
+        exit_code = returncode if returncode >= 0 else None
+        return Ran(
+            reader.answer(exit_code=exit_code, stderr_tail=stderr[-4096:]),
+            progress,
+            exit_code,
+            stdout,
+            stderr,
+        )
+
+
+def see_dead(mark):
+    """Kill whatever carries the mark in its environment, also in sessions of its own, until nothing does."""
+    end = time.monotonic() + 20
+    while found := _marked(mark.encode()):
+        assert time.monotonic() < end, f"still alive: {found}"
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.02)  # between two looks, not in the hope of anything
+
+
+def _marked(mark):
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark in environ.split(b"\0"):
+            found.append(int(folder.name))
+    return found
