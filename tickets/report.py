@@ -136,7 +136,7 @@ class _Claim(NamedTuple):
     line: int
     word: str
     sure: bool
-    """It stands where a status must stand, so an unknown word there is a mistake and not some other status."""
+    """It stands where a status must stand: an unknown word there is a mistake, not some other status."""
 
 
 def _from_markdown(text: str, place: str) -> Report:

@@ -1,0 +1,266 @@
+"""A phase's tickets to a plan: the order they run in, and the proof that none touches another's files."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Literal, NamedTuple
+
+from tickets.jinja import nearest
+from tickets.pattern import NO_LINKS, Links
+from tickets.problems import Problem
+from tickets.scope import Overlap, PatternError, Scope, find_overlaps
+from tickets.ticket import Ticket
+
+OnOverlap = Literal["refuse", "serialize"]
+
+NESTED_GIT = (
+    "**/.git/"  # every directory could hold one: excluded without a note, which would be on all tickets
+)
+
+# `.gitignore` and `.gitattributes` are not here: they are the project's own content, and may be owned.
+RESERVED: Mapping[str, tuple[str, ...]] = {
+    "always": (
+        ".git/",
+        "**/.git/",
+        ".gitmodules",
+        ".taskers/",
+        "orchestrate.toml",
+        "docs/worker-ticket-templates/",
+    ),
+    "canonical": (
+        "STATUS.md",
+        "DECISIONS.md",
+        "AGENTS.md",
+        "docs/history/",
+        "docs/decisions/",
+        "docs/backlog.md",
+    ),
+    "checkpoints": ("docs/progress/",),
+    "phases": ("STATE.md", "phases/"),
+    "ai_memory": ("ai_memory/",),
+    "chief_of_staff": ("design/memory/",),
+    "nested": (NESTED_GIT,),
+}
+"""What no ticket may own, by the family that it belongs to; a family that is off reserves nothing."""
+
+
+class Plan(NamedTuple):
+    """What would run. It may run only if `problems` is empty."""
+
+    tickets: tuple[Ticket, ...]
+    """Each after those that it depends on; otherwise in the order they came in."""
+    scopes: Mapping[str, Scope]
+    """By ticket; what is reserved is excluded."""
+    dependencies: Mapping[str, tuple[str, ...]]
+    """By ticket, those that it directly waits for, the ones that `serialize` added among them."""
+    overlaps: tuple[Overlap, ...]
+    """Pairs in no order that share a path; `serialize` has put them in an order since."""
+    notes: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
+
+
+def reserved_paths(families: Collection[str]) -> tuple[str, ...]:
+    """List what no ticket may own while these families are on."""
+    on = {"always", "nested", "canonical", "checkpoints", *families}
+    return tuple(path for family, paths in RESERVED.items() if family in on for path in paths)
+
+
+def make_plan(
+    tickets: Sequence[Ticket],
+    *,
+    reserved: Sequence[str],
+    links: Links = NO_LINKS,
+    ignore_case: bool = False,
+    on_overlap: OnOverlap = "refuse",
+) -> Plan:
+    """Plan tickets, every problem listed. Never raises for what tickets say."""
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    fence = _fence(reserved, links, ignore_case=ignore_case)
+    scopes: dict[str, Scope] = {}
+    for ticket in tickets:
+        scope, wrong, told = _scope_of(ticket, fence, links)
+        problems += wrong
+        notes += told
+        if scope is not None:
+            scopes[ticket.id] = scope
+    order = _Order(tickets)
+    problems += order.problems
+    overlaps: list[Overlap] = []
+    try:
+        overlaps = find_overlaps(scopes, order.holds)
+    except PatternError as error:
+        problems += error.problems
+    by_id = {ticket.id: ticket for ticket in tickets}
+    # The nearest before the farthest: a chain then needs one dependency a ticket, not one a pair.
+    for overlap in sorted(overlaps, key=lambda each: (order.number[each.second], -order.number[each.first])):
+        first, second = by_id[overlap.first], by_id[overlap.second]
+        if on_overlap == "refuse":
+            problems.append(_collision(first, second, overlap.witness))
+        elif not order.holds(first.id, second.id):
+            order.add(first.id, second.id)
+            notes.append(_waits(first, second, overlap.witness))
+    dependencies = {id_: tuple(before) for id_, before in order.before.items()}
+    planned = (by_id[id_] for id_ in order.sorted())
+    return Plan(
+        tuple(ticket.model_copy(update={"depends_on": dependencies[ticket.id]}) for ticket in planned),
+        scopes,
+        dependencies,
+        tuple(overlaps),
+        tuple(notes),
+        tuple(problems),
+    )
+
+
+class _Order:
+    """Which ticket waits for which; sets of tickets are bits of an integer, since every pair is asked for."""
+
+    def __init__(self, tickets: Sequence[Ticket]) -> None:
+        self.problems: list[Problem] = []
+        self.number = {ticket.id: at for at, ticket in enumerate(tickets)}
+        self.before: dict[str, list[str]] = {ticket.id: [] for ticket in tickets}
+        for ticket in tickets:
+            for id_ in ticket.depends_on:
+                if id_ in self.number:
+                    self.before[ticket.id].append(id_)
+                else:
+                    do = nearest(id_, self.number) or "name a ticket of this phase"
+                    self.problems.append(
+                        Problem(ticket.place("depends_on"), f"there is no ticket `{id_}` here", do)
+                    )
+        self.above = [0] * len(tickets)
+        ordered = self.sorted()
+        places = {ticket.id: ticket.place("depends_on") for ticket in tickets}
+        for cycle in self._cycles():
+            text = " -> ".join([*cycle, cycle[0]])
+            what = f"tickets wait for each other: {text}"
+            self.problems.append(Problem(places[cycle[0]], what, "take one of these out of `depends_on`"))
+        for id_ in ordered:
+            for other in self.before[id_]:
+                self.above[self.number[id_]] |= self.above[self.number[other]] | 1 << self.number[other]
+
+    def holds(self, first: str, second: str) -> bool:
+        """Whether one of two tickets waits for the other, if only by way of a third."""
+        one, two = self.number[first], self.number[second]
+        return bool(self.above[one] >> two & 1 or self.above[two] >> one & 1)
+
+    def add(self, first: str, second: str) -> None:
+        """Let the second wait for the first; the two must be in no order yet, so no cycle can come of it."""
+        self.before[second].append(first)
+        one, two = self.number[first], self.number[second]
+        gained = self.above[one] | 1 << one
+        for at, above in enumerate(self.above):
+            if at == two or above >> two & 1:
+                self.above[at] |= gained
+
+    def sorted(self) -> list[str]:
+        """Order tickets behind what they wait for, otherwise as they came; those of a cycle come last."""
+        waiting = {id_: len(before) for id_, before in self.before.items()}
+        after: dict[str, list[str]] = {id_: [] for id_ in self.before}
+        for id_, before in self.before.items():
+            for other in before:
+                after[other].append(id_)
+        ids = list(self.number)
+        ready = [self.number[id_] for id_, count in waiting.items() if not count]
+        heapify(ready)
+        ordered: list[str] = []
+        while ready:
+            id_ = ids[heappop(ready)]
+            ordered.append(id_)
+            for other in after[id_]:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    heappush(ready, self.number[other])
+        return ordered + [id_ for id_ in ids if waiting[id_]]
+
+    def _cycles(self) -> Iterator[list[str]]:
+        """Give cycles until each ticket that is in one has been named, or waits for one that has."""
+        done: set[str] = set()
+        for start in self.before:
+            path: list[str] = []
+            at: dict[str, int] = {}
+            stack = [iter([start])]
+            while stack:
+                id_ = next(stack[-1], None)
+                if id_ is None:
+                    stack.pop()
+                    if path and len(stack) == len(path):
+                        done.add(path[-1])
+                        del at[path.pop()]
+                elif id_ in at:
+                    yield path[at[id_] :]
+                elif id_ not in done:
+                    at[id_] = len(path)
+                    path.append(id_)
+                    stack.append(iter(self.before[id_]))
+
+
+def _fence(reserved: Sequence[str], links: Links, *, ignore_case: bool) -> Scope:
+    """Reserve a state file that is a symlink twice: the link, and the file that it leads to."""
+    named = Scope.of(reserved, ignore_case=ignore_case)
+    real = Scope.of(reserved, ignore_case=ignore_case, links=links) if links else named
+    return Scope(tuple(dict.fromkeys([*named.owns, *real.owns])), (), ignore_case)
+
+
+def _scope_of(
+    ticket: Ticket, fence: Scope, links: Links
+) -> tuple[Scope | None, list[Problem], list[Problem]]:
+    """Prove one ticket's patterns: its scope, problems and notes. No scope where a pattern is bad."""
+    ignore_case = fence.ignore_case
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    for key, patterns in (("owns", ticket.owns), ("excludes", ticket.excludes), ("reads", ticket.reads)):
+        try:
+            Scope.of(patterns, ignore_case=ignore_case, links=links)
+        except PatternError as error:
+            problems += [_placed(ticket, key, problem) for problem in error.problems]
+    if problems:
+        return None, problems, []
+    try:
+        for pattern in ticket.owns:
+            whole = Scope.of([pattern], ignore_case=ignore_case, links=links)
+            if whole.within(fence):
+                what = f"`{pattern}` lies in what no ticket owns ({_listed(_reached(whole, fence))})"
+                problems.append(Problem(ticket.place("owns"), what, "take it out of `owns`"))
+                continue
+            left = Scope.of([pattern], ticket.excludes, ignore_case=ignore_case, links=links)
+            reached = [text for text in _reached(left, fence) if text != NESTED_GIT]
+            if reached:
+                what = f"`{pattern}` reaches what no ticket owns ({_listed(reached)})"
+                notes.append(Problem(ticket.place("owns"), what, "it is excluded, nothing to do", "info"))
+        own = Scope.of(ticket.owns, ticket.excludes, ignore_case=ignore_case, links=links)
+        scope = Scope(own.owns, (*own.excludes, *fence.owns), ignore_case)
+        if not problems and ticket.mode == "write" and scope.is_empty():
+            what = (
+                "writes but owns nothing" if not ticket.owns else "owns nothing: its excludes take all of it"
+            )
+            problems.append(Problem(ticket.place("owns"), what, "own what the ticket is to change"))
+    except PatternError as error:
+        return None, [_placed(ticket, "owns", problem) for problem in error.problems], notes
+    return scope, problems, notes
+
+
+def _placed(ticket: Ticket, key: str, problem: Problem) -> Problem:
+    """Move a problem from its pattern to the template that holds the pattern."""
+    return problem._replace(place=ticket.place(key), what=f"`{key}`: `{problem.place}`: {problem.what}")
+
+
+def _reached(scope: Scope, fence: Scope) -> list[str]:
+    if scope.overlaps(fence) is None:
+        return []
+    each = (pattern for pattern in fence.owns if scope.overlaps(Scope((pattern,), (), fence.ignore_case)))
+    return list(dict.fromkeys(pattern.text for pattern in each))
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    return ", ".join(f"`{pattern}`" for pattern in patterns)
+
+
+def _collision(first: Ticket, second: Ticket, witness: str) -> Problem:
+    what = f"`{second.id}` and `{first.id}` ({first.place('owns')}) both own `{witness}`"
+    do = "narrow one, let one `depends_on` the other, or use `--on-overlap serialize`"
+    return Problem(second.place("owns"), what, do, witness=witness)
+
+
+def _waits(first: Ticket, second: Ticket, witness: str) -> Problem:
+    what = f"`{second.id}` waits for `{first.id}` ({first.place('owns')}): both own `{witness}`"
+    return Problem(second.place("owns"), what, "narrow one to run them together", "info", witness)
