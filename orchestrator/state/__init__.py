@@ -1,0 +1,35 @@
+"""State documents: pure modules that say which files an event changes, and how."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol
+
+from orchestrator.events import Event
+from tickets.problems import Problem
+
+_NAMES = ("canonical.status", "canonical.decisions", "canonical.rules")
+
+
+class DocumentModule(Protocol):
+    """A plain module that satisfies this is a document."""
+
+    OWNS: tuple[str, ...]
+    """Path patterns that no other document matches."""
+
+    def changes(self, tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+        """Give the new bytes of each file that the event changes. Raises StateError."""
+
+    def problems(self, text: bytes) -> list[Problem]:
+        """Give what is wrong with a file, graded, with line numbers."""
+
+
+DOCUMENTS: tuple[DocumentModule, ...]
+"""Every document there is."""
+
+
+def __getattr__(name: str) -> object:
+    # Made when it is first asked for: `status` reads one document and must not pay for all of them.
+    if name != "DOCUMENTS":
+        raise AttributeError(name)
+    globals()[name] = found = tuple(import_module(f"{__name__}.{module}") for module in _NAMES)
+    return found

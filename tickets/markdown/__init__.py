@@ -34,7 +34,7 @@ from tickets.markdown.sections import (
 __all__ = [
     "Block", "Document", "Field", "Heading", "Item", "MarkdownError", "Part",
     "add_entry", "append_section", "field", "fields", "find", "front_problems", "front_value",
-    "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain", "remove_items", "section",
-    "sections", "set_checkbox", "set_field", "set_front", "set_item", "set_percent", "set_section",
+    "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain", "remove_items",
+    "section", "sections", "set_checkbox", "set_field", "set_front", "set_item", "set_percent", "set_section",
     "trailer_start",
 ]  # fmt: skip

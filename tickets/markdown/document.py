@@ -89,10 +89,10 @@ class Document(NamedTuple):
         """Give the number of the line that holds a byte, counted from 1."""
         return line_places.number_at(self.lines, offset) + 1
 
-    def is_opaque(self, offset: int) -> bool:
-        """Tell whether a byte stands in code or HTML."""
+    def opaque_at(self, offset: int) -> tuple[int, int] | None:
+        """Give the stretch of code or HTML that holds a byte, if one does."""
         index = bisect_right(self.opaque, (offset, len(self.data) + 1)) - 1
-        return index >= 0 and offset < self.opaque[index][1]
+        return self.opaque[index] if index >= 0 and offset < self.opaque[index][1] else None
 
     def text(self, start: int, end: int) -> str:
         """Give a stretch as text."""

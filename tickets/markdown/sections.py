@@ -110,7 +110,7 @@ def fields(document: Document, part: Part) -> tuple[Field, ...]:
             continue
         key = match.group("bold") or match.group("loose") or match.group("bare")
         at = line.start + match.end("lead")
-        if document.is_opaque(at) or any(start <= at < end for start, end in tables):
+        if document.opaque_at(at) or any(start <= at < end for start, end in tables):
             continue
         start, end = (line.start + place for place in match.span("value"))
         value = document.text(start, end)
@@ -152,7 +152,7 @@ def trailer_start(document: Document) -> int | None:
     for line in reversed(document.lines):
         if document.data[line.start : line.end].strip():
             found = _TRAILER.match(document.data, line.start, line.end)
-            return line.start if found and not document.is_opaque(line.start) else None
+            return line.start if found and document.opaque_at(line.start) is None else None
     return None
 
 
@@ -192,8 +192,12 @@ def _content_end(document: Document, body: int, end: int) -> int:
     trailer = trailer_start(document)
     for line in reversed(_lines(document, body, end)):
         text = document.data[line.start : line.end]
-        tag = _CLOSING_TAG.match(text)
-        closes = not text.strip() or line.start in document.rules or line.start == trailer or tag
-        if not closes or (document.is_opaque(line.start) and not tag):
+        closes = not text.strip() or line.start in document.rules or line.start == trailer
+        inside = document.opaque_at(line.start)
+        if _CLOSING_TAG.match(text) and (
+            inside is None or document.data[inside[0] :].lstrip().startswith(b"</")
+        ):
+            continue
+        if not closes or inside is not None:
             return line.after
     return body

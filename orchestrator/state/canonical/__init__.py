@@ -1,0 +1,1 @@
+"""Seed 000: the three canonical files, always on."""

@@ -1,0 +1,277 @@
+"""DECISIONS.md: what was decided and why, newest first; entries are added and never changed."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import NamedTuple
+
+from orchestrator.events import Completion, Event, RunIntegrated
+from orchestrator.state.errors import StateError
+from orchestrator.state.facts import Facts, day
+from tickets.markdown import (
+    Document,
+    Heading,
+    MarkdownError,
+    add_entry,
+    append_section,
+    field,
+    front_problems,
+    header,
+    insert,
+    items,
+    labelled,
+    one_line,
+    parse,
+    plain,
+    sections,
+)
+from tickets.problems import Problem
+
+PATH = "DECISIONS.md"
+OWNS: tuple[str, ...] = (PATH,)
+
+_TITLE = "# Architectural Decision Log"
+_TRAILER = "**Decision Log End**"
+_DATED = re.compile(r"\W*(?P<date>\d{4}-\d{2}-\d{2})\s*(?:[:\u2013\u2014-]\s*)?(?P<title>.*)$")
+_OF_RUN = re.compile(r"(?:Integrated|Settled) run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?: \(|$)")
+_VERDICT = re.compile(
+    r"(?P<worker>\S+): (?P<verdict>accepted|partial|rejected|pending|no verdict) \((?P<outcome>\w+)\)"
+)
+_LISTED = 30
+"""How many landed paths an entry names; the landing commit holds them all."""
+
+
+class Entry(NamedTuple):
+    """One dated heading."""
+
+    date: str
+    title: str
+    line: int
+
+
+def read(text: bytes) -> list[Entry]:
+    """Give the entries in the order of the file. Raises MarkdownError where it is not UTF-8."""
+    return [entry for _, entry in _entries(parse(text, PATH))]
+
+
+def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+    """Give DECISIONS.md with an entry for verdicts that it does not hold yet; nothing for other events.
+
+    Raises StateError where the file is missing or cannot be read.
+    """
+    if not isinstance(event, RunIntegrated):
+        return {}
+    text = tree.get(PATH)
+    if text is None:
+        raise StateError(Problem(PATH, "the file is missing", "`orchestrate init` writes it"))
+    try:
+        document = _opened(text)
+        known = _verdicts(document, event.run)
+        new = [one for one in event.workers if known.get(one.worker) != (_verdict(one), one.outcome)]
+        if not new:
+            return {}
+        return {PATH: added(document, _integration(event, new, settled=bool(known))).data}
+    except MarkdownError as error:
+        raise StateError(*error.problems) from error
+
+
+def added(document: Document, entry: str) -> Document:
+    """Insert an entry (an H2 and its content) above the newest; at the level that the file's entries have."""
+    newest = next(_entries(document), None)
+    if newest is None:
+        return add_entry(document, entry)
+    heading = newest[0]
+    divider = "---\n\n" if heading.level == 2 else ""
+    return insert(document, heading.start, f"{'#' * heading.level}{entry.removeprefix('##')}\n\n{divider}")
+
+
+def problems(text: bytes) -> list[Problem]:
+    """Give what is wrong with the log: no date that exists, not newest first, the same heading twice."""
+    try:
+        document = _opened(text)
+    except (MarkdownError, StateError) as error:
+        return list(error.problems)
+    found = list(front_problems(document))
+    for key in ("Project", "Started"):
+        try:
+            if field(document, header(document), key) is None:
+                do = "`orchestrate init` appends what is missing"
+                found.append(Problem(PATH, f"field `{key}` is missing", do, "warning"))
+        except MarkdownError as error:
+            found += error.problems
+    seen: dict[str, int] = {}
+    last = ""
+    for heading, entry in _entries(document):
+        place = f"{PATH}:{entry.line}"
+        if not _is_date(entry.date):
+            found.append(Problem(place, f"{entry.date} is no date", "mend it", "warning"))
+        elif last and entry.date > last:
+            what = f"entry of {entry.date} stands below one of {last}"
+            found.append(Problem(place, what, "the newest stands at the top", "warning"))
+        last = entry.date if _is_date(entry.date) else last
+        if heading.title in seen:
+            what = f"`{heading.title}` is there already, on line {seen[heading.title]}"
+            found.append(Problem(place, what, "give it a title of its own", "warning"))
+        seen.setdefault(heading.title, entry.line)
+    return found
+
+
+def initial(facts: Facts) -> str:
+    """Give the text of a new log, with its first entry."""
+    project = one_line(facts.project) or "this project"
+    return f"""{_TITLE}
+
+**Project:** {project}
+**Started:** {day(facts.at)}
+
+---
+
+{_first_entry(facts)}
+
+---
+
+{_TRAILER}
+"""
+
+
+def complete(text: bytes, facts: Facts) -> bytes:
+    """Give the log with the header fields and the first entry that it lacked; what was there stays."""
+    if not text.strip():
+        return initial(facts).encode()
+    document = _opened(text)
+    top = header(document)
+    wanted = {"Project": one_line(facts.project) or "this project", "Started": day(facts.at)}
+    lines = [f"**{key}:** {said}" for key, said in wanted.items() if field(document, top, key) is None]
+    if lines and top.title:
+        gap = "" if document.data[top.body :][:1] in {b"", b"\n", b"\r"} else "\n"
+        document = insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
+    elif lines:
+        document = insert(document, document.body, "\n".join([_TITLE, "", *lines, "", ""]))
+    if next(_entries(document), None) is None:
+        document = append_section(document, _first_entry(facts))
+    return document.data
+
+
+def _opened(text: bytes) -> Document:
+    if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
+        raise StateError(
+            Problem(PATH, "the file is empty", "run `orchestrate repair`, or restore it from git")
+        )
+    return parse(text, PATH)
+
+
+def _entries(document: Document) -> Iterator[tuple[Heading, Entry]]:
+    level = 0
+    for heading in document.headings:
+        match = _DATED.match(heading.title) if heading.level > 1 else None
+        # Entries are the dated headings of one level; a dated heading inside an entry is part of it.
+        if match and heading.level == (level or heading.level):
+            level = heading.level
+            yield heading, Entry(match["date"], match["title"], heading.line)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _verdicts(document: Document, run: str) -> dict[str, tuple[str, str]]:
+    """Give what the log says of each worker of a run: (verdict, outcome), the newest entry first."""
+    known: dict[str, tuple[str, str]] = {}
+    starts = {heading.start for heading, entry in _entries(document) if _names(entry.title, run)}
+    parts = [part for top in sections(document) for part in (top, *sections(document, top))]
+    for part in parts:
+        below = labelled(document, part, "Decision") if part.start in starts else None
+        for item in items(document, below) if below else ():
+            match = _VERDICT.match(plain(item.text))
+            if match:
+                known.setdefault(match["worker"], (match["verdict"], match["outcome"]))
+    return known
+
+
+def _names(title: str, run: str) -> bool:
+    match = _OF_RUN.match(plain(title))
+    return match is not None and match["run"] == run
+
+
+def _verdict(worker: Completion) -> str:
+    return worker.verdict or "no verdict"
+
+
+def _integration(event: RunIntegrated, workers: list[Completion], *, settled: bool) -> str:
+    said = [_verdict(worker) for worker in workers]
+    counts = ", ".join(f"{said.count(word)} {word}" for word in dict.fromkeys(said))
+    verdicts = "\n".join(_verdict_line(worker) for worker in workers)
+    what = "Settled" if settled else "Integrated"
+    return f"""## {day(event.at)}: {what} run {event.run} ({one_line(event.phase)})
+
+**Context:** {_context(event, workers, settled=settled)}
+
+**Decision:** {counts}, recorded by {one_line(event.lead) or "the lead"}.
+{verdicts}
+
+**Alternatives Considered:**
+1. Landing every output as it is - Rejected because a worker's claim is not evidence
+2. Dropping the whole run - Rejected because each output is judged by itself
+
+**Consequences:**
+{_consequences(event, workers)}
+
+**Status:** Accepted
+**Supersedes:** none"""
+
+
+def _verdict_line(worker: Completion) -> str:
+    reason = one_line(worker.reason)
+    said = f"- {one_line(worker.worker)}: {_verdict(worker)} ({worker.outcome})"
+    return f"{said} \u2014 {reason}" if reason else said
+
+
+def _context(event: RunIntegrated, workers: list[Completion], *, settled: bool) -> str:
+    names = ", ".join(f"{one_line(one.worker)} ({one_line(one.title)})" for one in workers)
+    if settled:
+        return f"Verdicts of run {event.run} changed since it was integrated: {names}."
+    return f"Run {event.run} of {one_line(event.phase)} ended; its workers were {names}."
+
+
+def _consequences(event: RunIntegrated, workers: list[Completion]) -> str:
+    files = list(dict.fromkeys(one_line(path) for worker in workers for path in worker.files))
+    more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
+    commit = f" (commit {event.landing})" if event.landing else ""
+    landed = f"landed {', '.join(files[:_LISTED])}{more}{commit}" if files else "no files landed"
+    out = [worker.worker for worker in workers if worker.verdict not in {"accepted", "pending"}]
+    held = [worker.worker for worker in workers if worker.verdict == "pending"]
+    lost = f"not landed in full: {', '.join(map(one_line, out))}" if out else "none known"
+    lines = [
+        f"- Positive: {landed}",
+        f"- Negative: {lost}",
+        f"- Neutral: gate {one_line(event.gate) or 'none'}",
+    ]
+    if held:
+        waits = ", ".join(map(one_line, held))
+        lines.append(f"- Neutral: {waits} waits for the lead (`orchestrate integrate {event.run}`)")
+    return "\n".join(lines)
+
+
+def _first_entry(facts: Facts) -> str:
+    return f"""## {day(facts.at)}: Lead this project with orchestrate
+
+**Context:** Work by several agents needs one place for the truth, and a record that outlives any of them.
+
+**Decision:** State lives in STATUS.md, DECISIONS.md and AGENTS.md; workers get scoped tickets that
+`orchestrate` runs, judges and records.
+
+**Alternatives Considered:**
+1. Agents that share one checkout - Rejected because two of them can write the same file
+2. State in a database or in a conversation - Rejected because it is lost or out of sight
+
+**Consequences:**
+- Positive: any lead can resume from the files in minutes
+- Negative: what is not written down does not count
+- Neutral: `.taskers/` is disposable and stays out of git
+
+**Status:** Accepted
+**Supersedes:** none"""
