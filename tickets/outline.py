@@ -32,27 +32,13 @@ class Section(NamedTuple):
 
 def outline(text: str) -> tuple[Line, ...]:
     """Tell the lines of a text apart. A heading inside a code fence or an HTML comment is none."""
-    found: list[Line] = []
-    fence = ""
-    comment = False
-    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        mark = None if comment else _FENCE.fullmatch(raw)
-        if fence:
-            found.append(Line(number, raw, code=True))
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                fence = ""
-        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
-            found.append(Line(number, raw, code=True))
-            fence = mark[1]
-        elif comment or raw.lstrip().startswith("<!--"):
-            comment = "-->" not in raw
-            found.append(Line(number, raw, code=True))
-        elif heading := _HEADING.fullmatch(raw):
-            title = re.sub(r"[ \t]+#+[ \t]*$", "", heading[2] or "").strip()
-            found.append(Line(number, raw, level=len(heading[1]), title=title))
-        else:
-            found.append(Line(number, raw))
-    return tuple(found)
+    return tuple(_scan(text)[0])
+
+
+def closed(text: str) -> str:
+    """Close the code fence or comment that a text leaves open: it would swallow whatever is added below."""
+    left = _scan(text)[1]
+    return f"{text}\n{left}\n" if left else text
 
 
 def sections(lines: tuple[Line, ...], level: int) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
@@ -75,3 +61,28 @@ def plain(title: str) -> str:
     words = _NUMBER.sub("", title.strip(" \t*_`#:"), count=1)
     letters = "".join(char if char.isalnum() else " " for char in words.casefold().replace("&", " and "))
     return " ".join(letters.split())
+
+
+def _scan(text: str) -> tuple[list[Line], str]:
+    """Give the lines, and what would close a fence or comment that is open at the end."""
+    found: list[Line] = []
+    fence = ""
+    comment = False
+    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        mark = None if comment else _FENCE.fullmatch(raw)
+        if fence:
+            found.append(Line(number, raw, code=True))
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            found.append(Line(number, raw, code=True))
+            fence = mark[1]
+        elif comment or raw.lstrip().startswith("<!--"):
+            comment = "-->" not in raw
+            found.append(Line(number, raw, code=True))
+        elif heading := _HEADING.fullmatch(raw):
+            title = re.sub(r"[ \t]+#+[ \t]*$", "", heading[2] or "").strip()
+            found.append(Line(number, raw, level=len(heading[1]), title=title))
+        else:
+            found.append(Line(number, raw))
+    return found, fence or ("-->" if comment else "")

@@ -75,7 +75,7 @@ def make_plan(
     """Plan tickets, every problem listed. Never raises for what tickets say."""
     problems: list[Problem] = []
     notes: list[Problem] = []
-    fence = _fence(reserved, links, ignore_case=ignore_case)
+    fence = reserved_scope(reserved, links, ignore_case=ignore_case)
     scopes: dict[str, Scope] = {}
     for ticket in tickets:
         scope, wrong, told = _scope_of(ticket, fence, links)
@@ -194,7 +194,7 @@ class _Order:
                     stack.append(iter(self.before[id_]))
 
 
-def _fence(reserved: Sequence[str], links: Links, *, ignore_case: bool) -> Scope:
+def reserved_scope(reserved: Sequence[str], links: Links, *, ignore_case: bool) -> Scope:
     """Reserve a state file that is a symlink twice: the link, and the file that it leads to."""
     named = Scope.of(reserved, ignore_case=ignore_case)
     real = Scope.of(reserved, ignore_case=ignore_case, links=links) if links else named
@@ -219,12 +219,12 @@ def _scope_of(
         for pattern in ticket.owns:
             whole = Scope.of([pattern], ignore_case=ignore_case, links=links)
             if whole.within(fence):
-                what = f"`{pattern}` lies in what no ticket owns ({_listed(_reached(whole, fence))})"
+                reached = _reached(whole, fence) or [NESTED_GIT]
+                what = f"`{pattern}` lies in what no ticket owns ({_listed(reached)})"
                 problems.append(Problem(ticket.place("owns"), what, "take it out of `owns`"))
                 continue
             left = Scope.of([pattern], ticket.excludes, ignore_case=ignore_case, links=links)
-            reached = [text for text in _reached(left, fence) if text != NESTED_GIT]
-            if reached:
+            if reached := _reached(left, fence):
                 what = f"`{pattern}` reaches what no ticket owns ({_listed(reached)})"
                 notes.append(Problem(ticket.place("owns"), what, "it is excluded, nothing to do", "info"))
         own = Scope.of(ticket.owns, ticket.excludes, ignore_case=ignore_case, links=links)
@@ -245,10 +245,11 @@ def _placed(ticket: Ticket, key: str, problem: Problem) -> Problem:
 
 
 def _reached(scope: Scope, fence: Scope) -> list[str]:
+    """List the reserved patterns that a scope shares a path with, nested repositories left out."""
     if scope.overlaps(fence) is None:
         return []
     each = (pattern for pattern in fence.owns if scope.overlaps(Scope((pattern,), (), fence.ignore_case)))
-    return list(dict.fromkeys(pattern.text for pattern in each))
+    return list(dict.fromkeys(pattern.text for pattern in each if pattern.text != NESTED_GIT))
 
 
 def _listed(patterns: Sequence[str]) -> str:

@@ -1,0 +1,275 @@
+"""The long ticket form: what an author's prompt lacks is added, and it ends with what a worker must know."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from typing import NamedTuple
+
+from tickets.outline import Line, Section, closed, outline, plain, sections, text_of
+from tickets.ticket import Ticket
+
+FIELDS = ("Assigned", "Phase", "Deliverable", "Owner")
+SECTIONS = (
+    "Task",
+    "Scope",
+    "Success Criteria",
+    "Context",
+    "Constraints",
+    "Dependencies",
+    "Output Format",
+    "Questions for Lead",
+    "Notes",
+)
+"""The second-level headings of the form, in their order."""
+LAST = "What Holds for You"
+
+
+class PromptContext(NamedTuple):
+    """What the plan knows about a ticket and its template does not. `exists` is asked about literal paths."""
+
+    assigned: date
+    blocked_by: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    parallel_with: tuple[str, ...] = ()
+    phase_criteria: tuple[str, ...] = ()
+    """Acceptance criteria of the phase, as STATUS.md has them."""
+    exists: Callable[[str], bool] = lambda _path: True
+
+
+class _Part(NamedTuple):
+    """One third-level heading that the form wants, and what to write where the author has none."""
+
+    title: str
+    text: str
+
+
+def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
+    """Complete a rendered prompt. The author's own words stay as they are, in the order of the form.
+
+    Always begins with `# WORKER`: an agent would take a leading `/` for a command of its own.
+    """
+    above, written = sections(outline(closed(body)), 2)
+    heading, above = _take_heading(ticket.worker, above)
+    fields, above = _take_fields(above)
+    grouped = _group(written)
+    own = text_of(above)
+    lines = [heading, "", *_fields(ticket, context, fields)]
+    for title in SECTIONS:
+        lines += [
+            "",
+            f"## {title}",
+            *_section(ticket, context, title, grouped, own if title == "Task" else ""),
+        ]
+    return "\n".join([*lines, "", f"### {LAST}", "", *_standing(ticket), ""])
+
+
+def _take_heading(worker: str, above: tuple[Line, ...]) -> tuple[str, tuple[Line, ...]]:
+    """Take the author's first heading if it names the worker; any other stays with the text."""
+    for at, line in enumerate(above):
+        if line.level == 1 and re.match(rf"{re.escape(worker)}(?!\w)", line.title):
+            return f"# {line.title}", (*above[:at], *above[at + 1 :])
+        if line.text.strip():
+            break
+    return f"# {worker}", above
+
+
+def _take_fields(above: tuple[Line, ...]) -> tuple[dict[str, str], tuple[Line, ...]]:
+    """Take the form's fields from the top of the text, where the author wrote some."""
+    found: dict[str, str] = {}
+    for at, line in enumerate(above):
+        match = re.fullmatch(r"\*\*(\w+):\*\*\s*(.*?)\s*", line.text)
+        if match and match[1] in FIELDS:
+            found.setdefault(match[1], match[2])
+        elif line.text.strip():
+            return found, above[at:]
+    return found, ()
+
+
+def _fields(ticket: Ticket, context: PromptContext, written: dict[str, str]) -> Iterator[str]:
+    known = {
+        "Assigned": context.assigned.isoformat(),
+        "Phase": ticket.phase,
+        "Deliverable": ticket.deliverable or "none named",
+        "Owner": ticket.worker,
+    }
+    # Two spaces: without a break at its end, each line would run on into the next.
+    return (f"**{name}:** {written.get(name) or known[name]}  " for name in FIELDS)
+
+
+def _group(written: tuple[Section, ...]) -> dict[str, list[Section]]:
+    """Sort the author's sections under the form's; one that is not the form's follows the one above it."""
+    known = {plain(title): title for title in SECTIONS}
+    grouped: dict[str, list[Section]] = {}
+    current = SECTIONS[0]
+    for section in written:
+        current = known.get(plain(section.heading.title), current)
+        grouped.setdefault(current, []).append(section)
+    return grouped
+
+
+def _section(
+    ticket: Ticket, context: PromptContext, title: str, grouped: dict[str, list[Section]], own: str
+) -> Iterator[str]:
+    """Write one section: the author's text, and the parts that it lacks."""
+    text: list[str] = [own] if own else []
+    foreign: list[str] = []
+    written: set[str] = set()
+    for section in grouped.get(title, []):
+        if plain(section.heading.title) == plain(title):
+            text.append(section.text)
+            written |= {plain(line.title) for line in section.lines if line.level == 3}
+        else:
+            foreign += ["", section.heading.text, "", section.text]
+    lead, parts = _default(ticket, context, title)
+    if not any(text):
+        text.append(lead)
+    yield from (line for part in text if part for line in ("", part))
+    for part in parts:
+        if plain(part.title) not in written:
+            yield from ("", f"### {part.title}", "", part.text)
+    yield from foreign
+
+
+def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, tuple[_Part, ...]]:
+    """Give what the form says where the author says nothing: text, then parts with headings."""
+    match title:
+        case "Task":
+            return _task(ticket), ()
+        case "Scope":
+            return "", (
+                _Part("Files Included", _list(_included(ticket, context))),
+                _Part("Files Excluded", _list(f"`{pattern}`" for pattern in ticket.excludes)),
+                _Part("Boundaries", _boundaries(ticket)),
+            )
+        case "Success Criteria":
+            return "\n".join(f"- [ ] {line}" for line in _criteria(ticket)), ()
+        case "Context":
+            plan = (
+                f"Phase `{ticket.phase}`, deliverable {ticket.deliverable or 'none named'}: {ticket.title}."
+            )
+            related = (*context.blocked_by, *context.blocks, *context.parallel_with)
+            return "", (
+                _Part("From the Plan", plan),
+                _Part("Related Work", _list(related)),
+                _Part("Acceptance Criteria", _list(context.phase_criteria)),
+            )
+        case "Constraints":
+            return "", (
+                _Part("You must", _list(_must(ticket))),
+                _Part("You must not", _list(_must_not(ticket))),
+            )
+        case "Dependencies":
+            return _list((
+                f"**Blocked By:** {_names(context.blocked_by)}",
+                f"**Blocks:** {_names(context.blocks)}",
+                f"**Parallel With:** {_names(context.parallel_with)}",
+            )), ()  # fmt: skip
+        case "Output Format":
+            return _output(ticket), ()
+        case "Questions for Lead":
+            return "None so far.", ()
+        case _:
+            return _limits(ticket), ()
+
+
+def _task(ticket: Ticket) -> str:
+    return ticket.title if ticket.command is None else f"{ticket.title}\n\nRuns: `{' '.join(ticket.command)}`"
+
+
+def _included(ticket: Ticket, context: PromptContext) -> Iterator[str]:
+    for pattern in ticket.owns:
+        if ticket.mode == "read-only":
+            yield f"`{pattern}` (read)"
+        elif re.search(r"[*?\[{]", pattern) or context.exists(pattern):
+            yield f"`{pattern}` (read-write)"
+        else:
+            yield f"`{pattern}` (create)"
+    for pattern in ticket.reads:
+        yield f"`{pattern}` (read)"
+
+
+def _boundaries(ticket: Ticket) -> str:
+    if ticket.mode == "read-only":
+        return "Nothing may be changed. Findings go into the report."
+    return (
+        "Only the files included may be created, changed or deleted; all others belong to someone else, "
+        "the project's state files among them. What has to change beyond them goes into the report."
+    )
+
+
+def _criteria(ticket: Ticket) -> Iterator[str]:
+    yield from (f"`{command}` exits with 0" for command in ticket.acceptance)
+    if ticket.mode == "write":
+        yield "Every changed file lies in the scope"
+    if ticket.max_files_changed is not None:
+        yield f"At most {ticket.max_files_changed} files are changed"
+    yield (
+        "The command exits with 0" if ticket.agent == "command" else "The report is complete, with its status"
+    )
+
+
+def _must(ticket: Ticket) -> Iterator[str]:
+    yield "stay inside the scope"
+    if ticket.agent != "command":
+        yield "stop and report BLOCKED if the scope collides with another's or the task needs a file beyond it"
+        yield "end with the report, as the last thing you say"
+
+
+def _must_not(ticket: Ticket) -> Iterator[str]:
+    if ticket.mode == "read-only":
+        yield "create, change or delete any file"
+    yield "commit, push, switch branches or change git's configuration"
+    yield "touch state files, ticket templates or `.taskers`"
+
+
+def _output(ticket: Ticket) -> str:
+    if ticket.agent == "command":
+        return (
+            "No report is owed: exit code 0 means complete. A last line\n"
+            '`ORCHESTRATE-RESULT {"status": "complete", "summary": "…"}` may say more;\n'
+            "its status is `complete`, `blocked` or `needs_clarification`."
+        )
+    return (
+        "The final answer is the report, in Markdown, with these sections:\n\n"
+        "- `## Summary`\n"
+        "- `## Analysis`\n"
+        "- `## Proposal`, with `### Affected Files`, `### Sketch`, `### Testing`, `### Integration Notes`\n"
+        "- `## Risks and Alternatives`\n"
+        "- `## Follow-ups` and `## Decisions`, a list each, where there are any\n"
+        "- `## Status`: one word of `COMPLETE`, `BLOCKED`, `NEEDS_CLARIFICATION`.\n"
+        "  BLOCKED adds the lines `Blocker:`, `Attempted:`, `Needs:`;\n"
+        "  NEEDS_CLARIFICATION adds `Question:`, `Context:`, `Impact:`."
+    )
+
+
+def _limits(ticket: Ticket) -> str:
+    lines = [f"Ends after {ticket.timeout:g} seconds, or {ticket.idle_timeout:g} without any activity"]
+    if ticket.budget_usd is not None:
+        lines.append(f"Budget: {ticket.budget_usd:.2f} USD")
+    return _list(lines)
+
+
+def _standing(ticket: Ticket) -> Iterator[str]:
+    """Say what is true whatever the author wrote above: this is what the result is judged by."""
+    owned = ", ".join(f"`{pattern}`" for pattern in ticket.owns) or "nothing"
+    excluded = ", ".join(f"`{pattern}`" for pattern in ticket.excludes)
+    yield f"- Ticket `{ticket.id}`, worker {ticket.worker}, mode {ticket.mode}."
+    scope = f"{owned}" + (f", without {excluded}" if excluded else "")
+    yield f"- You may change: {scope if ticket.mode == 'write' else 'nothing'}."
+    yield "- What you change is read from the files themselves and compared with this scope. Never commit."
+    if ticket.agent == "command":
+        return
+    yield "- Your scope collides with someone else's, or you cannot go on: stop, and report BLOCKED."
+    yield "- Your final answer is the report described under Output Format; a claim without it counts for nothing."
+    yield (
+        "- Checkpoints in `docs/progress/` are written for you from that report: say in its Summary what is "
+        "done and in Follow-ups what is next."
+    )
+
+
+def _names(ids: tuple[str, ...]) -> str:
+    return ", ".join(f"`{id_}`" for id_ in ids) or "none"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines) or "None."
