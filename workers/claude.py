@@ -84,7 +84,6 @@ class ClaudeReader:
         self._records = Records()
         self._result: dict[str, object] | None = None
         self._error = ""
-        self._status: int | None = None
         self._thread: str | None = None
 
     def feed(self, line: bytes) -> Progress | None:
@@ -152,11 +151,13 @@ class ClaudeReader:
         for block in content if isinstance(content, list) else []:
             match value_at(block, "type"):
                 case "tool_use":
+                    self._error = ""  # it got on, so what it complained of is over
                     return Progress("tool", printable(text_at(block, "name")))
                 case "text" if record.get("error"):
                     self._error = text_at(block, "text")
                     return Progress("error", printable(self._error))
                 case "text":
+                    self._error = ""
                     return Progress("text", printable(text_at(block, "text")))
         return None
 

@@ -135,6 +135,7 @@ class CodexReader:
 
     def _item(self, record: dict[str, object]) -> Progress | None:
         done = record.get("type") == "item.completed"
+        self._error = ""  # it got on, so what it complained of is over
         kind = text_at(record, "item", "type")
         if kind == "agent_message":
             if done:

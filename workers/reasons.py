@@ -61,8 +61,7 @@ def one_line(text: str) -> str:
         except (ValueError, RecursionError):
             text = text[:start].rstrip(" :") or "an error that could not be read"
     text = printable(text)
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
+    text = re.sub(r"^\[(API Error:[^\]]*)\]", r"\1", text)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
@@ -115,12 +114,12 @@ def settle(
         flags = (*flags, "did_not_exit") if by_signal else flags
         return Answer("success", text, thread=thread, usage=usage, flags=flags)
     words = last_words(stderr_tail)
-    error = one_line(error) or words or (NO_RECORD if said == "none" else "the agent gave no reason")
+    if failure is None:
+        # A stopped worker did not end for what stands on standard error; for what it told its stream, perhaps.
+        failure = kind_of(one_line(error)) or (None if said == "none" and by_signal else kind_of(words))
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"
-    # What a worker that we or somebody else stopped was complaining about is no reason for its end.
-    if failure is None and not (said == "none" and by_signal):
-        failure = kind_of(error) or kind_of(words)
+    error = one_line(error) or words or (NO_RECORD if said == "none" else "the agent gave no reason")
     return Answer(said, text, error, failure, thread, usage, flags)
 
 
