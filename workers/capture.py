@@ -1,0 +1,94 @@
+"""One output stream of a worker on its way into its file. Part of the shim: standard library only."""
+
+import fcntl
+import os
+import sys
+
+LINUX = sys.platform.startswith("linux")
+CHUNK = 1 << 20
+
+
+class Stream:
+    """One output stream of the worker on its way into its file, `cap` bytes at most."""
+
+    def __init__(self, name: str, path: str, cap: int | None, *, piped: bool) -> None:
+        self.name = name
+        self.cap = cap
+        self.size = 0
+        self.cut = False
+        self.source = -1
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        # splice refuses a file opened to append; without a pipe the worker and all it starts share the file.
+        self.file = os.open(path, flags if piped else flags | os.O_APPEND, 0o600)
+        self.sink = self.file
+        if piped:
+            self.source, self.sink = os.pipe()
+            os.set_blocking(self.source, False)
+
+    def started(self) -> None:
+        """Give up the worker's end of the pipe, so that its end can be seen."""
+        if self.source >= 0:
+            os.close(self.sink)
+
+    def pump(self) -> bool:
+        """Move what the pipe holds; True while there may be more, now."""
+        room = CHUNK if self.cap is None else min(CHUNK, self.cap - self.size)
+        try:
+            if room == 0:
+                self.cut = bool(os.read(self.source, 1))
+                moved = 0
+            else:
+                moved = _move(self.source, self.file, room)
+        except BlockingIOError:
+            return False
+        self.size += moved
+        if moved == 0:
+            # Past the cap the reading end is closed too: a flood dies of it instead of filling a pipe.
+            os.close(self.source)
+            self.source = -1
+        elif moved >= 65536 and LINUX:
+            self._widen()
+        return moved > 0
+
+    def over(self) -> bool:
+        """Say whether the worker wrote more than it may."""
+        if self.cut or self.source >= 0 or self.cap is None or self.sink != self.file:
+            return self.cut
+        return os.fstat(self.file).st_size > self.cap
+
+    def length(self) -> int:
+        """Give the bytes written so far."""
+        return self.size if self.sink != self.file else os.fstat(self.file).st_size
+
+    def close(self) -> None:
+        """Take what is left, hold the file to its cap with a visible mark, and close it. Twice is fine."""
+        if self.file < 0:
+            return
+        while self.source >= 0 and self.pump():
+            pass
+        self.size = self.length()
+        if self.cap is not None and self.size > self.cap:
+            os.ftruncate(self.file, self.cap)
+            self.size, self.cut = self.cap, True
+        if self.cut:
+            os.write(self.file, b"\n[orchestrate: output cut here at %d bytes]\n" % self.size)
+        os.close(self.file)
+        self.file = -1
+
+    def _widen(self) -> None:
+        try:
+            if fcntl.fcntl(self.source, fcntl.F_GETPIPE_SZ) < CHUNK:
+                fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, CHUNK)
+        except OSError:
+            pass  # the user's share of pipe memory is used up; narrow pipes work as well
+
+
+def _move(source: int, target: int, room: int) -> int:
+    """Move at most `room` bytes from a pipe to a file, inside the kernel where it can."""
+    if LINUX:
+        return os.splice(source, target, room, flags=os.SPLICE_F_NONBLOCK)
+    data = os.read(source, min(room, 65536))
+    left = memoryview(data)
+    while left:
+        left = left[os.write(target, left) :]
+    return len(data)

@@ -1,0 +1,66 @@
+"""The warm process that shims are forked from: single-threaded, so that a fork is cheap and safe.
+
+Run by its path as `python -I -S nursery.py FD`. It reads launches from the socket FD, forks a shim
+for each, and ends when that socket closes; its shims live on.
+A launch is four bytes of length, with descriptors attached (locks of slots, then the write end of a pipe that
+stays open while the shim lives), and a JSON object.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+
+MAX_DESCRIPTORS = 8
+
+
+def main(argv: list[str]) -> None:
+    """Serve launches from the socket whose descriptor is given until it closes."""
+    if len(argv) != 1 or not argv[0].isdigit():
+        sys.exit("nursery: unknown arguments; run as `nursery.py FD`")
+    # With -I nothing of ours is found; at the end, so that nothing beside us shadows the standard library.
+    sys.path.append(__file__.rsplit(os.sep, 2)[0])
+    serve(socket.socket(fileno=int(argv[0])))
+
+
+def serve(launches: socket.socket) -> None:
+    """Fork a shim for each launch; return when the other end is gone."""
+    from workers import shim  # noqa: PLC0415 - found only once `main` has said where
+
+    launches.set_inheritable(False)
+    system = shim.look_at_system()
+    # Ignored: the kernel reaps ended shims, and the nursery waits for nothing but its socket.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.disable()
+    gc.freeze()
+    while launch := _receive(launches):
+        body, descriptors = launch
+        try:
+            forked = os.fork()
+        except OSError as error:
+            shim.say(descriptors[-1], {"end": "not_started", "error": f"cannot fork: {error.strerror}"})
+            forked = -1
+        if forked == 0:
+            try:
+                os.close(launches.detach())
+                shim.Shim(json.loads(body), descriptors, system).live()
+            finally:
+                os._exit(1)  # never back into this loop: there would be two nurseries
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _receive(launches: socket.socket) -> tuple[bytes, list[int]] | None:
+    """Read one launch; None once the other end is gone, also in the middle of one."""
+    flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+    head, descriptors, _, _ = socket.recv_fds(launches, 4, MAX_DESCRIPTORS, flags)
+    size, body = int.from_bytes(head, "big"), b""
+    while len(head) == 4 and len(body) < size and (part := launches.recv(size - len(body))):
+        body += part
+    return (body, descriptors) if body and len(body) == size else None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,299 @@
+"""Start workers below shims, wait for how they end, and find those that a dead runtime left behind."""
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from workers import descendants
+from workers.agents import WorkerError
+
+End = Literal[
+    "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",
+]  # fmt: skip
+"""How a worker ended; `lost`: its shim went without a record."""
+
+MARK = "ORCHESTRATE_MARK"
+"""The variable by which a worker's processes are found once its shim is gone."""
+_NURSERY = Path(__file__).resolve().parent / "nursery.py"
+_SEND_DEADLINE = 10.0
+_DEATH_DEADLINE = 10.0
+
+
+class Limits(NamedTuple):
+    """What a worker may use: seconds, and bytes of each output stream. None is no limit."""
+
+    total: float | None = 1800.0
+    grace: float = 5.0
+    output_cap: int | None = 64 << 20
+    idle: float | None = None
+
+
+class Launch(NamedTuple):
+    """One worker to start. Paths are absolute; the files named must not exist yet, their folders must."""
+
+    worker: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """Exactly what the worker sees, with the mark beside it."""
+    cwd: Path
+    stdin: Path
+    stdout: Path
+    stderr: Path
+    started_record: Path
+    exit_record: Path
+    capture: Literal["file", "pipe"] = "file"
+    limits: Limits = Limits()
+    cancel_paths: tuple[Path, ...] = ()
+    """The worker is stopped as soon as one of these exists."""
+    soft_signal: int = signal.SIGTERM
+    soft_depth: int = 0
+    """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
+    mark: str = ""
+
+
+class Exit(NamedTuple):
+    """How a worker ended, as its shim recorded it. Times are UTC, sizes exclude the mark of a cut."""
+
+    worker: str
+    end: End
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    pid: int | None = None
+    shim_pid: int | None = None
+    boot_id: str = ""
+    started: str = ""
+    ended: str = ""
+    seconds: float = 0.0
+    survivors: int = 0
+    """Processes beside the worker itself that had to be killed."""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    cut: tuple[str, ...] = ()
+    cpu_seconds: float = 0.0
+    max_rss_kb: int = 0
+
+
+class Nursery:
+    """Where shims are forked: one warm process, started again when it is found dead."""
+
+    def __init__(self, python: str, log: Path) -> None:
+        self._python = python
+        self._log = log
+        self._lock = anyio.Lock()
+        self._socket: socket.socket | None = None
+        self._process: anyio.abc.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the warm process, None before the first and between two."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self, launch: Launch, lock_fds: Sequence[int] = ()) -> Exit:
+        """Start a worker and wait until all of it is dead.
+
+        Cancelling the wait leaves shim and worker running: `stop` ends them, `wait_adopted` finds them.
+        The shim holds the locks behind `lock_fds` from here on. Raises WorkerError if no shim can be had.
+        """
+        alive, theirs = os.pipe()
+        try:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._hand_over(_spec(launch), [*lock_fds, theirs])
+            finally:
+                os.close(theirs)
+            told = await _read_to_end(alive)
+        finally:
+            os.close(alive)
+        found = _parsed(told) if told else read_exit(launch.exit_record)
+        return found._replace(worker=launch.worker) if found else await _lost(launch.worker, launch.mark)
+
+    async def start(self) -> None:
+        """Start the warm process; done by `open_nursery`, and again when it has died."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._log.open("ab") as log:
+            # Its own session: Ctrl-C is the runtime's business. No secret of ours in its environment.
+            self._process = await anyio.open_process(
+                [self._python, "-I", "-S", str(_NURSERY), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={name: value for name, value in os.environ.items() if name.startswith(("LC_", "LANG"))},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._socket = ours
+
+    async def close(self) -> None:
+        """End the warm process and see it dead; shims that it forked live on."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            with anyio.CancelScope(shield=True):
+                with anyio.move_on_after(_DEATH_DEADLINE):
+                    await self._process.wait()
+                await self._process.aclose()
+            self._process = None
+
+    async def _hand_over(self, spec: bytes, descriptors: list[int]) -> None:
+        async with self._lock:
+            for attempt in (1, 2):
+                try:
+                    with anyio.fail_after(_SEND_DEADLINE):
+                        if self._socket is None:
+                            await self.start()
+                        await self._send(spec, descriptors)
+                except (OSError, TimeoutError) as error:
+                    # A launch that was not taken whole was not started: sending it to the next one is safe.
+                    await self.close()
+                    if attempt == 2:
+                        raise WorkerError(f"no shim can be started: {error}; see {self._log}") from error
+                else:
+                    return
+
+    async def _send(self, spec: bytes, descriptors: list[int]) -> None:
+        channel = self._socket
+        assert channel is not None  # noqa: S101 - `_hand_over` has just started it
+        head = len(spec).to_bytes(4, "big")
+        await anyio.wait_writable(channel)
+        socket.send_fds(channel, [head], descriptors)
+        left = memoryview(spec)
+        while left:
+            try:
+                left = left[channel.send(left) :]
+            except BlockingIOError:
+                await anyio.wait_writable(channel)
+
+
+@asynccontextmanager
+async def open_nursery(log: Path, python: str = sys.executable) -> AsyncIterator[Nursery]:
+    """Keep a nursery for the block; what it started may outlive it."""
+    nursery = Nursery(python, log)
+    await nursery.start()
+    try:
+        yield nursery
+    finally:
+        await nursery.close()
+
+
+async def stop(launch: Launch) -> Exit:
+    """Have a worker stopped by its first cancel file, and wait until all of it is dead."""
+    launch.cancel_paths[0].touch()
+    return await wait_adopted(launch.worker, launch.exit_record, launch.started_record, mark=launch.mark)
+
+
+async def wait_adopted(
+    worker: str, exit_record: Path, started_record: Path, *, mark: str = "", poll: float = 0.05
+) -> Exit:
+    """Wait for a worker whose shim was started by another runtime; `lost` if that shim is gone unrecorded."""
+    while True:
+        living = is_held(started_record)  # before the record is looked for: it may be written in between
+        if found := read_exit(exit_record):
+            return found
+        if not living:
+            return await _lost(worker, mark)
+        await anyio.sleep(poll)
+
+
+def is_held(started_record: Path) -> bool:
+    """Say whether the shim that made this file still lives."""
+    try:
+        descriptor = os.open(started_record, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_exit(exit_record: Path) -> Exit | None:
+    """Read how a worker ended; None while there is no whole record."""
+    try:
+        return _parsed(exit_record.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def kill_marked(mark: str) -> int:
+    """Kill every process that carries a mark, and all below it; see them dead and give their number.
+
+    Raises WorkerError naming those that do not die.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    killed: set[int] = set()
+    until = time.monotonic() + _DEATH_DEADLINE
+    while found := _marked(wanted):
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+        killed |= found
+        if time.monotonic() > until:
+            left = ", ".join(str(pid) for pid in sorted(found))
+            raise WorkerError(f"processes {left}: could not be killed; end them by hand")
+        time.sleep(0.002)
+    return len(killed)
+
+
+def _marked(wanted: bytes) -> set[int]:
+    found: set[int] = set()
+    for pid, _ in descendants.processes():
+        with suppress(OSError):
+            if pid != os.getpid() and wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found |= {pid, *descendants.below(pid)}
+    return found
+
+
+async def _lost(worker: str, mark: str) -> Exit:
+    survivors = await anyio.to_thread.run_sync(kill_marked, mark) if mark else 0
+    return Exit(worker, "lost", error="its shim is gone and left no record", survivors=survivors)
+
+
+def _spec(launch: Launch) -> bytes:
+    fields = launch._asdict()
+    for name in ("cwd", "stdin", "stdout", "stderr", "started_record", "exit_record"):
+        fields[name] = str(fields[name])
+    fields["env"] = {**launch.env, **({MARK: launch.mark} if launch.mark else {})}
+    fields["limits"] = launch.limits._asdict()
+    fields["cancel_paths"] = [str(path) for path in launch.cancel_paths]
+    return json.dumps(fields).encode()
+
+
+async def _read_to_end(descriptor: int) -> bytes:
+    os.set_blocking(descriptor, False)
+    found = b""
+    while True:
+        await anyio.wait_readable(descriptor)
+        part = os.read(descriptor, 65536)
+        if not part:
+            return found
+        found += part
+
+
+def _parsed(text: bytes) -> Exit | None:
+    try:
+        fields: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return None
+    known = {name: fields[name] for name in Exit._fields if name in fields}
+    return Exit(**{"worker": "", **known, "cut": tuple(fields.get("cut", ()))})

@@ -1,0 +1,365 @@
+"""The small process that holds one worker: starts it, limits it, sees its whole tree dead, records the end.
+
+It is forked from the nursery, makes itself the subreaper of all that the worker starts, outlives the runtime.
+Standard library only, and little of it: what is imported here is start-up time of every run.
+"""
+
+# pathlib would be a third of that time:
+# ruff: noqa: PTH108, PTH110, PTH113, PTH118, PTH123
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from workers.capture import Stream
+from workers.descendants import below, busy_seconds, processes
+
+SCHEMA = 1
+TICK = 0.1
+"""Seconds between two looks at cancel files, sizes and idleness."""
+UNKILLABLE = 30.0
+"""Seconds after which a tree that does not die is given up and named in the record."""
+LINUX = sys.platform.startswith("linux")
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class System(NamedTuple):
+    """What is the same for all shims of a nursery."""
+
+    boot_id: str
+    """Tells one boot of this machine from the next; empty where the system does not say."""
+    prctl: Any
+    """The function of the C library; None where there is no subreaper."""
+
+
+def look_at_system() -> System:
+    """Find out once, in the nursery, what every shim needs."""
+    boot = ""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return System(boot, ctypes.CDLL(None).prctl if LINUX else None)
+
+
+class Shim:
+    """The life of one shim; `live` never returns."""
+
+    def __init__(self, spec: dict[str, Any], descriptors: list[int], system: System) -> None:
+        self.spec = spec
+        self.alive = descriptors[-1]
+        self.locks = descriptors[:-1]
+        self.system = system
+        self.pid: int | None = None
+        self.status: int | None = None
+        self.childless = False
+        self.told = False
+        self.end = ""
+        self.error = ""
+        self.killed: set[int] = set()
+        self.streams: list[Stream] = []
+        self.poll = select.poll()
+        self.wake = -1
+        self.began = time.time()
+        self.clock = time.monotonic()
+
+    def live(self) -> None:
+        """Hold the worker until it and all below it are dead, write the record, and go."""
+        try:
+            self._prepare()
+            if self._start():
+                self._watch()
+                self._stop()
+        except BaseException as error:  # noqa: BLE001 - whatever happens, the tree dies and a record says so
+            self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
+        try:
+            self._kill_below()
+            for stream in self.streams:
+                stream.close()
+                if stream.cut and self.end == "exited":
+                    self.end = "output_cap"
+        except BaseException as error:  # noqa: BLE001 - as above
+            self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
+        try:
+            self._leave()
+        finally:
+            os._exit(0)
+
+    def _prepare(self) -> None:
+        os.setsid()
+        if self.system.prctl is not None:
+            self.system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.wake, signalled = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(signalled, False)
+        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._tell)
+        signal.signal(signal.SIGINT, self._tell)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.poll.register(self.wake, select.POLLIN)
+
+    def _tell(self, *_: object) -> None:
+        self.told = True
+
+    def _start(self) -> bool:
+        """Start the worker; on failure say why in plain words and return False."""
+        spec, argv, limits = self.spec, self.spec["argv"], self.spec["limits"]
+        what = f"cannot create {spec['started_record']}"
+        try:
+            # Locked for life: whoever finds this file knows from its lock whether this shim still lives.
+            started = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            fcntl.flock(started, fcntl.LOCK_EX)
+            if self._cancelled():
+                self.end = "cancelled"
+                return False
+            for name in ("stdout", "stderr"):
+                what = f"cannot create {spec[name]}"
+                piped = spec["capture"] == "pipe"
+                self.streams.append(Stream(name, spec[name], limits["output_cap"], piped=piped))
+            what = f"cannot read {spec['stdin']}"
+            stdin = os.open(spec["stdin"], os.O_RDONLY)
+            what = f"cannot enter {spec['cwd']}"
+            os.chdir(spec["cwd"])
+            what = f"cannot start {argv[0]}"
+            program = _program(argv[0], spec["env"].get("PATH", os.defpath))
+            ends = (stdin, self.streams[0].sink, self.streams[1].sink)
+            self.pid = os.posix_spawn(
+                program,
+                argv,
+                spec["env"],
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(ends)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            )
+        except OSError as error:
+            self.end = "not_started"
+            self.error = _why(what, argv[0], error)
+            return False
+        os.chdir("/")  # a worktree can be unmounted or removed below a worker, not below its shim
+        os.close(stdin)
+        for stream in self.streams:
+            stream.started()
+            if stream.source >= 0:
+                self.poll.register(stream.source, select.POLLIN)
+        who = {"schema": SCHEMA, "worker": spec["worker"], "pid": self.pid, "shim_pid": os.getpid()}
+        os.write(
+            started, json.dumps({**who, "boot_id": self.system.boot_id, "started": _utc(self.began)}).encode()
+        )
+        return True
+
+    def _watch(self) -> None:
+        """Wait until the worker ends or a limit is reached."""
+        limits = self.spec["limits"]
+        total = None if limits["total"] is None else self.clock + limits["total"]
+        ticking = self.spec["cancel_paths"] or limits["idle"] or (limits["output_cap"] and not self._piped())
+        idle = Idle(limits["idle"], self.clock) if limits["idle"] else None
+        while not self.end:
+            now = time.monotonic()
+            until = now + TICK if ticking else total
+            self._wait(until if total is None or until is None else min(until, total))
+            now = time.monotonic()
+            if self.status is not None:
+                self.end = "exited"
+            elif any(stream.over() for stream in self.streams):
+                self.end = "output_cap"
+            elif self.told or self._cancelled():
+                self.end = "cancelled"
+            elif total is not None and now >= total:
+                self.end = "timed_out"
+            elif idle is not None and idle.reached(now, self._written):
+                self.end = "idle"
+
+    def _stop(self) -> None:
+        """Ask the worker to end, and give it its grace; a flood gets half a second of it."""
+        if self.status is not None:
+            return
+        grace = self.spec["limits"]["grace"]
+        until = time.monotonic() + (min(grace, 0.5) if self.end == "output_cap" else grace)
+        for pid in self._soft_targets():
+            _send(pid, self.spec["soft_signal"])
+        while self.status is None and time.monotonic() < until:
+            self._wait(min(until, time.monotonic() + TICK))
+            if self.end != "output_cap" and any(stream.over() for stream in self.streams):
+                return
+
+    def _soft_targets(self) -> list[int]:
+        """Find the process that is asked to end: the worker, or the one that its wrappers wrap."""
+        assert self.pid is not None  # noqa: S101 - only called for a worker that was started
+        found = [self.pid]
+        for _ in range(self.spec["soft_depth"]):
+            parents = dict(processes())
+            found = [pid for pid, parent in parents.items() if parent in found] or found
+        return found
+
+    def _kill_below(self) -> None:
+        """Kill all that is left below, and see it dead. Nothing is scanned where nothing is left."""
+        if self.pid is None:
+            return
+        if self.system.prctl is None:
+            _send(-self.pid, signal.SIGKILL)  # nobody re-parents to us here: the group is the best there is
+        until = time.monotonic() + UNKILLABLE
+        self._reap()
+        while not self.childless:
+            # Frozen first, until a scan finds none that runs: what forks without end cannot outrun a kill.
+            frozen: set[int] = set()
+            while fresh := set(below(os.getpid())) - frozen:
+                for pid in fresh:
+                    _send(pid, signal.SIGSTOP)
+                frozen |= fresh
+            for pid in frozen:
+                _send(pid, signal.SIGKILL)
+            self.killed |= frozen - {self.pid}
+            self._wait(time.monotonic() + TICK)
+            if time.monotonic() > until and not self.childless:
+                left = ", ".join(str(pid) for pid in below(os.getpid()))
+                raise TimeoutError(f"processes below could not be killed: {left}")
+
+    def _wait(self, until: float | None) -> None:
+        """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""
+        span = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        for descriptor, _ in self.poll.poll(span):
+            if descriptor == self.wake:
+                os.read(self.wake, 4096)
+                self._reap()
+                continue
+            for stream in self.streams:
+                if stream.source == descriptor:
+                    stream.pump()
+                    if stream.source < 0:
+                        self.poll.unregister(descriptor)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.childless = True
+                return
+            if pid == 0:
+                return
+            if pid == self.pid:
+                self.status = status
+
+    def _cancelled(self) -> bool:
+        return any(os.path.lexists(path) for path in self.spec["cancel_paths"])
+
+    def _piped(self) -> bool:
+        return bool(self.spec["capture"] == "pipe")
+
+    def _written(self) -> int:
+        return sum(stream.length() for stream in self.streams)
+
+    def _record(self) -> dict[str, Any]:
+        now, used = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        sizes = {f"{stream.name}_bytes": stream.size for stream in self.streams}
+        return {
+            "schema": SCHEMA,
+            "worker": self.spec["worker"],
+            "pid": self.pid,
+            "shim_pid": os.getpid(),
+            "boot_id": self.system.boot_id,
+            "started": _utc(self.began),
+            "ended": _utc(now),
+            "seconds": round(time.monotonic() - self.clock, 3),
+            "end": self.end,
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "error": self.error,
+            "survivors": len(self.killed),
+            "stdout_bytes": 0,
+            "stderr_bytes": 0,
+            **sizes,
+            "cut": [stream.name for stream in self.streams if stream.cut],
+            "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
+            "max_rss_kb": used.ru_maxrss if LINUX else used.ru_maxrss // 1024,
+        }
+
+    def _leave(self) -> None:
+        """Write the record, tell the runtime, free the slots: in this order, so that no one sees less."""
+        record = self._record()
+        try:
+            _create(self.spec["exit_record"], json.dumps(record).encode())
+        except OSError as error:
+            record["error"] = record["error"] or f"cannot write {error.filename}: {error.strerror}"
+        # An empty slot file is a clean one: one whose tree may live on keeps its holder's name, and is dirty.
+        for lock in self.locks:
+            if self.childless or self.pid is None:
+                os.ftruncate(lock, 0)
+            os.close(lock)
+        say(self.alive, record)
+
+
+class Idle:
+    """Knows whether nothing happened below the shim for too long: no output, next to no processor time."""
+
+    def __init__(self, limit: float, now: float) -> None:
+        self.limit = limit
+        self.step = min(5.0, limit / 4)
+        self.looked = self.active = now
+        self.seen = (0, 0.0)
+
+    def reached(self, now: float, written: Callable[[], int]) -> bool:
+        """Look, at most once a step, and say whether the limit is reached."""
+        if now - self.looked < self.step:
+            return False
+        output, busy = written(), busy_seconds(os.getpid())
+        # A hundredth of the time is what a waiting event loop uses: it is not work.
+        if output != self.seen[0] or busy - self.seen[1] > (now - self.looked) / 100:
+            self.active = now
+        self.looked, self.seen = now, (output, busy)
+        return now - self.active >= self.limit
+
+
+def say(alive: int, record: dict[str, Any]) -> None:
+    """Tell the runtime how it went, if there is still one that listens; else the file tells its successor."""
+    with suppress(BrokenPipeError):
+        os.write(alive, json.dumps(record).encode())
+
+
+def _program(name: str, path: str) -> str:
+    """Find a program as the worker's own PATH says, not ours."""
+    if "/" in name:
+        return name
+    for folder in path.split(os.pathsep):
+        found = os.path.join(folder or ".", name)
+        if os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    raise FileNotFoundError(2, "no such program", name)
+
+
+def _why(what: str, program: str, error: OSError) -> str:
+    if what.startswith("cannot start") and isinstance(error, FileNotFoundError):
+        found = "/" in program and os.path.exists(program)
+        return f"{what}: its interpreter is missing" if found else f"no such program: {program}"
+    return f"{what}: {os.strerror(error.errno or 0)}"
+
+
+def _send(pid: int, number: int) -> None:
+    # Already gone, or not ours to kill: the scan that follows tells which.
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _create(path: str, data: bytes) -> None:
+    """Make a file appear whole, under a name that is not taken."""
+    fresh = f"{path}.{os.getpid()}.new"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.link(fresh, path)
+    finally:
+        os.close(descriptor)
+        os.unlink(fresh)
+
+
+def _utc(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"
