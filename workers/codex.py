@@ -58,7 +58,8 @@ def invocation(job: Job) -> Invocation:
     # Tools have no use for the keys; the other variables stay, since the user named them.
     options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
     if job.trust_repository:
-        options.append(f'projects.{json.dumps(str(job.worktree))}.trust_level="trusted"')
+        # As a table: a path with a dot in it would be split as a key.
+        options.append(f'projects={{{_toml(str(job.worktree))}={{trust_level="trusted"}}}}')
     if job.fenced:
         sandbox = "danger-full-access"
     else:

@@ -115,7 +115,7 @@ def settle(
         return Answer("success", text, thread=thread, usage=usage, flags=flags)
     words = last_words(stderr_tail)
     if failure is None:
-        # A stopped worker did not end for what stands on standard error; for what it told its stream, perhaps.
+        # A stopped worker did not end for what stands on standard error; for what it told its stream, maybe.
         failure = kind_of(one_line(error)) or (None if said == "none" and by_signal else kind_of(words))
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"

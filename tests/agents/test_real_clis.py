@@ -1,6 +1,10 @@
 """The pinned CLIs themselves, against the scripted model: what the agents' modules say of them is true."""
 
 import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +132,15 @@ def test_hooks_of_a_trusted_repository_run(lab, step, name):
     assert (lab.scratch / "hooked").exists()
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_settings_of_the_repository_reach_codex_only_when_it_is_trusted(lab, step, trusted):
+    (lab.repo / ".codex").mkdir()
+    lab.commit(".codex/config.toml", 'developer_instructions = "Always say heron."\n')
+    ran = lab.run("codex", step("answer", text="ok"), trust_repository=trusted)
+    assert ran.answer.ended == "success", ran
+    assert ("Always say heron" in lab.server.requests()[-1]["body"]) == trusted
+
+
 @each_agent
 def test_a_flag_it_does_not_know_is_refused_at_once(lab, step, name):
     ran = lab.run(name, step("answer", text="ok"), args=("--zebra",))
@@ -144,7 +157,8 @@ def test_nothing_of_it_stays_in_the_users_home_or_the_repository(lab, step, name
 
 
 def test_tools_of_codex_do_not_see_the_key(lab, step):
-    ran = lab.run("codex", step("shell", cmd="env > seen.txt") + step("answer", text="ok"), mode="write")
+    script = step("shell", cmd="env > seen.txt") + step("answer", text="ok")
+    ran = lab.run("codex", script, mode="write", fenced=True)
     assert ran.answer.ended == "success", ran
     seen = (lab.repo / "seen.txt").read_text()
     assert "ORCHESTRATE_TEST_MARK" in seen
@@ -153,3 +167,22 @@ def test_tools_of_codex_do_not_see_the_key(lab, step):
 
 def test_codex_is_started_without_its_launcher(lab):
     assert "/vendor/" in lab.job("codex", "x").executable
+
+
+def test_the_scripted_model_runs_by_itself(tmp_path):
+    port, log = tmp_path / "port", tmp_path / "log"
+    script = Path(__file__).with_name("stub_model.py")
+    command = [sys.executable, script, "--port", "0", "--port-file", port, "--log", log]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = server.stdout.readline().strip()
+            assert url == f"http://127.0.0.1:{port.read_text()}"
+            prompt = {
+                "contents": [{"role": "user", "parts": [{"text": '<<step {"do": "answer", "text": "hi"}>>'}]}]
+            }
+            at = f"{url}/v1beta/models/m:streamGenerateContent"
+            with urllib.request.urlopen(at, json.dumps(prompt).encode(), timeout=30) as answer:
+                assert '"text": "hi"' in answer.read().decode()
+        finally:
+            server.kill()
+    assert json.loads(log.read_text())["do"] == "answer"
