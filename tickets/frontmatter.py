@@ -189,6 +189,9 @@ def _broken(path: str, text: str, error: yaml.YAMLError) -> Problem:
             what = f"`{wrong}` is not valid YAML here: `*`, `{{`, `[`, `!` and `: ` mean something in it"
             return Problem(f"{path}:{number + 1}", what, f'quote it: "{wrong}"')
     problem = getattr(error, "problem", None) or "cannot be read"
+    if "escape" in problem:
+        # In "app/\\[slug\\]" the backslash is YAML's before it is the pattern's.
+        return Problem(f"{path}:{mark.line + 1}", f"is not valid YAML: {problem}", "put it in single quotes")
     do = (
         "indent with spaces, never tabs"
         if "\t" in lines[min(mark.line, len(lines) - 1)]

@@ -44,7 +44,7 @@ def closed(text: str) -> str:
 def sections(lines: tuple[Line, ...], level: int) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
     """Split lines at the headings of one level: what stands above the first, then the sections."""
     starts = [at for at, line in enumerate(lines) if line.level == level]
-    ends = [*starts[1:], len(lines)]
+    ends = [*starts, len(lines)][1:]
     above = lines[: starts[0]] if starts else lines
     return above, tuple(
         Section(lines[start], lines[start + 1 : end]) for start, end in zip(starts, ends, strict=True)

@@ -92,7 +92,7 @@ def _fields(ticket: Ticket, context: PromptContext, written: dict[str, str]) -> 
         "Deliverable": ticket.deliverable or "none named",
         "Owner": ticket.worker,
     }
-    # Two spaces: without a break at its end, each line would run on into the next.
+    # Two spaces at the end: without that break the four lines are one paragraph.
     return (f"**{name}:** {written.get(name) or known[name]}  " for name in FIELDS)
 
 
@@ -103,7 +103,10 @@ def _group(written: tuple[Section, ...]) -> dict[str, list[Section]]:
     current = SECTIONS[0]
     for section in written:
         current = known.get(plain(section.heading.title), current)
-        grouped.setdefault(current, []).append(section)
+        foreign = plain(section.heading.title) not in known
+        # Nothing comes after Notes: what a worker must know stands at its end.
+        at = SECTIONS[-2] if foreign and current == SECTIONS[-1] else current
+        grouped.setdefault(at, []).append(section)
     return grouped
 
 
@@ -211,7 +214,7 @@ def _criteria(ticket: Ticket) -> Iterator[str]:
 def _must(ticket: Ticket) -> Iterator[str]:
     yield "stay inside the scope"
     if ticket.agent != "command":
-        yield "stop and report BLOCKED if the scope collides with another's or the task needs a file beyond it"
+        yield "stop and report BLOCKED if the scope collides with another's, or is too small"
         yield "end with the report, as the last thing you say"
 
 
@@ -260,7 +263,7 @@ def _standing(ticket: Ticket) -> Iterator[str]:
     if ticket.agent == "command":
         return
     yield "- Your scope collides with someone else's, or you cannot go on: stop, and report BLOCKED."
-    yield "- Your final answer is the report described under Output Format; a claim without it counts for nothing."
+    yield "- Your final answer is the report described under Output Format; without it no claim counts."
     yield (
         "- Checkpoints in `docs/progress/` are written for you from that report: say in its Summary what is "
         "done and in Follow-ups what is next."

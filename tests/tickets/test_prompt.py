@@ -1,0 +1,175 @@
+"""The long ticket form: what an author leaves out is added, what an author wrote stays."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tickets.outline import outline
+from tickets.prompt import SECTIONS, PromptContext, long_form
+from tickets.ticket import Ticket
+
+TICKET = Ticket(
+    id="codex-3",
+    template="docs/worker-ticket-templates/codex-3.md",
+    worker="Codex-Worker-3",
+    agent="codex",
+    phase="phase-2",
+    deliverable="Parser",
+    title="Port the parser",
+    body="",
+    mode="write",
+    owns=("src/parser/**", "src/new.py", "src/old.py"),
+    excludes=("src/parser/generated/**",),
+    reads=("docs/spec.md",),
+    acceptance=("make test",),
+)
+CONTEXT = PromptContext(
+    date(2026, 2, 16),
+    blocked_by=("claude-1",),
+    blocks=("codex-4",),
+    parallel_with=("codex-5", "codex-6"),
+    phase_criteria=("reads all fixtures",),
+    exists=lambda path: path == "src/old.py",
+)
+
+
+def headings(text, level):
+    return [line.title for line in outline(text) if line.level == level]
+
+
+def test_one_line_becomes_the_whole_form_in_its_order():
+    text = long_form(TICKET, "Port it.\n", CONTEXT)
+    assert text.startswith(
+        "# Codex-Worker-3\n\n**Assigned:** 2026-02-16  \n**Phase:** phase-2  \n**Deliverable:** Parser  \n"
+        "**Owner:** Codex-Worker-3  \n\n## Task\n\nPort it.\n\n## Scope\n"
+    )
+    assert headings(text, 1) == ["Codex-Worker-3"]
+    assert tuple(headings(text, 2)) == SECTIONS
+    assert headings(text, 3) == [
+        "Files Included",
+        "Files Excluded",
+        "Boundaries",
+        "From the Plan",
+        "Related Work",
+        "Acceptance Criteria",
+        "You must",
+        "You must not",
+        "What Holds for You",
+    ]
+
+
+def test_what_the_plan_knows_stands_in_the_form():
+    text = long_form(TICKET, "Port it.\n", CONTEXT)
+    for line in (
+        "- `src/parser/**` (read-write)",
+        "- `src/new.py` (create)",
+        "- `src/old.py` (read-write)",
+        "- `docs/spec.md` (read)",
+        "- `src/parser/generated/**`",
+        "- [ ] `make test` exits with 0",
+        "- reads all fixtures",
+        "- **Blocked By:** `claude-1`",
+        "- **Blocks:** `codex-4`",
+        "- **Parallel With:** `codex-5`, `codex-6`",
+    ):
+        assert line in text.split("\n")
+
+
+def test_it_ends_with_what_the_result_is_judged_by():
+    body = "Port it.\n\n## Scope\n\nEverything!\n\n## Notes\n\nHurry.\n\n## Hints\n\nNone.\n"
+    last = long_form(TICKET, body, CONTEXT).split("### What Holds for You")[1]
+    assert (
+        "- You may change: `src/parser/**`, `src/new.py`, `src/old.py`, without `src/parser/generated/**`."
+        in last
+    )
+    assert "final answer is the report" in last
+    assert "docs/progress/" in last
+    assert headings(last, 2) == []
+
+
+def test_what_the_author_wrote_stays_and_is_not_written_twice():
+    body = """\
+# Codex-Worker-3: the parser
+
+**Owner:** Ada
+
+Read this first.
+
+## Notes
+
+Mine.
+
+## Task
+
+Port it.
+
+## Hints
+
+- one
+
+## Constraints:
+
+### You Must
+
+- be quick
+"""
+    text = long_form(TICKET, body, CONTEXT)
+    assert text.startswith("# Codex-Worker-3: the parser\n\n**Assigned:** 2026-02-16  \n")
+    assert (
+        "**Owner:** Ada  \n\n## Task\n\nRead this first.\n\nPort it.\n\n## Hints\n\n- one\n\n## Scope\n"
+        in text
+    )
+    assert "## Constraints\n\n### You Must\n\n- be quick\n\n### You must not\n" in text
+    assert "## Notes\n\nMine.\n\n### What Holds for You\n" in text
+    assert text.count("**Owner:**") == 1
+    assert [title for title in headings(text, 2) if title != "Hints"] == list(SECTIONS)
+
+
+@pytest.mark.parametrize(
+    "body", ["/init now", "\n\n/compact", "# /init", "#/x", "# Codex-Worker-33", "", "---\na: b"]
+)
+def test_no_prompt_begins_with_a_command_of_the_agents_own(body):
+    assert long_form(TICKET, body, CONTEXT).startswith("# Codex-Worker-3\n")
+
+
+@pytest.mark.parametrize("open_", ["```python\nx = 1", "~~~~\n```", "<!-- later"])
+def test_a_fence_that_the_author_left_open_swallows_nothing(open_):
+    text = long_form(TICKET, f"Port it.\n\n## Questions for Lead\n\n{open_}\n", CONTEXT)
+    assert tuple(headings(text, 2)) == SECTIONS
+    assert headings(text, 3)[-1] == "What Holds for You"
+
+
+def test_a_reader_is_told_that_it_may_change_nothing():
+    text = long_form(TICKET.model_copy(update={"mode": "read-only"}), "Look.\n", CONTEXT)
+    assert "- `src/new.py` (read)" in text
+    assert "- You may change: nothing." in text
+    assert "- create, change or delete any file" in text
+
+
+def test_a_command_owes_no_report():
+    ticket = TICKET.model_copy(update={"agent": "command", "command": ("make", "docs")})
+    text = long_form(ticket, "", CONTEXT)
+    assert "Runs: `make docs`" in text
+    assert "ORCHESTRATE-RESULT" in text
+    assert "## Summary" not in text
+
+
+SCRAPS = st.sampled_from(
+    ["# A", "## Task", "## Scope", "### Boundaries", "## Notes", "## X", "```", "<!--", "text", ""]
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(SCRAPS, st.text(max_size=15)), max_size=12))
+def test_whatever_the_author_wrote_the_form_is_whole_and_nothing_is_lost(lines):
+    body = "\n".join(lines)
+    text = long_form(TICKET, body, CONTEXT)
+    assert text.startswith("# Codex-Worker-3")
+    titles = headings(text, 2)
+    assert [title for title in SECTIONS if title in titles] == list(SECTIONS)
+    assert headings(text, 3)[-1] == "What Holds for You"
+    for line in outline(body):
+        if not line.level and line.text.strip():
+            assert line.text.strip() in text
