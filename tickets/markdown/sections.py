@@ -17,6 +17,7 @@ _FIELD = re.compile(
     rb"(?P<gap>[ \t]*)(?P<value>.*?)(?P<tail>[ \t]*)$"
 )
 _TRAILER = re.compile(rb"\*\*[^*\r\n]+ End\*\*[ \t]*$")
+_LONE_TAG = re.compile(rb"[ \t]*</?[A-Za-z][\w-]*(?:\s[^<>]*)?>[ \t]*$")
 _CLOSING_TAG = re.compile(rb"[ \t]*</[A-Za-z][\w-]*[ \t]*>[ \t]*$")
 _EDGES = re.compile(r"^\W+|\W+$")
 
@@ -194,9 +195,9 @@ def _content_end(document: Document, body: int, end: int) -> int:
         text = document.data[line.start : line.end]
         closes = not text.strip() or line.start in document.rules or line.start == trailer
         inside = document.opaque_at(line.start)
-        if _CLOSING_TAG.match(text) and (
-            inside is None or document.data[inside[0] :].lstrip().startswith(b"</")
-        ):
+        if inside is None and _LONE_TAG.match(text):
+            continue  # a closing tag, or an opening one glued to the next heading
+        if inside and _CLOSING_TAG.match(text) and document.data[inside[0] :].lstrip().startswith(b"</"):
             continue
         if not closes or inside is not None:
             return line.after
