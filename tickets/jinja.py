@@ -51,7 +51,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 def faults_of(source: str) -> tuple[Fault, ...]:
     """Find what is wrong with a string whatever the values are: its syntax, and what it may not use."""
-    return _compiled(source).faults
+    return _compiled(source).faults if _is_template(source) else ()
 
 
 def unknown_names(
@@ -64,7 +64,7 @@ def unknown_names(
             f"`{name}` is not defined",
             (elsewhere or {}).get(name) or nearest(name, known) or "known are " + ", ".join(sorted(known)),
         )
-        for name, line in _compiled(source).names
+        for name, line in (_compiled(source).names if _is_template(source) else ())
         if name not in known
     )
 
@@ -74,7 +74,7 @@ def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str]
 
     Never raises: whatever a template does wrong comes back as faults.
     """
-    if not any(mark in source for mark in _MARKS):
+    if not _is_template(source):
         return Fill(source)
     compiled = _compiled(source)
     if compiled.template is None:
@@ -162,7 +162,7 @@ def _compiled(source: str) -> _Compiled:
         )
         if others:
             return _Compiled(None, (), others)
-        return _Compiled(_ENVIRONMENT.from_string(source), tuple(_names(tree)), ())
+        return _Compiled(_ENVIRONMENT.from_string(tree), tuple(_names(tree)), ())
     except TemplateSyntaxError as error:
         what = f"is not valid Jinja2: {error.message}"
         return _Compiled(
@@ -182,6 +182,11 @@ def _names(tree: nodes.Template) -> list[tuple[str, int]]:
         if node.ctx == "load" and node.name in outside:
             found.setdefault(node.name, node.lineno)
     return sorted(found.items(), key=lambda pair: pair[1])
+
+
+def _is_template(source: str) -> bool:
+    """Most strings of front matter hold nothing to render; compiling them would be most of the work."""
+    return any(mark in source for mark in _MARKS)
 
 
 def _is_number(value: Any) -> bool:
