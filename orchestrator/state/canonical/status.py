@@ -78,7 +78,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         if after.data == before.data:
             return {}
         after = set_field(after, header(after), "Last Updated", minute(event.at))
-        after = set_field(after, header(after), "Lead Agent", one_line(event.lead))
+        after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
     except MarkdownError as error:
         raise StateError(*error.problems) from error
     return {PATH: after.data}
@@ -241,7 +241,7 @@ def _deployed(document: Document, event: RunDeployed) -> Document:
 
 def _active_line(entry: RosterEntry, run: str) -> str:
     scope = one_line(", ".join(entry.scope)) or "none"
-    return f"- {one_line(entry.worker)}: {one_line(entry.title)} (Scope: {scope}, run {run})"
+    return f"- {one_line(entry.worker)}: {one_line(entry.title) or 'untitled'} (Scope: {scope}, run {run})"
 
 
 def _integrated(document: Document, event: RunIntegrated) -> Document:
@@ -260,7 +260,7 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
     known = [one for one in active_workers(document) if (one.worker, one.run) == (worker.worker, run)]
     if not known:
         done = {(one.worker, one.run) for one in completed(document)}
-        line = f"- {one_line(worker.worker)}: {one_line(worker.title)} (Scope: not recorded, run {run}){note}"
+        line = f"- {one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} (Scope: not recorded, run {run}){note}"
         return document if (worker.worker, run) in done else _listed(document, ACTIVE, [line])
     text = known[0].item.text
     bare = text[: text.rindex(f", run {run})")] + f", run {run})"
@@ -284,7 +284,7 @@ def _completed(
         known = [one for one in listed if (one.worker, one.run) == (worker.worker, event.run)]
         outcome, verdict = worker.outcome.upper(), worker.verdict or "no verdict"
         line = (
-            f"{one_line(worker.worker)}: {one_line(worker.title)} "
+            f"{one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} "
             f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run})"
         )
         if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):

@@ -1,0 +1,52 @@
+"""What a command answers: an exit code, one JSON document, and the lines that a person reads."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tickets.problems import Problem
+
+
+class Answer(NamedTuple):
+    """The same answer for a machine and for a person."""
+
+    exit_code: int
+    document: dict[str, Any]
+    lines: tuple[str, ...] = ()
+
+
+def envelope(
+    problems: Iterable[Problem] = (), next_action: str = "", *, ok: bool = True, **keys: Any
+) -> dict[str, Any]:
+    """Give the document that every command but those about one run prints."""
+    return {
+        "schema": 1,
+        "ok": ok,
+        **keys,
+        "problems": [problem.as_json() for problem in problems],
+        "next_action": next_action,
+    }
+
+
+def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of_run: bool) -> Answer:
+    """Answer that nothing was done, in the form that the command would have answered in."""
+    found = list(problems)
+    if of_run:
+        document: dict[str, Any] = {
+            "schema": 1, "run": None, "phase": None, "status": "refused", "workers": [],
+            "commit": {"landing": None, "state": None},
+            "problems": [problem.as_json() for problem in found], "next_action": next_action,
+        }  # fmt: skip
+    else:
+        document = envelope(found, next_action, ok=False)
+    return Answer(exit_code, document, tuple(problem_lines(found, next_action)))
+
+
+def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:
+    """Give problems as lines, each marked by its grade."""
+    lines = [f"{problem.severity}: {clean(str(problem))}" for problem in problems]
+    return [*lines, f"next: {next_action}"] if next_action else lines
+
+
+def clean(text: str) -> str:
+    """Take out what would act on a terminal: escapes, controls, marks that turn the direction of writing."""
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,51 @@
+"""From parsed arguments to a command's answer, whatever goes wrong on the way."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orchestrator.cli.answer import Answer, refused
+from orchestrator.refusal import Refusal
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem, TicketError
+from workers.environment import drop_foreign_git
+from workers.git import Repository, find_repository
+
+if TYPE_CHECKING:
+    from orchestrator.cli import Command
+
+
+class CommandModule(Protocol):
+    """A module of `orchestrator.cli` that is a command."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's own arguments."""
+
+    def answer(self, arguments: argparse.Namespace) -> Answer:
+        """Do it. May raise what `call` turns into an answer."""
+
+
+def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answer:
+    """Call a command; a refusal becomes an answer with its exit code."""
+    # A git variable that names another repository must reach neither us nor a worker (see `environment`).
+    drop_foreign_git(os.environ)  # type: ignore[arg-type]  # it is a mapping of strings
+    try:
+        found: Answer = module.answer(arguments)
+    except Refusal as error:
+        return refused(error.problems, error.next_action, error.exit_code, of_run=command.of_run)
+    except (TicketError, StateError) as error:
+        return refused(error.problems, "", 2, of_run=command.of_run)
+    return found
+
+
+def repository_of(arguments: argparse.Namespace) -> Repository:
+    """Find the repository that a command is about. Raises Refusal."""
+    start = (arguments.project or Path.cwd()).absolute()
+    found = find_repository(start)
+    if found is None:
+        problem = Problem(
+            str(start), "is not inside a git repository", "run `git init`, or give `--project DIR`"
+        )
+        raise Refusal(problem)
+    return found

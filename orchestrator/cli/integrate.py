@@ -1,0 +1,27 @@
+"""`orchestrate integrate RUN`: judge what came back, land what is accepted, record it."""
+
+import argparse
+from functools import partial
+
+from orchestrator.cli.answer import Answer
+from orchestrator.cli.project import finish, project_of, run_named
+from orchestrator.integration import Decision
+from orchestrator.run import judge_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `integrate` takes."""
+    parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
+    parser.add_argument(
+        "--accept", nargs="+", default=[], metavar="WORKER", help="land these, as far as in scope"
+    )
+    parser.add_argument("--reject", nargs="+", default=[], metavar="WORKER", help="land nothing of these")
+    parser.add_argument("--reason", default="", help="why, for the decision log")
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Integrate a run."""
+    project = project_of(arguments)
+    run = run_named(project.repository, arguments.run)
+    decision = Decision(tuple(arguments.accept), tuple(arguments.reject), arguments.reason)
+    return finish(partial(judge_run, project, run, decision))

@@ -1,0 +1,118 @@
+"""What the commands that work on a run share: the project, the lead's name, the answer about a run."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import structlog
+
+from orchestrator.cli.answer import Answer, problem_lines
+from orchestrator.cli.calling import repository_of
+from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
+from orchestrator.refusal import Refusal
+from orchestrator.repo import UserRepo
+from orchestrator.run import Ended, Project
+from orchestrator.runs import unfinished_runs
+from orchestrator.settings import read_settings
+from tickets.problems import Problem
+from workers.git import Repository
+from workers.output import RunDir, runs_of
+
+
+def now() -> datetime:
+    """Ask the clock; nothing outside the command line does."""
+    return datetime.now(UTC)
+
+
+def project_of(arguments: argparse.Namespace) -> Project:
+    """Read what a command needs to know. Raises Refusal."""
+    _configure_logs()
+    repository = repository_of(arguments)
+    tell = tell_nothing if arguments.json else tell_lines
+    return Project(repository, read_settings(repository.root), dict(os.environ), tell, now)
+
+
+def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:
+    """Give the lead's name: the environment's, the option's, git's, in this order."""
+    found = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
+    return found or UserRepo(repository).setting("user.name") or "unnamed lead"
+
+
+def run_named(repository: Repository, name: str) -> RunDir:
+    """Find a run by its id, `last` or a unique beginning. Raises Refusal."""
+    runs = runs_of(repository.root)
+    found = [run for run in runs if run.id == name] or [run for run in runs if run.id.startswith(name)]
+    if name == "last" and runs:
+        return runs[-1]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(run.id for run in found)
+        raise Refusal(Problem(name, "begins the names of several runs", f"say one of: {ids}"))
+    newest = f"the newest is {runs[-1].id}" if runs else "there are none yet"
+    raise Refusal(Problem(name, "there is no such run", newest), next_action="orchestrate status")
+
+
+def newest_unfinished(repository: Repository) -> RunDir:
+    """Give the newest run that is not integrated. Raises Refusal where there is none."""
+    found = unfinished_runs(repository.root)
+    if not found:
+        problem = Problem("run", "nothing is unfinished, and no phase was named", "orchestrate run PHASE")
+        raise Refusal(problem)
+    return found[-1].run
+
+
+def finish(work: Callable[[], Coroutine[Any, Any, Ended]]) -> Answer:
+    """Run the stages and answer about the run."""
+    try:
+        ended = anyio.run(work)
+    except BaseExceptionGroup as group:
+        raise _first(group) from group
+    state, problems = ended.state, ended.problems
+    document = state.document()
+    document["problems"] = [problem.as_json() for problem in problems]
+    lines = summary_lines(state, (), document["next_action"])
+    lines[-1:-1] = problem_lines(problems)
+    return Answer(_exit_code(ended, document), document, tuple(lines))
+
+
+def _exit_code(ended: Ended, document: dict[str, Any]) -> int:
+    if ended.signalled:
+        return 128 + ended.signalled
+    known = any(problem.severity == "error" for problem in ended.problems)
+    manifest_skips = ended.state.unavailable
+    bad = any(
+        worker["verdict"] not in ("accepted", "partial") and worker["worker"] not in manifest_skips
+        for worker in document["workers"]
+    )
+    return 1 if known or bad or document["status"] != "integrated" else 0
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give what a task group was ended by: a refusal is one, however deep it lies."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _configure_logs() -> None:
+    """Log to standard error, where a person reads what went wrong and a machine reads JSON."""
+    terminal = sys.stderr.isatty()
+    level = logging.WARNING if terminal or "ORCHESTRATE_LOG" not in os.environ else logging.INFO
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,150 @@
+"""A run while a runtime works on it: what its stages share, and the one journal that they write."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import structlog
+
+from orchestrator.manifest import Manifest
+from orchestrator.refusal import HELD, Refusal
+from orchestrator.runs import RunState
+from orchestrator.settings import Settings
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.changes import Change, Checker
+from workers.git import Repository
+from workers.output import Journal, RunDir, held_lock, read_journal
+from workers.pool import Pool, PoolLimits
+from workers.process import Nursery, kill_marked, open_nursery
+
+Tell = Callable[[Mapping[str, Any], RunState], None]
+Clock = Callable[[], datetime]
+
+log = structlog.get_logger()
+
+
+class Deployment:
+    """One run, its settings, and the processes and locks that this runtime holds for it."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        run: RunDir,
+        manifest: Manifest,
+        settings: Settings,
+        *,
+        nursery: Nursery,
+        journal: Journal,
+        environ: Mapping[str, str],
+        tell: Tell,
+        clock: Clock,
+    ) -> None:
+        self.repository = repository
+        self.run = run
+        self.manifest = manifest
+        self.settings = settings
+        self.nursery = nursery
+        self.environ = environ
+        self.clock = clock
+        self.stopping = False
+        self._waits: set[anyio.CancelScope] = set()
+        self.state = RunState(run, manifest.model_dump(by_alias=True))
+        self.checker = Checker(repository.common, repository.own / "runs" / run.id)
+        slots = settings.slots
+        limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
+        self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
+        self.trees = anyio.CapacityLimiter(4)
+        """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
+        self._journal = journal
+        self._tell = tell
+        for record in read_journal(run.path / "events.jsonl"):
+            self.state.take(record)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Append to the journal, then let whoever watches know."""
+        record = {
+            "at": self.clock().astimezone(UTC).isoformat(timespec="milliseconds"),
+            "event": event,
+            **facts,
+        }
+        self._journal.append(record)
+        self.state.take(record)
+        self._tell(record, self.state)
+        log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for a turn or a slot inside the block; `stop` ends all such waits."""
+        with anyio.CancelScope() as scope:
+            self._waits.add(scope)
+            try:
+                yield
+            finally:
+                self._waits.discard(scope)
+
+    def stop(self) -> None:
+        """Start nothing more, and have every worker of the run stopped within its grace."""
+        self.stopping = True
+        cancel = self.run.path / "cancel"
+        cancel.mkdir(exist_ok=True)
+        (cancel / "all").touch()
+        for scope in list(self._waits):
+            scope.cancel()
+
+    def facts(self, ticket: Ticket) -> dict[str, Any]:
+        """Give what is known of a ticket's worker."""
+        return self.state.workers[ticket.worker]
+
+    def landable_changes(self, ticket: Ticket) -> list[Change]:
+        """Give the part of a worker's patch that lies inside its scope, read back from the patch."""
+        facts = self.facts(ticket)
+        if not facts.get("patch"):
+            return []
+        changes = self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"])
+        scope = self.manifest.scopes[ticket.id]
+        return [change for change in changes if scope.covers(change.path)]
+
+
+@asynccontextmanager
+async def open_deployment(
+    repository: Repository,
+    run: RunDir,
+    manifest: Manifest,
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    tell: Tell,
+    clock: Clock,
+) -> AsyncIterator[Deployment]:
+    """Become the runtime of a run for the block. Raises Refusal while another one is."""
+    with held_lock(run.path / "run.lock") as free:
+        if not free:
+            problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `status`")
+            raise Refusal(problem, exit_code=HELD, next_action="orchestrate status")
+        journal = Journal(run.path / "events.jsonl")
+        try:
+            async with open_nursery(run.path / "nursery.log") as nursery:
+                deployment = Deployment(
+                    repository,
+                    run,
+                    manifest,
+                    settings,
+                    nursery=nursery,
+                    journal=journal,
+                    environ=environ,
+                    tell=tell,
+                    clock=clock,
+                )
+                deployment.checker.prepare()
+                yield deployment
+        finally:
+            journal.close()
+
+
+def _clean_up(holder: Mapping[str, Any]) -> None:
+    """See a worker dead whose shim was killed, before its slot is given to another."""
+    killed = kill_marked(f"{holder.get('run', '')}/{holder.get('worker', '')}")
+    log.warning("dirty slot cleaned", killed=killed, **holder)

@@ -1,0 +1,276 @@
+"""Ticket, output and changed paths to a verdict, a landing commit and the project's state."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.checks import run_check
+from orchestrator.deployment import Deployment
+from orchestrator.events import Completion, RunIntegrated
+from orchestrator.judgement import Violation, verdict_of
+from orchestrator.refusal import Refusal
+from orchestrator.repo import Landing, RepoBlocked, UserRepo
+from orchestrator.runs import told_of
+from orchestrator.store import Store
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.changes import ABSENT, Change
+
+TRIES = 5
+"""How often a landing is made anew when the branch moves under it."""
+
+
+class Decision(NamedTuple):
+    """What the lead says about some workers, by name."""
+
+    accept: tuple[str, ...] = ()
+    reject: tuple[str, ...] = ()
+    reason: str = ""
+
+
+NOTHING_SAID = Decision()
+
+
+class Candidate(NamedTuple):
+    """A worker whose accepted changes are to land."""
+
+    ticket: Ticket
+    changes: tuple[Change, ...]
+
+
+async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Problem]:
+    """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
+    store = Store(d.repository)
+    problems = await anyio.to_thread.run_sync(store.finish)
+    _settle(d, decision)
+    problems += await _land(d, store)
+    problems += await anyio.to_thread.run_sync(_record, d, store)
+    return problems
+
+
+# Verdicts
+
+
+def _settle(d: Deployment, decision: Decision) -> None:
+    """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
+    _refuse_unknown(d, decision)
+    for ticket in d.manifest.tickets:
+        facts = d.facts(ticket)
+        name, violations = ticket.worker, tuple(Violation(**found) for found in facts["violations"])
+        if name in decision.reject:
+            _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
+        elif name in decision.accept:
+            verdict = "partial" if violations or facts["outcome"] != "complete" else "accepted"
+            _note(d, ticket, verdict, decision.reason or "accepted by the lead", "lead")
+        elif facts["verdict"] == "pending" and facts.get("settled_by") in ("gate", "conflict", "dependency"):
+            by_rule, why = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
+            _note(d, ticket, by_rule, why, "rule")
+
+
+def _refuse_unknown(d: Deployment, decision: Decision) -> None:
+    problems = []
+    for name in (*decision.accept, *decision.reject):
+        facts = d.state.workers.get(name)
+        if facts is None:
+            known = ", ".join(d.state.workers)
+            problems.append(Problem(name, f"is no worker of run {d.run.id}", f"there are: {known}"))
+        elif facts["outcome"] == "skipped" or not facts["ended"]:
+            problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
+        elif name in d.state.landings:
+            problems.append(Problem(name, "has landed already", "revert the landing commit if it must go"))
+        elif name in decision.accept and not facts.get("patch") and facts["outcome"] != "complete":
+            problems.append(
+                Problem(name, f"is {facts['outcome']} and changed nothing", "there is nothing to accept")
+            )
+    both = set(decision.accept) & set(decision.reject)
+    problems += [Problem(name, "is both accepted and rejected", "say one of them") for name in sorted(both)]
+    if problems:
+        raise Refusal(*problems)
+
+
+def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: str) -> None:
+    facts = d.facts(ticket)
+    if (facts["verdict"], facts["reason"]) != (verdict, reason):
+        d.note("settled", worker=ticket.worker, verdict=verdict, reason=reason, by=by)
+
+
+# Landing
+
+
+async def _land(d: Deployment, store: Store) -> list[Problem]:
+    repo = UserRepo(d.repository)
+    _take_over(d, repo)
+    for _ in range(TRIES):
+        candidates = [
+            Candidate(ticket, tuple(await anyio.to_thread.run_sync(d.landable_changes, ticket)))
+            for ticket in d.manifest.tickets
+            if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings
+        ]
+        if not candidates:
+            return []
+        ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
+        old = (repo.head().sha if d.manifest.branch else repo.value_of(ref)) or d.manifest.base
+        fitting = _fitting(d, candidates, d.checker.entries(old))
+        if not fitting:
+            return []
+        changes = {change.path: change for candidate in fitting for change in candidate.changes}
+        tree = d.checker.tree_with(old, changes.values())
+        red = await _gate(d, tree, old)
+        if red:
+            for candidate in fitting:
+                _note(d, candidate.ticket, "pending", red, "gate")
+            return [Problem("gate", red, f"mend it, then: orchestrate integrate {d.run.id}")]
+        new = repo.commit_tree(tree, old, _landing_message(d, fitting))
+        if d.settings.git.commit == "never":
+            ref = ""
+        whole = tuple(d.checker.changes(old, new))
+        try:
+            problems = await anyio.to_thread.run_sync(store.land, Landing(d.run.id, ref, old, new, whole))
+        except RepoBlocked as blocked:
+            if any(problem.what == "the branch has moved" for problem in blocked.problems):
+                continue
+            return list(blocked.problems)
+        d.note("landed", commit=new if ref else None, workers=[one.ticket.worker for one in fitting])
+        if not d.manifest.branch:
+            what = f"HEAD was detached, so the work landed on {ref}"
+            problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
+        return problems
+    return [Problem(str(d.manifest.branch), "the branch keeps moving", f"orchestrate integrate {d.run.id}")]
+
+
+def _take_over(d: Deployment, repo: UserRepo) -> None:
+    """Find what a runtime that was killed had landed and not noted: the trailer says whose work it is."""
+    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
+    for sha, message in repo.commits_with("Orchestrate-Run", d.run.id, d.manifest.base, ref).items():
+        line = next((line for line in message.splitlines() if line.startswith("Orchestrate-Workers: ")), "")
+        names = [name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name]
+        if not set(names) <= set(d.state.landings):
+            d.note("landed", commit=sha, workers=names)
+
+
+def _fitting(
+    d: Deployment, candidates: Sequence[Candidate], entries: dict[str, tuple[str, str]]
+) -> list[Candidate]:
+    """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
+    fitting: list[Candidate] = []
+    fallen: set[str] = set()
+    for candidate in candidates:
+        waits = set(d.manifest.dependencies.get(candidate.ticket.id, ())) & fallen
+        clash = _clash(candidate.changes, entries)
+        if waits:
+            _note(
+                d,
+                candidate.ticket,
+                "pending",
+                f"{min(waits)}, which it builds on, did not land",
+                "dependency",
+            )
+            fallen.add(candidate.ticket.id)
+        elif clash is not None:
+            branch = (d.manifest.branch or "HEAD").removeprefix("refs/heads/")
+            _note(
+                d, candidate.ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict"
+            )
+            fallen.add(candidate.ticket.id)
+        else:
+            fitting.append(candidate)
+            for change in candidate.changes:
+                if change.new_mode == ABSENT:
+                    entries.pop(change.path, None)
+                else:
+                    entries[change.path] = (change.new_mode, change.new_sha)
+    return fitting
+
+
+def _clash(changes: Sequence[Change], entries: Mapping[str, tuple[str, str]]) -> str | None:
+    removed = {change.path for change in changes if change.new_mode == ABSENT}
+    for change in changes:
+        absent = (ABSENT, "0" * len(change.old_sha))
+        now = entries.get(change.path, absent)
+        if now not in ((change.old_mode, change.old_sha), (change.new_mode, change.new_sha)):
+            return change.path
+        if change.new_mode == ABSENT or change.old_mode != ABSENT:
+            continue
+        # A new file where the branch has gained a folder, or below what it has made a file.
+        above = change.path.split("/")
+        parents = {"/".join(above[:n]) for n in range(1, len(above))} - removed
+        if parents & entries.keys() or any(
+            path.startswith(f"{change.path}/") and path not in removed for path in entries
+        ):
+            return change.path
+    return None
+
+
+async def _gate(d: Deployment, tree: str, old: str) -> str:
+    """Run the gate on the tree that would land; give why it must not, or `""`. Once on the base when red."""
+    for at, command in enumerate(d.settings.integration.gate, 1):
+        result = await run_check(d, f"gate-{at}", command, tree, old)
+        if not result.passed:
+            before = await run_check(d, f"gate-{at}-base", command, f"{old}^{{tree}}", old)
+            word = "the gate fails" if before.passed else "the gate fails without these changes too"
+            d.note("gate", result=f"failed: {result.in_words()}", passed=False)
+            return f"{word}: {result.in_words()}"
+    commands = d.settings.integration.gate
+    if commands:
+        d.note("gate", result=f"passed: {'; '.join(commands)}", passed=True)
+    return ""
+
+
+def _landing_message(d: Deployment, fitting: Sequence[Candidate]) -> str:
+    def line(one: Candidate) -> str:
+        count = len(one.changes)
+        return f"- {one.ticket.worker}: {one.ticket.title} ({count} file{'' if count == 1 else 's'})"
+
+    names = ", ".join(one.ticket.worker for one in fitting)
+    return "\n".join([
+        f"Land run {d.run.id} ({d.manifest.phase})", "", *map(line, fitting), "",
+        f"Orchestrate-Run: {d.run.id}", f"Orchestrate-Workers: {names}", "",
+    ])  # fmt: skip
+
+
+# State
+
+
+def _record(d: Deployment, store: Store) -> list[Problem]:
+    """Tell the state files what they have not been told of this run yet."""
+    if not d.state.has_ended:
+        return []
+    told = {name: told_of(facts) for name, facts in d.state.workers.items()}
+    fresh = [t for t in d.manifest.tickets if d.state.recorded.get(t.worker) != told[t.worker]]
+    if not fresh:
+        return []
+    event = RunIntegrated(
+        run=d.run.id,
+        phase=d.manifest.phase,
+        at=d.clock(),
+        lead=d.manifest.lead,
+        workers=tuple(_completion(d, ticket) for ticket in fresh),
+        landing=d.state.landing,
+        gate=d.state.gate,
+    )
+    wanted = d.settings.git.commit == "integration"
+    recorded = store.record([event], message=_state_message(d, fresh), commit=wanted)
+    commit = recorded.commit
+    if commit is None and wanted:
+        made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
+        commit = next(reversed(made), None)
+    d.note("recorded", commit=commit, told=told)
+    return list(recorded.problems)
+
+
+def _completion(d: Deployment, ticket: Ticket) -> Completion:
+    facts = d.facts(ticket)
+    files = tuple(facts["files"]) if ticket.worker in d.state.landings else ()
+    return Completion(ticket.worker, ticket.title, facts["outcome"], facts["verdict"], facts["reason"], files)
+
+
+def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
+    lines = []
+    for ticket in fresh:
+        facts = d.facts(ticket)
+        lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
+    return "\n".join([
+        f"Integrated run {d.run.id} ({d.manifest.phase})", "", *lines, "", f"Gate: {d.state.gate}", "",
+        f"Orchestrate-State: {d.run.id}", "",
+    ])  # fmt: skip

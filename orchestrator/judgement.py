@@ -1,0 +1,193 @@
+"""What a worker's evidence amounts to. Pure: exit record, answer, changes in; outcome, violations out."""
+
+import signal
+from typing import Literal, NamedTuple
+
+from orchestrator.events import Outcome, Verdict
+from tickets.report import read_report
+from tickets.scope import Scope
+from tickets.ticket import Ticket
+from workers.agents import Answer
+from workers.changes import Change
+from workers.process import Exit
+
+ViolationKind = Literal[
+    "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"
+]
+OnViolation = Literal["hold", "reject", "land-in-scope"]
+
+
+class Violation(NamedTuple):
+    """Something a worker did that its ticket did not allow."""
+
+    kind: ViolationKind
+    path: str
+
+
+class Judgement(NamedTuple):
+    """How a worker ended, before its acceptance commands have run."""
+
+    outcome: Outcome
+    reason: str = ""
+    flags: tuple[str, ...] = ()
+    retryable: bool = False
+
+
+def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ...]) -> Judgement:
+    """Decide the outcome from how the process ended, what its stream says and what it changed."""
+    flags = _flags(ticket, ended, answer, changes)
+    stopped = _stopped(ticket, ended)
+    if stopped is not None:
+        return stopped._replace(flags=flags)
+    if answer.ended != "success":
+        return _unsuccessful(ended, answer)._replace(flags=flags)
+    if ticket.agent == "command":
+        return _of_status(answer.status or "complete", answer.text, flags)
+    return _of_report(ticket, answer, changes, flags)
+
+
+def violations_of(
+    ticket: Ticket, changes: tuple[Change, ...], scope: Scope, state_files: Scope, left_base: str | None
+) -> tuple[Violation, ...]:
+    """List what the changes break: outside the scope, in a state file, in a tree that was to be read only."""
+    found: list[Violation] = []
+    for change in changes:
+        if state_files.covers(change.path):
+            found.append(Violation("touched_state_file", change.path))
+        elif ticket.mode == "read-only":
+            found.append(Violation("read_only_wrote", change.path))
+        elif not scope.covers(change.path):
+            found.append(Violation("out_of_scope", change.path))
+    if left_base is not None:
+        found.append(Violation("git_write", left_base))
+    if ticket.max_files_changed is not None and len(changes) > ticket.max_files_changed:
+        found.append(Violation("too_many_files", f"{len(changes)} of {ticket.max_files_changed}"))
+    return tuple(found)
+
+
+def landable(ticket: Ticket, changes: tuple[Change, ...], scope: Scope) -> tuple[Change, ...]:
+    """Give the part of the changes that may land at all: a write ticket's, inside its scope."""
+    return tuple(change for change in changes if ticket.mode == "write" and scope.covers(change.path))
+
+
+def verdict_of(
+    outcome: Outcome, violations: tuple[Violation, ...], on_violation: OnViolation
+) -> tuple[Verdict | None, str]:
+    """Decide the verdict by rule, with a reason where it is not plain."""
+    if outcome == "skipped":
+        return None, ""
+    if outcome != "complete":
+        return "rejected", ""
+    if not violations:
+        return "accepted", ""
+    verdict: Verdict = {"hold": "pending", "reject": "rejected", "land-in-scope": "partial"}[on_violation]  # type: ignore[assignment]  # mypy widens the values to str
+    return verdict, in_words(violations)
+
+
+def in_words(violations: tuple[Violation, ...]) -> str:
+    """Say what was broken, on one line."""
+    said = {
+        "out_of_scope": "changed outside its scope",
+        "touched_state_file": "touched a state file",
+        "read_only_wrote": "wrote although read-only",
+        "git_write": "changed git's own files",
+        "too_many_files": "changed too many files",
+    }
+    parts = []
+    for kind, words in said.items():
+        paths = [violation.path for violation in violations if violation.kind == kind]
+        if paths:
+            more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+            parts.append(f"{words}: {', '.join(paths[:3])}{more}")
+    return "; ".join(parts)
+
+
+def _flags(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ...]) -> tuple[str, ...]:
+    found = list(answer.flags)
+    if ticket.mode == "write" and not changes:
+        found.append("no_changes")
+    if ended.survivors:
+        found.append("left_processes")
+    if ended.cut:
+        found.append("output_cut")
+    return tuple(dict.fromkeys(found))
+
+
+def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
+    """Judge a worker that did not end by itself; None for one that did."""
+    match ended.end:
+        case "not_started":
+            return Judgement("failed", ended.error or "could not be started")
+        case "shim_error":
+            return Judgement("failed", f"its shim failed: {ended.error}", retryable=True)
+        case "lost":
+            return Judgement("interrupted", "its shim was killed", retryable=True)
+        case "cancelled":
+            return Judgement("cancelled", "cancelled by the lead")
+        case "timed_out":
+            return Judgement("timed_out", f"ran longer than its timeout of {_span(ticket.timeout)}")
+        case "idle":
+            idle = _span(ticket.idle_timeout)
+            return Judgement("timed_out", f"said and did nothing for {idle}", retryable=True)
+        case "output_cap":
+            streams = " and ".join(ended.cut) or "its output"
+            return Judgement("failed", f"printed more than output_cap allows ({streams} cut)")
+        case "exited":
+            return None
+
+
+def _unsuccessful(ended: Exit, answer: Answer) -> Judgement:
+    said = answer.error
+    match answer.failure:
+        case "rate_limited":
+            return Judgement("rate_limited", said or "the provider's rate limit", retryable=True)
+        case "budget":
+            return Judgement("over_budget", said or "its budget is spent")
+        case "provider":
+            return Judgement("failed", said or "the provider failed", retryable=True)
+        case "login" | "refused":
+            return Judgement("failed", said or f"refused to start (exit code {ended.exit_code})")
+    if ended.signal is not None:
+        name = signal.Signals(ended.signal).name if ended.signal in set(signal.Signals) else "unknown"
+        return Judgement("failed", f"killed by signal {ended.signal} ({name}), not by us", retryable=True)
+    if answer.ended == "error" or ended.exit_code:
+        return Judgement("failed", said or f"exit code {ended.exit_code}")
+    if "cut_record" in answer.flags:
+        return Judgement("failed", "incomplete output: its last record is cut", retryable=True)
+    return Judgement("failed", said or "no result: it ended without a closing record", retryable=True)
+
+
+def _of_report(
+    ticket: Ticket, answer: Answer, changes: tuple[Change, ...], flags: tuple[str, ...]
+) -> Judgement:
+    report = read_report(answer.text)
+    if report.status is not None:
+        if report.status == "COMPLETE" and not answer.text.strip():
+            return Judgement("failed", "no result: its answer is empty", flags)
+        said = ""
+        if report.blocked is not None:
+            said = report.blocked.blocker
+        elif report.clarification is not None:
+            said = report.clarification.question
+        return _of_status(report.status.lower(), said, flags)
+    flags = (*flags, "unreported")
+    if ticket.mode == "write" and not changes:
+        return Judgement("failed", "no changes, and no report that says why", flags)
+    if not answer.text.strip() and not changes:
+        return Judgement("failed", "no result: its answer is empty", flags)
+    return Judgement("complete", "", flags)
+
+
+def _of_status(status: str, said: str, flags: tuple[str, ...]) -> Judgement:
+    line = " ".join(said.split())[:300]
+    if status == "blocked":
+        return Judgement("blocked", line or "it says that it is blocked", flags)
+    if status == "needs_clarification":
+        return Judgement("needs_clarification", line or "it has a question", flags)
+    return Judgement("complete", "", flags)
+
+
+def _span(seconds: float) -> str:
+    if seconds >= 60 and seconds % 60 == 0:
+        return f"{seconds / 60:g} m"
+    return f"{seconds:g} s"

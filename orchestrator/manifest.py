@@ -1,0 +1,82 @@
+"""`run.json`: what a run was when it began; written once, read by whoever goes on with it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tickets.plan import reserved_scope
+from tickets.problems import Problem
+from tickets.scope import Scope
+from tickets.template import Values
+from tickets.ticket import Ticket
+from workers.output import RunDir, create_file
+
+SCHEMA = 1
+
+
+class Manifest(BaseModel):
+    """All that is needed to go on with a run after a stop. Times are ISO 8601, UTC."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_: int = Field(SCHEMA, alias="schema")
+    run: str
+    phase: str
+    created: str
+    lead: str
+    base: str
+    """The commit that the run started from."""
+    branch: str | None
+    """Full name of the branch it lands on; None where HEAD was detached."""
+    fence: str
+    tickets: tuple[Ticket, ...]
+    """In an order in which every ticket comes after those it depends on."""
+    skipped: dict[str, str] = {}
+    """Ids of tickets that were never to be started, with the reason."""
+    dependencies: dict[str, tuple[str, ...]]
+    reserved: tuple[str, ...]
+    links: dict[str, str | None] = {}
+    ignore_case: bool = False
+    project: str
+    deliverable: str = ""
+    status_text: str = ""
+    decisions_text: str = ""
+
+    @cached_property
+    def values(self) -> Values:
+        """Give what the templates may ask about the project, as it was when the run began."""
+        return Values(self.project, self.phase, self.deliverable, self.status_text, self.decisions_text)
+
+    @cached_property
+    def scopes(self) -> Mapping[str, Scope]:
+        """Give each ticket's scope, by id; state files are in none."""
+        found = {}
+        for ticket in self.tickets:
+            own = Scope.of(ticket.owns, ticket.excludes, ignore_case=self.ignore_case, links=self.links)
+            found[ticket.id] = Scope(own.owns, (*own.excludes, *self.state_files.owns), self.ignore_case)
+        return found
+
+    @cached_property
+    def state_files(self) -> Scope:
+        """Give the paths that no worker may touch."""
+        return reserved_scope(self.reserved, self.links, ignore_case=self.ignore_case)
+
+    def by_id(self, ticket_id: str) -> Ticket:
+        """Give a ticket."""
+        return next(ticket for ticket in self.tickets if ticket.id == ticket_id)
+
+
+def write_manifest(run: RunDir, manifest: Manifest) -> None:
+    """Create `run.json`."""
+    create_file(run.manifest_path, manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+
+
+def read_manifest(run: RunDir) -> Manifest:
+    """Read `run.json`. Raises ValueError where it is not one of ours."""
+    return Manifest.model_validate_json(run.manifest_path.read_bytes())
+
+
+def place_of(run: RunDir) -> Problem:
+    """Say that a run's manifest is of no use."""
+    return Problem(run.relative(run.manifest_path), "cannot be read", "it was written by another version")

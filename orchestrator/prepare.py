@@ -1,0 +1,240 @@
+"""Before anything starts: templates to a plan, and every reason why it must not run."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.manifest import read_manifest
+from orchestrator.refusal import HELD, Refusal
+from orchestrator.repo import Head, UserRepo
+from orchestrator.runs import RunState, unfinished_runs
+from orchestrator.settings import Settings
+from orchestrator.state.canonical import status
+from tickets.plan import OnOverlap, Plan, make_plan, reserved_paths, reserved_scope
+from tickets.problems import Problem, TicketError
+from tickets.template import FOLDER, Values, is_template, phase_of, read_templates, render_tickets
+from tickets.ticket import AgentName, Ticket
+from workers.attempt import find_agent
+from workers.git import Repository
+
+SHOWN = 5
+"""How many paths a message names before it counts the rest."""
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    phase: str
+    lead: str
+    only: tuple[str, ...] = ()
+    new: bool = False
+    strict_agents: bool = False
+    on_overlap: OnOverlap = "refuse"
+
+
+class Prepared(NamedTuple):
+    """A phase that may run: nothing is wrong with it, `warnings` are worth saying."""
+
+    plan: Plan
+    values: Values
+    head: Head
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    ignore_case: bool
+    agents: Mapping[str, AgentName]
+    """By ticket, the agent that will do it: its own, or a fallback where that one is not to be had."""
+    skipped: Mapping[str, str]
+    """Tickets that cannot be started, with the reason."""
+    warnings: tuple[Problem, ...]
+
+
+def prepare(
+    repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
+) -> Prepared:
+    """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
+    repo = UserRepo(repository)
+    head = repo.head()
+    problems = _repository_problems(repo, head)
+    values = _values(repository.root, request.phase)
+    tickets = _tickets(repository.root, values, request, problems)
+    reserved = reserved_paths(settings.families)
+    links = {path: _inside(repository.root, path, target) for path, target in repo.links().items()}
+    ignore_case = repo.setting("core.ignorecase") == "true"
+    plan = make_plan(
+        tickets, reserved=reserved, links=links, ignore_case=ignore_case, on_overlap=request.on_overlap
+    )
+    problems += plan.problems
+    uncommitted = repo.uncommitted() if head.sha else []
+    problems += _uncommitted_in_scope(plan, uncommitted)
+    agents, skipped = _available(plan.tickets, settings, environ)
+    warnings = [*settings.warnings, *plan.notes, *_warnings(values, uncommitted, reserved, ignore_case)]
+    warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in skipped.items()]
+    if request.strict_agents:
+        problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
+    if not problems and len(skipped) == len(plan.tickets):
+        problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
+    if problems:
+        raise Refusal(*dict.fromkeys(problems))
+    _refuse_unfinished(repository.root, request, plan, ignore_case=ignore_case)
+    return Prepared(
+        plan, values, head, reserved, links, ignore_case, agents, skipped, tuple(dict.fromkeys(warnings))
+    )
+
+
+def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
+    problems = []
+    if head.sha is None:
+        problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
+    busy = repo.in_progress()
+    if busy:
+        problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
+    return problems
+
+
+def _values(root: Path, phase: str) -> Values:
+    text, decisions = _text(root / "STATUS.md"), _text(root / "DECISIONS.md")
+    current = status.read(text.encode()).deliverable.name if text else ""
+    return Values(root.name, phase, current, text, decisions)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> Sequence[Ticket]:
+    """Read all templates, so that a broken one is found whatever phase it was meant for."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(root / FOLDER) if is_template(entry.name))
+        files = {f"{FOLDER}/{name}": (root / FOLDER / name).read_bytes() for name in names}
+    except (FileNotFoundError, NotADirectoryError):
+        files = {}
+    if not files:
+        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+        return []
+    try:
+        templates = read_templates(files)
+        phases = {template.path: phase_of(template, values) for template in templates}
+        chosen = [template for template in templates if phases[template.path] == values.phase]
+        if not chosen:
+            known = ", ".join(sorted(set(phases.values())))
+            problems.append(
+                Problem(f"{FOLDER}/", f"no template is of {values.phase}", f"phases here: {known}")
+            )
+            return []
+        tickets = render_tickets(chosen, values)
+    except TicketError as error:
+        problems += error.problems
+        return []
+    return _only(tickets, request.only, problems)
+
+
+def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:
+    if not only:
+        return tickets
+    for name in only:
+        if not any(name in (ticket.id, ticket.id.partition("[")[0], ticket.worker) for ticket in tickets):
+            ids = ", ".join(ticket.id for ticket in tickets)
+            problems.append(
+                Problem("--only", f"there is no ticket `{name}` in this phase", f"there are: {ids}")
+            )
+    return [t for t in tickets if {t.id, t.id.partition("[")[0], t.worker} & set(only)]
+
+
+def _inside(root: Path, path: str, target: str) -> str | None:
+    """Give where a symlink leads, relative to the root; None where that is outside."""
+    real = os.path.normpath(root / Path(path).parent / target)
+    return os.path.relpath(real, root) if Path(real).is_relative_to(root) else None
+
+
+def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Problem]:
+    problems = []
+    for ticket in plan.tickets:
+        scope = plan.scopes.get(ticket.id)
+        mine = [path for path in uncommitted if ticket.mode == "write" and scope and scope.covers(path)]
+        if mine:
+            what = f"{ticket.id} would change what you have not committed: {_some(mine)}"
+            problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
+    return problems
+
+
+def _available(
+    tickets: Sequence[Ticket], settings: Settings, environ: Mapping[str, str]
+) -> tuple[dict[str, AgentName], dict[str, str]]:
+    reasons: dict[AgentName, str] = {}
+    for name in {name for ticket in tickets for name in (ticket.agent, *ticket.fallback)}:
+        if not settings.is_enabled(name):
+            reasons[name] = f"{name} is disabled (AGENTS.md, or `[agents.{name}] enabled`)"
+        elif find_agent(name, settings.agent(name), environ) is None:
+            wanted = settings.agent(name).executable or name
+            reasons[name] = f"{name} is not installed (`{wanted}` was not found)"
+    agents: dict[str, AgentName] = {}
+    skipped: dict[str, str] = {}
+    for ticket in tickets:
+        usable = next((name for name in (ticket.agent, *ticket.fallback) if name not in reasons), None)
+        if usable is None:
+            skipped[ticket.id] = reasons[ticket.agent]
+        else:
+            agents[ticket.id] = usable
+    return agents, skipped
+
+
+def _warnings(
+    values: Values,
+    uncommitted: Sequence[str],
+    reserved: Sequence[str],
+    ignore_case: bool,  # noqa: FBT001 - one of many facts
+) -> list[Problem]:
+    found = []
+    if values.status and status.phase_matches(status.read(values.status.encode()), values.phase) is None:
+        found.append(Problem("STATUS.md", f"has no phase that `{values.phase}` names", "add it to the plan"))
+    templates = [path for path in uncommitted if path.startswith(f"{FOLDER}/")]
+    if templates:
+        found.append(Problem(f"{FOLDER}/", f"is not committed: {_some(templates)}", "commit it"))
+    state = reserved_scope(reserved, {}, ignore_case=ignore_case)
+    other = [path for path in uncommitted if not state.covers(path)]
+    if other:
+        what = f"is not committed, and workers start from the last commit: {_some(other)}"
+        found.append(Problem("work tree", what, "commit what they should see"))
+    return [problem._replace(severity="warning") for problem in found]
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(paths[:SHOWN]) + more
+
+
+def _refuse_unfinished(root: Path, request: Request, plan: Plan, *, ignore_case: bool) -> None:
+    """Refuse a second run of the phase, and a run whose scopes a running one holds."""
+    for state in unfinished_runs(root):
+        if state.phase == request.phase and not request.new:
+            raise Refusal(
+                Problem(
+                    state.run.id,
+                    f"this run of {state.phase} is {state.status()}",
+                    "go on with it, or `--new`",
+                ),
+                exit_code=HELD,
+                next_action=state.next_action(),
+            )
+        if state.status() == "running":
+            _refuse_held_scopes(state, plan, ignore_case=ignore_case)
+
+
+def _refuse_held_scopes(state: RunState, plan: Plan, *, ignore_case: bool) -> None:
+    manifest = read_manifest(state.run)
+    for ticket in manifest.tickets:
+        if state.workers[ticket.worker]["outcome"] in ("skipped", "failed", "rejected"):
+            continue
+        for ours in plan.tickets:
+            witness = plan.scopes[ours.id].overlaps(manifest.scopes[ticket.id])
+            if witness is not None and manifest.ignore_case == ignore_case:
+                what = f"`{witness}` is owned by {ticket.worker} of run {state.run.id}, which is running"
+                raise Refusal(
+                    Problem(ours.place("owns"), what, "wait until it has ended", witness=witness),
+                    exit_code=HELD,
+                    next_action="orchestrate status",
+                )

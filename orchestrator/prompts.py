@@ -1,0 +1,61 @@
+"""The rendered ticket of a worker, written in its turn: only then are its dependencies' outputs there."""
+
+from pathlib import Path
+
+from orchestrator.deployment import Deployment
+from orchestrator.state.canonical import status
+from tickets.prompt import PromptContext, long_form
+from tickets.template import render_body
+from tickets.ticket import Ticket
+from workers.output import create_file
+
+OUTPUT_SHOWN = 100_000
+"""Characters of a dependency's output that a prompt may hold; the rest is named by its path."""
+
+
+def write_prompt(d: Deployment, ticket: Ticket) -> None:
+    """Create `tickets/WORKER.md` in the run's directory; a second attempt has the first one's."""
+    path = d.run.ticket(ticket.worker)
+    if not path.exists():
+        create_file(path, rendered(d, ticket).encode())
+
+
+def rendered(d: Deployment, ticket: Ticket) -> str:
+    """Render a ticket in its long form."""
+    outputs = {id_: _output(d, id_) for id_ in ticket.depends_on}
+    body = render_body(ticket, d.manifest.values, outputs)
+    root = d.repository.root
+    ids = [other.id for other in d.manifest.tickets]
+    waits = {id_: d.manifest.dependencies.get(id_, ()) for id_ in ids}
+    blocks = tuple(id_ for id_ in ids if ticket.id in waits[id_])
+    related = {ticket.id, *waits[ticket.id], *blocks}
+    context = PromptContext(
+        assigned=d.clock().date(),
+        blocked_by=waits[ticket.id],
+        blocks=blocks,
+        parallel_with=tuple(id_ for id_ in ids if id_ not in related),
+        phase_criteria=_criteria(d),
+        exists=lambda path: (root / path).exists(),
+    )
+    return long_form(ticket, body, context)
+
+
+def _output(d: Deployment, ticket_id: str) -> str:
+    facts = d.facts(d.manifest.by_id(ticket_id))
+    if not facts.get("output"):
+        return ""
+    with Path(d.run.root / facts["output"]).open("rb") as file:
+        text = file.read(4 * OUTPUT_SHOWN).decode("utf-8", "replace")
+    if len(text) <= OUTPUT_SHOWN:
+        return text
+    return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {facts['output']}]\n"
+
+
+def _criteria(d: Deployment) -> tuple[str, ...]:
+    """Give the acceptance criteria of the run's phase, as STATUS.md had them when the run began."""
+    if not d.manifest.status_text:
+        return ()
+    read = status.read(d.manifest.status_text.encode())
+    alone = (read._replace(phases=(phase,), phase="") for phase in read.phases)
+    named = [one for one in alone if status.phase_matches(one, d.manifest.phase)]
+    return tuple(text for one in named for _, text in one.phases[0].criteria)

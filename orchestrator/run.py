@@ -1,0 +1,138 @@
+"""THE MAIN PATH: a phase's templates become tickets, workers, verdicts, a landing and the project's state."""
+
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC
+from typing import NamedTuple
+
+import anyio
+
+from orchestrator.deployment import Clock, Deployment, Tell, open_deployment
+from orchestrator.events import RosterEntry, RunDeployed
+from orchestrator.integration import Decision, integrate
+from orchestrator.manifest import Manifest, read_manifest, write_manifest
+from orchestrator.prepare import Prepared, Request, prepare
+from orchestrator.runs import RunState
+from orchestrator.settings import Settings
+from orchestrator.store import Store
+from orchestrator.work import work
+from tickets.problems import Problem
+from workers.git import Repository
+from workers.output import RunDir, new_run_dir
+
+
+class Project(NamedTuple):
+    """A repository as one command sees it: its settings, its environment, and who watches."""
+
+    repository: Repository
+    settings: Settings
+    environ: Mapping[str, str]
+    tell: Tell
+    clock: Clock
+
+
+class Ended(NamedTuple):
+    """Where a command left a run."""
+
+    state: RunState
+    problems: tuple[Problem, ...]
+    signalled: int | None = None
+    """The signal that stopped it, where one did."""
+
+
+async def run_phase(project: Project, request: Request) -> Ended:
+    """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
+    prepared = prepare(project.repository, project.settings, request, project.environ)
+    run = begin(project, request, prepared)
+    return await go_on(project, run, prepared.warnings)
+
+
+def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
+    """Write down what is to run, then put its workers on the roster. Raises StateError, nothing written."""
+    store, at = Store(project.repository), project.clock()
+    roster = tuple(
+        RosterEntry(ticket.worker, ticket.title, ticket.owns)
+        for ticket in prepared.plan.tickets
+        if ticket.id not in prepared.skipped
+    )
+    store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
+    run = new_run_dir(project.repository.root, at)
+    write_manifest(run, _manifest(project, request, prepared, run))
+    store.record([RunDeployed(run.id, request.phase, at, request.lead, roster)], message="", commit=False)
+    return run
+
+
+async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = ()) -> Ended:
+    """See a run to its end, from wherever it stands."""
+    async with _opened(project, run) as d:
+        async with _stopped_by_signals(d) as signalled:
+            await work(d)
+            problems = [] if d.stopping else await integrate(d)
+        if d.stopping:
+            d.note("closed", status="interrupted")
+    return Ended(d.state, (*warnings, *problems), signalled())
+
+
+async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
+    """Judge, gate, land and record what a run brought back; its workers have all ended."""
+    async with _opened(project, run) as d:
+        problems = await integrate(d, decision)
+    return Ended(d.state, tuple(problems))
+
+
+@asynccontextmanager
+async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
+    async with open_deployment(
+        project.repository,
+        run,
+        read_manifest(run),
+        project.settings,
+        environ=project.environ,
+        tell=project.tell,
+        clock=project.clock,
+    ) as d:
+        yield d
+
+
+@asynccontextmanager
+async def _stopped_by_signals(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
+    """Let the first Ctrl-C or TERM stop the run in order: its workers end, its files say `interrupted`."""
+    caught: list[int] = []
+
+    async def listen() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            async for number in signals:
+                caught.append(number)
+                d.stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen)
+        yield lambda: caught[0] if caught else None
+        group.cancel_scope.cancel()
+
+
+def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
+    plan, values = prepared.plan, prepared.values
+    return Manifest(
+        run=run.id,
+        phase=request.phase,
+        created=project.clock().astimezone(UTC).isoformat(timespec="seconds"),
+        lead=request.lead,
+        base=prepared.head.sha or "",
+        branch=prepared.head.branch,
+        fence="advisory",
+        tickets=tuple(
+            ticket.model_copy(update={"agent": prepared.agents.get(ticket.id, ticket.agent)})
+            for ticket in plan.tickets
+        ),
+        skipped=dict(prepared.skipped),
+        dependencies=dict(plan.dependencies),
+        reserved=prepared.reserved,
+        links=dict(prepared.links),
+        ignore_case=prepared.ignore_case,
+        project=values.project,
+        deliverable=values.deliverable,
+        status_text=values.status,
+        decisions_text=values.decisions,
+    )

@@ -1,0 +1,174 @@
+"""What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from workers.output import RunDir, is_locked, read_journal, read_json, runs_of
+
+FINAL = ("accepted", "partial", "rejected", None)
+_EMPTY_USAGE = {"input_tokens": 0, "output_tokens": 0, "cost_usd": None}
+
+
+class RunState:
+    """A run as its journal tells it; the runtime keeps one in step with what it appends."""
+
+    def __init__(self, run: RunDir, manifest: Mapping[str, Any]) -> None:
+        self.run = run
+        self.phase: str = manifest["phase"]
+        self.base: str = manifest["base"]
+        self.titles: dict[str, str] = {}
+        self.workers: dict[str, dict[str, Any]] = {}
+        self.landings: dict[str, str] = {}
+        """Worker to the commit that its work landed in."""
+        self.landing: str | None = None
+        self.state_commit: str | None = None
+        self.gate = "none"
+        self.recorded: dict[str, tuple[Any, ...]] = {}
+        """What the state files were last told, by worker."""
+        self.closed: str | None = None
+        skipped = manifest.get("skipped", {})
+        self.unavailable = {ticket["worker"] for ticket in manifest["tickets"] if ticket["id"] in skipped}
+        """Workers whose agent is off or missing: a warning, not a failure."""
+        for ticket in manifest["tickets"]:
+            name = ticket["worker"]
+            self.titles[name] = ticket["title"]
+            self.workers[name] = _unstarted(ticket)
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Fold in one record of the journal."""
+        facts = self.workers.get(record.get("worker", ""), {})
+        match record.get("event"):
+            case "started":
+                facts.update(started=True, attempts=record["attempt"], base=record["base"])
+            case "ended":
+                facts.update(record["facts"])
+                facts["ended"] = True
+            case "skipped":
+                facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
+            case "retry":
+                facts["retries"] = facts.get("retries", 0) + 1
+            case "settled":
+                facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
+            case "gate":
+                self.gate = record["result"]
+            case "landed":
+                self.landing = record["commit"]
+                self.landings.update(dict.fromkeys(record["workers"], record["commit"]))
+            case "recorded":
+                self.state_commit = record["commit"] or self.state_commit
+                self.recorded = {name: tuple(told) for name, told in record["told"].items()}
+            case "closed":
+                self.closed = record["status"]
+            case "opened":
+                self.closed = None
+            case _:
+                return
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether every worker has an outcome."""
+        return all(facts["ended"] for facts in self.workers.values())
+
+    @property
+    def is_integrated(self) -> bool:
+        """Tell whether every verdict is final, landed where it is to land, and stands in the state files."""
+        return self.has_ended and all(
+            facts["verdict"] in FINAL
+            and self.recorded.get(name) == told_of(facts)
+            and (name in self.landings or not self.is_to_land(name))
+            for name, facts in self.workers.items()
+        )
+
+    def is_to_land(self, worker: str) -> bool:
+        """Tell whether a worker has accepted changes."""
+        facts = self.workers[worker]
+        return facts["verdict"] in ("accepted", "partial") and bool(facts["files"])
+
+    def status(self) -> str:
+        """Say where the run is, in the words of the outside contract."""
+        if self.is_integrated:
+            return "integrated"
+        if is_locked(self.run.path / "run.lock"):
+            return "running"
+        if self.closed == "cancelled":
+            return "cancelled"
+        return "finished" if self.has_ended else "interrupted"
+
+    def next_action(self) -> str:
+        """Give the command that takes this run further."""
+        match self.status():
+            case "integrated":
+                return "orchestrate status"
+            case "running":
+                return "orchestrate status"
+            case "finished":
+                pending = [name for name, facts in self.workers.items() if facts["verdict"] == "pending"]
+                if not pending:
+                    return f"orchestrate integrate {self.run.id}"
+                return f"orchestrate integrate {self.run.id} --accept {pending[0]}"
+            case _:
+                return f"orchestrate resume {self.run.id}"
+
+    def document(self, *, status: str | None = None) -> dict[str, Any]:
+        """Give the run in the form of the outside contract."""
+        return {
+            "schema": 1,
+            "run": self.run.id,
+            "phase": self.phase,
+            "status": status or self.status(),
+            "workers": [_shown(facts) for facts in self.workers.values()],
+            "commit": {"landing": self.landing, "state": self.state_commit},
+            "problems": [],
+            "next_action": self.next_action(),
+        }
+
+
+def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Give what the state files show of a worker: told once, it need not be told again."""
+    return (facts["outcome"], facts["verdict"], facts["reason"])
+
+
+def read_run(run: RunDir) -> RunState | None:
+    """Read a run; None where its manifest is unreadable."""
+    manifest = read_json(run.manifest_path)
+    if manifest is None or manifest.get("schema") != 1:
+        return None
+    state = RunState(run, manifest)
+    for record in read_journal(run.path / "events.jsonl"):
+        state.take(record)
+    return state
+
+
+def unfinished_runs(root: Any) -> list[RunState]:
+    """List the runs that are not integrated, oldest first."""
+    found = [read_run(run) for run in runs_of(root)]
+    return [state for state in found if state is not None and not state.is_integrated and not state.closed]
+
+
+def _unstarted(ticket: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "worker": ticket["worker"],
+        "ticket": ticket["id"],
+        "agent": ticket["agent"],
+        "outcome": None,
+        "reason": "",
+        "verdict": None,
+        "flags": [],
+        "fence": None,
+        "exit_code": None,
+        "attempts": 0,
+        "seconds": 0.0,
+        "files": [],
+        "violations": [],
+        "usage": dict(_EMPTY_USAGE),
+        "output": None,
+        "started": False,
+        "ended": False,
+    }
+
+
+def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: facts[name] for name in (
+        "worker", "ticket", "agent", "outcome", "reason", "verdict", "flags", "fence", "exit_code",
+        "attempts", "seconds", "files", "violations", "usage", "output",
+    )}  # fmt: skip

@@ -1,0 +1,164 @@
+"""One attempt of one worker: its command line and environment, its shim, and what its output amounts to."""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio.to_thread
+
+from tickets.ticket import AgentName, Ticket
+from workers.agents import AgentSettings, Answer, Job, WorkerError, agent_named
+from workers.environment import common_environment
+from workers.output import AttemptFiles, RunDir, create_file
+from workers.process import Exit, Launch, Limits
+from workers.stream import Lines
+
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+_CHUNK = 1 << 16
+_TAIL = 1 << 16
+"""Bytes of a stream's end that are read where only its last line matters."""
+
+
+def mark_of(run: str, worker: str) -> str:
+    """Name what every process of a worker carries in its environment."""
+    return f"{run}/{worker}"
+
+
+def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
+    """Find an agent's executable as the worker's own PATH says; None where it is not installed."""
+    return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
+
+
+def prepare_launch(
+    run: RunDir,
+    ticket: Ticket,
+    files: AttemptFiles,
+    *,
+    settings: AgentSettings,
+    executable: str,
+    limits: Limits,
+    environ: Mapping[str, str],
+    trust_repository: bool = False,
+    fenced: bool = False,
+) -> Launch:
+    """Make everything an attempt needs but the worktree, which is there already. Raises WorkerError."""
+    worktree, home, scratch = run.worktree(ticket.worker), run.home(ticket.worker), run.scratch(ticket.worker)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    job = Job(
+        worker=ticket.worker,
+        mode=ticket.mode,
+        executable=executable,
+        settings=settings,
+        model=ticket.model or settings.model,
+        worktree=worktree,
+        prompt=run.ticket(ticket.worker),
+        home=home,
+        environ=environ,
+        instructions=tuple(name for name in INSTRUCTIONS if (worktree / name).is_file()),
+        trust_repository=trust_repository,
+        fenced=fenced,
+        command=ticket.command,
+        budget_usd=ticket.budget_usd,
+    )
+    invocation = agent_named(ticket.agent).invocation(job)
+    for name, data in invocation.files.items():
+        _place(home / name, data)
+    is_cli = ticket.agent != "command"
+    return Launch(
+        worker=ticket.worker,
+        argv=invocation.argv,
+        env=worker_environment(run, ticket.worker, environ, settings.env) | invocation.env,
+        cwd=worktree,
+        stdin=job.prompt,
+        stdout=files.stdout,
+        stderr=files.stderr,
+        started_record=files.started,
+        exit_record=files.exit,
+        capture=invocation.capture,
+        limits=limits,
+        cancel_paths=cancel_paths(run, ticket.worker),
+        # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
+        soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
+        mark=mark_of(run.id, ticket.worker),
+    )
+
+
+def worker_environment(
+    run: RunDir, worker: str, environ: Mapping[str, str], passed: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Give what every process of a worker sees, agent or check; no key is in it."""
+    scratch = run.scratch(worker)
+    return {
+        **common_environment(environ, passed),
+        "TMPDIR": str(scratch),
+        # Byte code beside the sources would be a change of the tree.
+        "PYTHONPYCACHEPREFIX": str(scratch / "pycache"),
+        "GIT_OPTIONAL_LOCKS": "0",
+        "ORCHESTRATE_PROJECT": str(run.root),
+        "ORCHESTRATE_RUN": run.id,
+        "ORCHESTRATE_WORKER": worker,
+    }
+
+
+def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
+    """Name the files whose appearance stops a worker: its own, and its run's."""
+    return (run.path / "cancel" / worker, run.path / "cancel" / "all")
+
+
+async def read_answer(agent: AgentName, files: AttemptFiles, ended: Exit) -> Answer:
+    """Read an attempt's whole output, in bounded memory."""
+    return await anyio.to_thread.run_sync(_read_answer, agent, files, ended)
+
+
+def _read_answer(agent: AgentName, files: AttemptFiles, ended: Exit) -> Answer:
+    reader = agent_named(agent).new_reader()
+    lines = Lines()
+    try:
+        with files.stdout.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            # Any program's output is judged by its last line; reading all of it would cost as much again.
+            stream.seek(max(0, size - _TAIL) if agent == "command" else 0)
+            while chunk := stream.read(_CHUNK):
+                for line in lines.add(chunk):
+                    reader.feed(line)
+    except FileNotFoundError:
+        pass
+    rest = lines.rest()
+    if rest:
+        reader.feed(rest)
+    return reader.answer(exit_code=ended.exit_code, stderr_tail=read_tail(files.stderr))
+
+
+def read_tail(path: Path, size: int = 4096) -> str:
+    """Give the end of a text file, `""` where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def keep_text(files: AttemptFiles, text: str) -> None:
+    """Create the file that a person reads: the final answer, else the standard output itself."""
+    if files.text.exists():
+        return
+    if text:
+        create_file(files.text, text.encode("utf-8", "replace") + b"\n")
+    elif files.stdout.exists():
+        # The same file under a second name: an output may be as large as its cap.
+        os.link(files.stdout, files.text)
+    else:
+        create_file(files.text, b"")
+
+
+def _place(path: Path, data: bytes) -> None:
+    """Create a file of an agent's home; a second attempt finds the first one's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.read_bytes() == data:
+        return
+    if path.exists():
+        raise WorkerError(f"{path} is there already, with something else in it")
+    create_file(path, data)
