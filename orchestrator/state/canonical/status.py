@@ -92,13 +92,14 @@ def problems(text: bytes) -> list[Problem]:
         return list(error.problems)
     found = [*front_problems(document), *_missing(document)]
     status = read(text)
-    line = header(document).line
     if status.last_updated and not _STAMP.match(status.last_updated):
         what = f"Last Updated says `{status.last_updated}`"
-        found.append(Problem(f"{PATH}:{line}", what, "write it as 2026-02-16 14:28 (UTC)", "warning"))
+        found.append(
+            Problem(_place(document, "Last Updated"), what, "write it as 2026-02-16 14:28 (UTC)", "warning")
+        )
     if status.phase and status.phases and status.current is None:
         what = f"the current phase `{status.phase}` is not in the Phase Plan"
-        found.append(Problem(f"{PATH}:{line}", what, "add it, or name one that is there", "warning"))
+        found.append(Problem(_place(document, "Phase"), what, "add it, or name one that is there", "warning"))
     try:
         again = _recounted(document)
     except MarkdownError as error:
@@ -162,6 +163,11 @@ def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
 def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
     wanted = key_of(title)
     return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
+
+
+def _place(document: Document, key: str) -> str:
+    found = field(document, header(document), key)
+    return f"{PATH}:{found.line}" if found else PATH
 
 
 def _needed(document: Document) -> None:
@@ -260,7 +266,8 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
     known = [one for one in active_workers(document) if (one.worker, one.run) == (worker.worker, run)]
     if not known:
         done = {(one.worker, one.run) for one in completed(document)}
-        line = f"- {one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} (Scope: not recorded, run {run}){note}"
+        entry = RosterEntry(worker.worker, worker.title, ("not recorded",))
+        line = _active_line(entry, run) + note
         return document if (worker.worker, run) in done else _listed(document, ACTIVE, [line])
     text = known[0].item.text
     bare = text[: text.rindex(f", run {run})")] + f", run {run})"
