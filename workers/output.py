@@ -80,6 +80,9 @@ def new_run_dir(root: Path, at: datetime) -> RunDir:
     """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`."""
     stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
     (root / RUNS).mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        # A repository that `init` never saw must not show our files as its own.
+        create_file(root / ".taskers" / ".gitignore", b"*\n")
     number = 1
     while True:
         run = RunDir(root, stem if number == 1 else f"{stem}_{number}")

@@ -112,7 +112,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _parser(arguments: list[str]) -> _Parser:
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     common.add_argument("--project", type=Path, default=argparse.SUPPRESS, metavar="DIR",
                         help="the repository (default: the one around the current folder)")  # fmt: skip
     common.add_argument("--json", action="store_true", default=argparse.SUPPRESS,

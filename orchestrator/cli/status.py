@@ -1,0 +1,120 @@
+"""`orchestrate status`: the state at a glance, from files alone. Imports little: a lead asks often."""
+
+import argparse
+from typing import Any
+
+from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import repository_of
+from orchestrator.runs import RunState, read_run
+from orchestrator.state.canonical import status
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem, TicketError
+from workers.git import Repository
+from workers.output import runs_of
+
+RUNS_SHOWN = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `status` takes: nothing of its own."""
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Show where the project stands."""
+    repository = repository_of(arguments)
+    problems: list[Problem] = []
+    state = _state(repository, problems)
+    runs = _runs(repository)
+    waiting = [name for name in ("intent.json", "landing.json") if (repository.own / name).exists()]
+    if waiting:
+        what = "a change was decided and not completed"
+        problems.append(Problem(waiting[0], what, "`orchestrate resume` completes it", "warning"))
+    next_action = _next_action(state, runs, waiting)
+    errors = any(problem.severity == "error" for problem in problems)
+    document = envelope(
+        problems, next_action, ok=not errors, project=repository.root.name, **state,
+        runs=[_shown(run) for run in runs],
+    )  # fmt: skip
+    return Answer(1 if errors else 0, document, (*_lines(document), *problem_lines(problems, next_action)))
+
+
+def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
+    path = repository.root / "STATUS.md"
+    try:
+        found = status.read(path.read_bytes())
+    except FileNotFoundError:
+        problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
+        return {}
+    except (TicketError, StateError) as error:
+        problems += error.problems
+        return {}
+    return {
+        "phase": found.phase,
+        "milestone": found.milestone,
+        "deliverable": {"name": found.deliverable.name, "status": found.deliverable.status},
+        "lead": found.lead,
+        "last_updated": found.last_updated,
+        "progress": dict(found.progress),
+        "todo": {grade: [text for done, text in items if not done] for grade, items in found.todo.items()},
+        "active_workers": [
+            {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
+            for one in found.active
+        ],
+    }
+
+
+def _runs(repository: Repository) -> list[RunState]:
+    """Read the newest runs; all of a thousand would take a second, and no one asks for them here."""
+    found = (read_run(run) for run in reversed(runs_of(repository.root)[-RUNS_SHOWN:]))
+    return [state for state in found if state is not None]
+
+
+def _shown(state: RunState) -> dict[str, Any]:
+    outcomes: dict[str, int] = {}
+    for facts in state.workers.values():
+        word = facts["outcome"] or ("running" if facts["started"] else "waiting")
+        outcomes[word] = outcomes.get(word, 0) + 1
+    pending = [name for name, facts in state.workers.items() if facts["verdict"] == "pending"]
+    return {
+        "run": state.run.id,
+        "phase": state.phase,
+        "status": state.status(),
+        "outcomes": outcomes,
+        "pending": pending,
+        "next_action": state.next_action(),
+    }
+
+
+def _next_action(state: dict[str, Any], runs: list[RunState], waiting: list[str]) -> str:
+    if waiting:
+        return "orchestrate resume"
+    for run in runs:
+        if run.status() not in ("integrated", "running", "cancelled"):
+            return run.next_action()
+    if not state:
+        return "orchestrate init"
+    number = "".join(c for c in state["phase"].partition("-")[0] if c.isdigit())
+    return f"orchestrate plan phase-{number}" if number else "orchestrate plan PHASE"
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    lines = [f"project      {document['project']}"]
+    if "phase" in document:
+        named = document["deliverable"]
+        lines += [
+            f"phase        {document['phase']}",
+            f"milestone    {document['milestone']}",
+            f"deliverable  {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
+            *(f"{name.lower():<12} {text}" for name, text in document["progress"].items()),
+            f"lead         {document['lead']}, {document['last_updated']} UTC",
+        ]
+        first = document["todo"].get("P0", [])[:3]
+        lines += [f"P0           {text}" for text in first]
+        lines += [
+            f"active       {one['worker']}: {one['title']} (run {one['run'] or '?'})"
+            for one in document["active_workers"]
+        ]
+    for run in document["runs"]:
+        counted = ", ".join(f"{number} {word}" for word, number in run["outcomes"].items())
+        lines.append(f"run          {run['run']} ({run['phase']}) {run['status']}: {counted}")
+    return [clean(line) for line in lines]
