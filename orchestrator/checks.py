@@ -1,6 +1,8 @@
 """Acceptance commands and the gate: the project's own commands, in a fresh tree that nobody has touched."""
 
 import itertools
+import shutil
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio.to_thread
@@ -69,6 +71,7 @@ async def run_check(d: Deployment, name: str, command: str, tree: str, parent: s
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(remove_place, place)
+            await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
     passed = ended.end == "exited" and ended.exit_code == 0
     printed = launch.stderr if ended.stderr_bytes and not ended.stdout_bytes else launch.stdout
     tail = read_tail(launch.stdout) + read_tail(launch.stderr)

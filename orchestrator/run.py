@@ -1,5 +1,7 @@
 """THE MAIN PATH: a phase's templates become tickets, workers, verdicts, a landing and the project's state."""
 
+import contextlib
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -71,14 +73,25 @@ async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = (
             problems = [] if d.stopping else await integrate(d)
         if d.stopping:
             d.note("closed", status="interrupted")
-    return Ended(d.state, (*warnings, *problems), signalled())
+    return _closed(d, (*warnings, *problems), signalled())
 
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     """Judge, gate, land and record what a run brought back; its workers have all ended."""
     async with _opened(project, run) as d:
         problems = await integrate(d, decision)
-    return Ended(d.state, tuple(problems))
+    return _closed(d, tuple(problems))
+
+
+def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
+    """Take away the workings of a run that nothing more can come of; its outputs stay."""
+    if d.state.is_integrated:
+        root = d.repository.root / ".taskers"
+        for folder in (d.checker.directory, root / "worktrees" / d.run.id, root / "scratch" / d.run.id):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            (root / "homes" / d.run.id).rmdir()
+    return Ended(d.state, problems, signalled)
 
 
 @asynccontextmanager

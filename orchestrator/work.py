@@ -1,5 +1,7 @@
 """One ticket's life: wait for its turn, slot, worktree, worker, output, judgement; again where that helps."""
 
+import contextlib
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -239,7 +241,15 @@ async def _conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, 
     }
     end(d, ticket, judgement, evidence, judged.violations)
     if judgement.outcome not in ("cancelled", "interrupted"):
-        await anyio.to_thread.run_sync(remove_place, place)
+        await anyio.to_thread.run_sync(_clear, d, ticket, place)
+
+
+def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
+    """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
+    remove_place(place)
+    shutil.rmtree(d.run.scratch(ticket.worker), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        d.run.home(ticket.worker).rmdir()
 
 
 async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:

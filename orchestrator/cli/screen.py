@@ -44,7 +44,9 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line("gate", "", record["result"])
         case "landed":
             where = record["commit"][:10] if record["commit"] else "the work tree, not committed"
-            text = _line("landed", "", f"{', '.join(record['workers'])} in {where}")
+            count = len(record["workers"])
+            who = record["workers"][0] if count == 1 else f"{count} workers"
+            text = _line("landed", who, f"in {where}")
         case "closed":
             text = _line(record["status"], "", "")
     return f"{record['at'][11:19]}  {clean(text)}" if text else None
