@@ -29,6 +29,7 @@ Links: TypeAlias = Mapping[str, str | None]
 NO_LINKS: Final[Links] = MappingProxyType({})
 MOST_ALTERNATIVES: Final = 1_000
 LONGEST_PATTERN: Final = 4_096
+DEEPEST_PATTERN: Final = 256
 _MOST_LINKS_FOLLOWED: Final = 40
 
 _BRACE_PARTS: Final = re.compile(r"\\.|[{},]|[^\\{},]+|\\", re.DOTALL)
@@ -136,6 +137,8 @@ def _route(text: str, ignore_case: bool, links: Links) -> Route:  # noqa: FBT001
             route = _real(route, links, ignore_case)
     if (not wild or text.endswith("/")) and not (route and route[-1] is ANY_DEPTH):
         route.append(ANY_DEPTH)
+    if len(route) > DEEPEST_PATTERN:
+        raise SegmentError("the path is too deep", f"keep it below {DEEPEST_PATTERN} segments")
     return tuple(route)
 
 

@@ -82,6 +82,13 @@ class Scope:
         names = split_path(path, ignore_case=self.ignore_case)
         return names is not None and _any_matches(self.owns, names) and not _any_matches(self.excludes, names)
 
+    def leaves_out(self, path: str) -> bool:
+        """Say whether a path is excluded, owned or not."""
+        if not self.excludes:
+            return False
+        names = split_path(path, ignore_case=self.ignore_case)
+        return names is None or _any_matches(self.excludes, names)
+
     def overlaps(self, other: "Scope") -> str | None:
         """Give a path, existing or not, that both scopes cover; None when there provably is none."""
         _check_comparable(self, other)
@@ -124,7 +131,7 @@ def find_overlaps(
     for (first, second), path in shared_paths(routes, wanted).items():
         one, two = values[first], values[second]
         # The tree knows nothing of excludes; most often the path it found is not excluded.
-        shared = path if one.covers(path) and two.covers(path) else one.overlaps(two)
+        shared = one.overlaps(two) if one.leaves_out(path) or two.leaves_out(path) else path
         if shared is not None:
             exact[first, second] = shared
     return [Overlap(names[first], names[second], exact[first, second]) for first, second in sorted(exact)]

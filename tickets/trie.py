@@ -9,8 +9,11 @@ from tickets.pattern import Route
 from tickets.segment import ANY_DEPTH, ANY_NAME, Glob
 
 _Pair: TypeAlias = tuple[int, int]
+_Step: TypeAlias = tuple["_Node", "_Node", str]
+"""Two places in the tree that one path leads to, and that path."""
 
 _SEVERAL: Final = -1
+_NOBODY: Final = -2
 _FEW: Final = 8
 
 
@@ -31,7 +34,7 @@ def shared_paths(
 class _Node:
     """What follows one beginning of routes."""
 
-    __slots__ = ("deep", "ends", "globs", "loops", "number", "owner", "plain", "sorted_names")
+    __slots__ = ("all_below", "deep", "ends", "globs", "loops", "number", "owner", "plain", "sorted_names")
 
     def __init__(self, number: int, *, loops: bool = False) -> None:
         self.number = number
@@ -41,9 +44,33 @@ class _Node:
         self.globs: dict[Glob, _Node] = {}
         self.deep: _Node | None = None
         self.ends: list[int] = []
-        self.owner: int | None = None
+        self.owner = _NOBODY
         """The one owner of all routes that pass here, or _SEVERAL."""
         self.sorted_names: list[str] | None = None
+        self.all_below: list[tuple[int, str]] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Say whether every path that gets here ends well, and nothing else follows."""
+        return self.loops and bool(self.ends) and not self.plain and not self.globs
+
+    def below(self) -> list[tuple[int, str]]:
+        """Give the owner of each route that ends here or further down, with a path that leads there."""
+        if self.all_below is None:
+            found = [(owner, "") for owner in self.ends]
+            if self.deep is not None:
+                found += self.deep.below()
+            for name, child in [*self.plain.items(), *self.named_globs()]:
+                found += [(owner, f"{name}/{rest}" if rest else name) for owner, rest in child.below()]
+            self.all_below = found
+        return self.all_below
+
+    def named_globs(self) -> "Iterator[tuple[str, _Node]]":
+        """Give a name that each glob here matches, and what follows it."""
+        for glob, child in self.globs.items():
+            name = common_name(glob, ANY_NAME)
+            if name is not None:
+                yield name, child
 
     def matching(self, glob: Glob) -> Iterable[str]:
         """Give the plain segments here that a glob matches."""
@@ -60,7 +87,7 @@ class _Node:
 def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
     node = root
     for segment in route:
-        node.owner = owner if node.owner in {None, owner} else _SEVERAL
+        node.owner = owner if node.owner in {_NOBODY, owner} else _SEVERAL
         if isinstance(segment, str):
             child = node.plain.get(segment)
             if child is None:
@@ -75,7 +102,7 @@ def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
                 child = node.globs[segment] = _Node(count)
         count += child.number == count
         node = child
-    node.owner = owner if node.owner in {None, owner} else _SEVERAL
+    node.owner = owner if node.owner in {_NOBODY, owner} else _SEVERAL
     if not node.ends or node.ends[-1] != owner:
         node.ends.append(owner)
     return count
@@ -84,47 +111,67 @@ def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
 def _walk(root: _Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
     found: dict[_Pair, str | None] = {}
     seen: set[_Pair] = set()
-    stack: list[tuple[_Node, _Node, str]] = [(root, root, "")]
+    stack: list[_Step] = [(root, root, "")]
     while stack:
         one, two, path = stack.pop()
         if one.owner == two.owner != _SEVERAL:
             continue
-        key = (one.number, two.number) if one.number <= two.number else (two.number, one.number)
+        if one.owner != _SEVERAL != two.owner and _ordered(one.owner, two.owner) in found:
+            continue
+        key = _ordered(one.number, two.number)
         if key in seen:
             continue
         seen.add(key)
-        for pair in _new_pairs(one.ends, two.ends, found):
-            found[pair] = (path or "x") if wanted(*pair) else None
-        if one.deep is not None:
-            stack.append((one.deep, two, path))
-        if two.deep is not None and one is not two:
-            stack.append((one, two.deep, path))
         start = f"{path}/" if path else ""
-        if one.loops:
-            _follow_any(one, two, start, stack)
-        if two.loops and one is not two:
-            _follow_any(two, one, start, stack)
-        _follow_both(one, two, start, stack)
+        if one.takes_all:
+            _keep(one.ends, two.below(), start, found, wanted)
+        elif two.takes_all:
+            _keep(two.ends, one.below(), start, found, wanted)
+        else:
+            if one.ends and two.ends:
+                _keep(one.ends, [(owner, "") for owner in two.ends], start, found, wanted)
+            _follow(one, two, path, stack)
     return {pair: path for pair, path in found.items() if path is not None}
 
 
-def _new_pairs(ours: list[int], theirs: list[int], found: dict[_Pair, str | None]) -> Iterator[_Pair]:
+def _ordered(one: int, two: int) -> _Pair:
+    return (one, two) if one < two else (two, one)
+
+
+def _keep(
+    ours: list[int],
+    theirs: list[tuple[int, str]],
+    start: str,
+    found: dict[_Pair, str | None],
+    wanted: Callable[[int, int], bool],
+) -> None:
     for one in ours:
-        for two in theirs:
+        for two, rest in theirs:
             pair = (one, two) if one < two else (two, one)
             if one != two and pair not in found:
-                yield pair
+                found[pair] = (start + rest).rstrip("/") or "x" if wanted(*pair) else None
 
 
-def _follow_any(staying: _Node, moving: _Node, start: str, stack: list[tuple[_Node, _Node, str]]) -> None:
+def _follow(one: _Node, two: _Node, path: str, stack: list[_Step]) -> None:
+    if one.deep is not None:
+        stack.append((one.deep, two, path))
+    if two.deep is not None and one is not two:
+        stack.append((one, two.deep, path))
+    start = f"{path}/" if path else ""
+    if one.loops:
+        _follow_any(one, two, start, stack)
+    if two.loops and one is not two:
+        _follow_any(two, one, start, stack)
+    if (one.plain or one.globs) and (two.plain or two.globs):
+        _follow_both(one, two, start, stack)
+
+
+def _follow_any(staying: _Node, moving: _Node, start: str, stack: list[_Step]) -> None:
     stack.extend((staying, child, start + name) for name, child in moving.plain.items())
-    for glob, child in moving.globs.items():
-        name = common_name(glob, ANY_NAME)
-        if name is not None:
-            stack.append((staying, child, start + name))
+    stack.extend((staying, child, start + name) for name, child in moving.named_globs())
 
 
-def _follow_both(one: _Node, two: _Node, start: str, stack: list[tuple[_Node, _Node, str]]) -> None:
+def _follow_both(one: _Node, two: _Node, start: str, stack: list[_Step]) -> None:
     few, many = (one.plain, two.plain) if len(one.plain) <= len(two.plain) else (two.plain, one.plain)
     stack.extend((child, many[name], start + name) for name, child in few.items() if name in many)
     for glob, child in one.globs.items():
