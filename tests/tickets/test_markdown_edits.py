@@ -196,6 +196,13 @@ def test_a_line_that_would_become_a_heading_over_a_rule_is_refused():
         insert(document, 5, "text")
 
 
+@pytest.mark.parametrize("value", ["a\nb", "a\r", "a\n\n## b"])
+def test_a_value_of_two_lines_is_refused(value):
+    document = parse(b"# T\n\nK: v\n", "F.md")
+    with pytest.raises(MarkdownError, match="more than one line"):
+        set_field(document, header(document), "K", value)
+
+
 def test_a_value_that_would_open_a_fence_is_refused():
     document = parse(b"# T\n\n- one\n\n## A\n", "F.md")
     with pytest.raises(MarkdownError, match="this edit was not made"):

@@ -115,9 +115,10 @@ def parse(data: bytes, place: str) -> Document:
     for event, begin, end in _events(_without_lone_tags(data[body:])):
         walk.take(event, body + begin, body + end)
     rules = (line_places.number_at(places, block.start) for block in walk.blocks if block.kind == "rule")
+    items = tuple(sorted(walk.items, key=lambda item: item.start))
     return Document(
         place, data, front, body, places,
-        tuple(walk.headings), tuple(walk.blocks), tuple(walk.opaque), tuple(walk.items),
+        tuple(walk.headings), tuple(walk.blocks), tuple(walk.opaque), items,
         frozenset(places[number].start for number in rules),
     )  # fmt: skip
 
@@ -164,7 +165,7 @@ class _Walk:
             if name == "Start":
                 self._start(value if isinstance(value, str) else next(iter(value)), value, start, end)
             elif name == "End":
-                self._end(start, end)
+                self._end(end)
             else:
                 self._inline(name, value, start, end)
 
@@ -188,7 +189,7 @@ class _Walk:
             self.headings.append(Heading(level, "", self.lines[line].start, end, line + 1))
         self.open.append(tag)
 
-    def _end(self, start: int, end: int) -> None:
+    def _end(self, end: int) -> None:
         tag = self.open.pop()
         if tag == "Heading" and self.title is not None:
             title = " ".join("".join(self.title).split())
@@ -202,9 +203,6 @@ class _Walk:
             # The second paragraph of an item is not its own text.
             first, last, own = self.pending[-1]
             self.pending[-1] = (first, last, min(own, end))
-        elif tag == "List" and not self.open:
-            self.items.sort(key=lambda item: item.start)
-        del start
 
     def _inline(self, name: str, value: object, start: int, end: int) -> None:
         if name in {"Code", "InlineHtml"}:

@@ -134,6 +134,8 @@ def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: b
 
     Raises MarkdownError where anything outside the span would read differently than before.
     """
+    if not blocks and (b"\n" in new or b"\r" in new):
+        raise _refusal(document, start, "the new text is more than one line")
     after = parse(document.data[:start] + new + document.data[end:], document.place)
     if (after.front is None) is not (document.front is None) or after.body != document.body:
         raise _refusal(document, start, "the front matter would change")

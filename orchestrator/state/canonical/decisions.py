@@ -8,6 +8,7 @@ from typing import NamedTuple
 from orchestrator.events import Completion, Event, RunIntegrated
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts, day
+from orchestrator.state.opening import opened, present, state_errors
 from tickets.markdown import (
     Document,
     Heading,
@@ -21,7 +22,6 @@ from tickets.markdown import (
     items,
     labelled,
     one_line,
-    parse,
     plain,
     sections,
 )
@@ -50,8 +50,8 @@ class Entry(NamedTuple):
 
 
 def read(text: bytes) -> list[Entry]:
-    """Give the entries in the order of the file. Raises MarkdownError where it is not UTF-8."""
-    return [entry for _, entry in _entries(parse(text, PATH))]
+    """Give the entries in the order of the file. Raises StateError where it cannot be read."""
+    return [entry for _, entry in _entries(opened(PATH, text))]
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
@@ -61,18 +61,13 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """
     if not isinstance(event, RunIntegrated):
         return {}
-    text = tree.get(PATH)
-    if text is None:
-        raise StateError(Problem(PATH, "the file is missing", "`orchestrate init` writes it"))
-    try:
-        document = _opened(text)
+    document = opened(PATH, present(PATH, tree.get(PATH)))
+    with state_errors():
         known = _verdicts(document, event.run)
         new = [one for one in event.workers if known.get(one.worker) != (_verdict(one), one.outcome)]
         if not new:
             return {}
         return {PATH: added(document, _integration(event, new, settled=bool(known))).data}
-    except MarkdownError as error:
-        raise StateError(*error.problems) from error
 
 
 def added(document: Document, entry: str) -> Document:
@@ -88,8 +83,8 @@ def added(document: Document, entry: str) -> Document:
 def problems(text: bytes) -> list[Problem]:
     """Give what is wrong with the log: no date that exists, not newest first, the same heading twice."""
     try:
-        document = _opened(text)
-    except (MarkdownError, StateError) as error:
+        document = opened(PATH, text)
+    except StateError as error:
         return list(error.problems)
     found = list(front_problems(document))
     for key in ("Project", "Started"):
@@ -135,29 +130,25 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the log with the header fields and the first entry that it lacked; what was there stays."""
+    """Give the log with the header fields and the first entry that it lacked; what was there stays.
+
+    Raises StateError where the file cannot be read, or would read differently afterwards.
+    """
     if not text.strip():
         return initial(facts).encode()
-    document = _opened(text)
-    top = header(document)
+    document = opened(PATH, text)
     wanted = {"Project": one_line(facts.project) or "this project", "Started": day(facts.at)}
-    lines = [f"**{key}:** {said}" for key, said in wanted.items() if field(document, top, key) is None]
-    if lines and top.title:
-        gap = "" if document.data[top.body :][:1] in {b"", b"\n", b"\r"} else "\n"
-        document = insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
-    elif lines:
-        document = insert(document, document.body, "\n".join([_TITLE, "", *lines, "", ""]))
-    if next(_entries(document), None) is None:
-        document = append_section(document, _first_entry(facts))
+    with state_errors():
+        top = header(document)
+        lines = [f"**{key}:** {said}" for key, said in wanted.items() if field(document, top, key) is None]
+        if lines and top.title:
+            gap = "" if document.data[top.body :][:1] in {b"", b"\n", b"\r"} else "\n"
+            document = insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
+        elif lines:
+            document = insert(document, document.body, "\n".join([_TITLE, "", *lines, "", ""]))
+        if next(_entries(document), None) is None:
+            document = append_section(document, _first_entry(facts))
     return document.data
-
-
-def _opened(text: bytes) -> Document:
-    if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
-        raise StateError(
-            Problem(PATH, "the file is empty", "run `orchestrate repair`, or restore it from git")
-        )
-    return parse(text, PATH)
 
 
 def _entries(document: Document) -> Iterator[tuple[Heading, Entry]]:

@@ -8,6 +8,7 @@ from orchestrator.events import Event
 from orchestrator.state.canonical import rules_text
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts
+from orchestrator.state.opening import opened, state_errors
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -93,8 +94,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 def problems(text: bytes) -> list[Problem]:
     """Give what is wrong with the file: missing sections, a doubtful pool."""
     try:
-        document = _opened(text)
-    except (MarkdownError, StateError) as error:
+        document = opened(PATH, text)
+    except StateError as error:
         return list(error.problems)
     found = [*front_problems(document), *read_pool(text)[1]]
     for title in rules_text.SECTIONS:
@@ -118,28 +119,23 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the file with the sections that it lacked, at its end; the guidance that was there stays."""
+    """Give the file with the sections that it lacked, at its end; the guidance that was there stays.
+
+    Raises StateError where the file cannot be read, or would read differently afterwards.
+    """
     if not text.strip():
         return initial(facts).encode()
-    document = _opened(text)
-    for title, section in rules_text.SECTIONS.items():
-        if not any(key_of(part.title) == key_of(title) for part in sections(document)):
-            document = append_section(document, section)
-    top = header(document)
-    if top.title == rules_text.TITLE.removeprefix("# "):
-        wanted = rules_text.fields(facts).items()
-        lines = [f"**{key}:** {said}" for key, said in wanted if field(document, top, key) is None]
-        if lines:
-            document = insert(document, top.body, "\n" + "\n".join(lines) + "\n\n")
+    document = opened(PATH, text)
+    with state_errors():
+        for title, section in rules_text.SECTIONS.items():
+            if not any(key_of(part.title) == key_of(title) for part in sections(document)):
+                document = append_section(document, section)
+        top = header(document)
+        if top.title == rules_text.TITLE.removeprefix("# "):
+            wanted = rules_text.fields(facts).items()
+            lines = [f"**{key}:** {said}" for key, said in wanted if field(document, top, key) is None]
+            document = insert(document, top.body, "\n" + "\n".join(lines) + "\n\n") if lines else document
     return document.data
-
-
-def _opened(text: bytes) -> Document:
-    if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
-        raise StateError(
-            Problem(PATH, "the file is empty", "run `orchestrate repair`, or restore it from git")
-        )
-    return parse(text, PATH)
 
 
 def _default(why: str) -> Problem:

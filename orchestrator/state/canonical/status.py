@@ -13,7 +13,6 @@ from orchestrator.state.canonical.status_reading import (
     active_workers,
     completed,
     milestone_percent,
-    open_status,
     phase_matches,
     read,
     section_like,
@@ -21,6 +20,7 @@ from orchestrator.state.canonical.status_reading import (
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts, day, minute
 from orchestrator.state.figures import percent
+from orchestrator.state.opening import opened, present, state_errors
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -63,11 +63,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
     Raises StateError where the file is missing or lacks what the event needs.
     """
-    text = tree.get(PATH)
-    if text is None:
-        raise StateError(Problem(PATH, "the file is missing", "`orchestrate init` writes it"))
-    try:
-        before = open_status(text)
+    before = opened(PATH, present(PATH, tree.get(PATH)))
+    with state_errors():
         _needed(before)
         if isinstance(event, RunDeployed):
             after = _deployed(before, event)
@@ -75,20 +72,20 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
             after = _recounted(_integrated(before, event))
         elif isinstance(event, RunClosed):
             after = _left(before, event.run, None)
+        else:
+            return {}
         if after.data == before.data:
             return {}
         after = set_field(after, header(after), "Last Updated", minute(event.at))
         after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
-    except MarkdownError as error:
-        raise StateError(*error.problems) from error
     return {PATH: after.data}
 
 
 def problems(text: bytes) -> list[Problem]:
     """Give what is wrong with the file: missing parts, things said twice, figures that do not add up."""
     try:
-        document = open_status(text)
-    except (MarkdownError, StateError) as error:
+        document = opened(PATH, text)
+    except StateError as error:
         return list(error.problems)
     found = [*front_problems(document), *_missing(document)]
     status = read(text)
@@ -124,11 +121,17 @@ def initial(facts: Facts) -> str:
 def complete(text: bytes, facts: Facts) -> bytes:
     """Give the file with the parts that it lacked; what was there stays, byte for byte.
 
-    Raises MarkdownError where it is not UTF-8 or would read differently; StateError where it is all NUL.
+    Raises StateError where the file cannot be read, or would read differently afterwards.
     """
     if not text.strip():
         return initial(facts).encode()
-    document = _with_fields(open_status(text), status_text.fields(facts))
+    before = opened(PATH, text)
+    with state_errors():
+        return _completed_file(before, facts).data
+
+
+def _completed_file(before: Document, facts: Facts) -> Document:
+    document = _with_fields(before, status_text.fields(facts))
     for title, section in status_text.sections(facts).items():
         if not _like(document, title):
             document = append_section(document, section)
@@ -141,7 +144,7 @@ def complete(text: bytes, facts: Facts) -> bytes:
         roster = section_like(document, "Worker Roster")
         if roster and labelled(document, roster, label) is None:
             document = _appended(document, roster, f"**{label}:**")
-    return document.data
+    return document
 
 
 def _appended(document: Document, part: Part, text: str) -> Document:

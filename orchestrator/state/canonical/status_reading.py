@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from orchestrator.state.errors import StateError
 from orchestrator.state.figures import percent
+from orchestrator.state.opening import opened
 from tickets.markdown import (
     Document,
     Item,
@@ -16,11 +16,9 @@ from tickets.markdown import (
     items,
     key_of,
     labelled,
-    parse,
     plain,
     sections,
 )
-from tickets.problems import Problem
 
 PATH = "STATUS.md"
 ACTIVE = "Active Workers"
@@ -121,18 +119,9 @@ class Status(NamedTuple):
         return sum(phase.complete for phase in self.phases), len(self.phases)
 
 
-def open_status(text: bytes) -> Document:
-    """Parse the file. Raises StateError where it is empty or blank, MarkdownError where it is not UTF-8."""
-    if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
-        raise StateError(
-            Problem(PATH, "the file is empty", "run `orchestrate repair`, or restore it from git")
-        )
-    return parse(text, PATH)
-
-
 def read(text: bytes) -> Status:
-    """Read the file. Raises StateError where it is empty, MarkdownError where it is not UTF-8."""
-    document = open_status(text)
+    """Read the file. Raises StateError where it is empty or not UTF-8."""
+    document = opened(PATH, text)
     top = header(document)
     phase = value(document, top, "Phase")
     return Status(
