@@ -1,0 +1,48 @@
+# Every target makes .venv by itself, also on a machine where nothing was installed by hand.
+
+PYTHON ?= python3
+BIN := .venv/bin
+AGENTS := tests/agents/node_modules/.package-lock.json
+
+.PHONY: demo test smoke-test lint bench soak agents clean
+
+demo: .venv/made
+	rm -rf demo-project
+	$(BIN)/orchestrate demo demo-project
+
+test: .venv/made agents
+	$(BIN)/python -m pytest -q
+
+smoke-test: .venv/made
+	$(BIN)/python -m pytest -q tests/orchestrator/test_demo.py
+
+lint: .venv/made
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/made
+	$(BIN)/python -P benchmarks/bench.py
+
+soak: .venv/made agents
+	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 1800
+
+# The real agent CLIs, pinned. Without npm their tests are skipped, and say so.
+agents: $(AGENTS)
+
+$(AGENTS): tests/agents/package-lock.json
+	@if command -v npm >/dev/null 2>&1; then cd tests/agents && npm ci --no-audit --no-fund; \
+	else echo "npm is not installed: tests of the real agent CLIs will be skipped"; fi
+
+# uv where it is there, since it is faster; else what Python brings.
+.venv/made: pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+		uv venv --allow-existing --seed --python $(PYTHON) .venv && uv pip install -q --python $(BIN)/python -e . --group dev; \
+	else \
+		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --upgrade pip && $(BIN)/python -m pip install -q -e . --group dev; \
+	fi
+	@touch $@
+
+clean:
+	rm -rf .venv demo-project tests/agents/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
