@@ -31,33 +31,52 @@ def shared_paths(
     return _walk(root, wanted)
 
 
+_NO_OWNERS: Final[list[int]] = []
+_NO_NAMES: Final[dict[str, "_Node"]] = {}
+_NO_GLOBS: Final[dict[Glob, "_Node"]] = {}
+
+
 class _Node:
     """What follows one beginning of routes."""
 
-    __slots__ = ("all_below", "deep", "ends", "globs", "loops", "number", "owner", "plain", "sorted_names")
+    __slots__ = (
+        "all_below",
+        "deep",
+        "ends",
+        "globs",
+        "loops",
+        "number",
+        "owner",
+        "plain",
+        "sorted_names",
+        "takers",
+    )
 
     def __init__(self, number: int, *, loops: bool = False) -> None:
         self.number = number
         self.loops = loops
         """This stands behind a `**`: any segment leads back here."""
-        self.plain: dict[str, _Node] = {}
-        self.globs: dict[Glob, _Node] = {}
+        # Most nodes are leaves: with a dict or two for each, the collector took half the time.
+        self.plain: dict[str, _Node] = _NO_NAMES
+        self.globs: dict[Glob, _Node] = _NO_GLOBS
         self.deep: _Node | None = None
-        self.ends: list[int] = []
+        self.ends: list[int] = _NO_OWNERS
+        self.takers: list[int] = _NO_OWNERS
+        """The owners of all paths that lead here or further down."""
         self.owner = _NOBODY
         """The one owner of all routes that pass here, or _SEVERAL."""
         self.sorted_names: list[str] | None = None
         self.all_below: list[tuple[int, str]] | None = None
 
-    @property
-    def takes_all(self) -> bool:
-        """Say whether every path that gets here ends well, and nothing else follows."""
-        return self.loops and bool(self.ends) and not self.plain and not self.globs
+    def pass_by(self, owner: int) -> None:
+        """Note that a route of an owner passes or ends here."""
+        if self.owner != owner:
+            self.owner = owner if self.owner == _NOBODY else _SEVERAL
 
     def below(self) -> list[tuple[int, str]]:
         """Give the owner of each route that ends here or further down, with a path that leads there."""
         if self.all_below is None:
-            found = [(owner, "") for owner in self.ends]
+            found = [(owner, "") for owner in (*self.ends, *self.takers)]
             if self.deep is not None:
                 found += self.deep.below()
             for name, child in [*self.plain.items(), *self.named_globs()]:
@@ -86,9 +105,12 @@ class _Node:
 
 def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
     node = root
-    for segment in route:
-        node.owner = owner if node.owner in {_NOBODY, owner} else _SEVERAL
+    takes_all = route[-1] is ANY_DEPTH
+    for segment in route[:-1] if takes_all else route:
+        node.pass_by(owner)
         if isinstance(segment, str):
+            if node.plain is _NO_NAMES:
+                node.plain = {}
             child = node.plain.get(segment)
             if child is None:
                 child = node.plain[segment] = _Node(count)
@@ -97,15 +119,27 @@ def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
             if child is None:
                 child = node.deep = _Node(count, loops=True)
         else:
+            if node.globs is _NO_GLOBS:
+                node.globs = {}
             child = node.globs.get(segment)
             if child is None:
                 child = node.globs[segment] = _Node(count)
         count += child.number == count
         node = child
-    node.owner = owner if node.owner in {_NOBODY, owner} else _SEVERAL
-    if not node.ends or node.ends[-1] != owner:
-        node.ends.append(owner)
+    node.pass_by(owner)
+    if takes_all:
+        node.takers = _added(node.takers, owner)
+    else:
+        node.ends = _added(node.ends, owner)
     return count
+
+
+def _added(owners: list[int], owner: int) -> list[int]:
+    if owners is _NO_OWNERS:
+        return [owner]
+    if owners[-1] != owner:
+        owners.append(owner)
+    return owners
 
 
 def _walk(root: _Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
@@ -123,14 +157,12 @@ def _walk(root: _Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
             continue
         seen.add(key)
         start = f"{path}/" if path else ""
-        if one.takes_all:
-            _keep(one.ends, two.below(), start, found, wanted)
-        elif two.takes_all:
-            _keep(two.ends, one.below(), start, found, wanted)
-        else:
-            if one.ends and two.ends:
-                _keep(one.ends, [(owner, "") for owner in two.ends], start, found, wanted)
-            _follow(one, two, path, stack)
+        for ours, theirs in ((one.takers, two), (two.takers, one)):
+            if ours:
+                _keep(ours, theirs.below(), start, found, wanted)
+        if one.ends and two.ends:
+            _keep(one.ends, [(owner, "") for owner in two.ends], start, found, wanted)
+        _follow(one, two, path, stack)
     return {pair: path for pair, path in found.items() if path is not None}
 
 
@@ -172,8 +204,13 @@ def _follow_any(staying: _Node, moving: _Node, start: str, stack: list[_Step]) -
 
 
 def _follow_both(one: _Node, two: _Node, start: str, stack: list[_Step]) -> None:
-    few, many = (one.plain, two.plain) if len(one.plain) <= len(two.plain) else (two.plain, one.plain)
-    stack.extend((child, many[name], start + name) for name, child in few.items() if name in many)
+    if one is two:
+        stack.extend(
+            (child, child, start + name) for name, child in one.plain.items() if child.owner == _SEVERAL
+        )
+    else:
+        few, many = (one.plain, two.plain) if len(one.plain) <= len(two.plain) else (two.plain, one.plain)
+        stack.extend((child, many[name], start + name) for name, child in few.items() if name in many)
     for glob, child in one.globs.items():
         stack.extend((child, two.plain[name], start + name) for name in two.matching(glob))
     if one is not two:
