@@ -13,7 +13,7 @@ from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from tickets.problems import Problem
-from tickets.ticket import Ticket
+from tickets.ticket import AgentName, Ticket
 from workers.changes import Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
@@ -50,6 +50,8 @@ class Deployment:
         self.environ = environ
         self.clock = clock
         self.stopping = False
+        self._starts = anyio.Lock()
+        self._started_at = float("-inf")
         self._waits: set[anyio.CancelScope] = set()
         self.state = RunState(run, manifest.model_dump(by_alias=True))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id)
@@ -84,6 +86,14 @@ class Deployment:
                 yield
             finally:
                 self._waits.discard(scope)
+
+    async def start_turn(self, agent: AgentName) -> None:
+        """Wait until an agent CLI may start: each costs a second of processor time, so not all at once."""
+        if agent == "command":
+            return
+        async with self._starts:
+            await anyio.sleep_until(self._started_at + self.settings.pool.start_interval)
+            self._started_at = anyio.current_time()
 
     def stop(self) -> None:
         """Start nothing more, and have every worker of the run stopped within its grace."""

@@ -87,6 +87,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             if ended is None:
                 with d.waiting():
                     slot = await d.pool.acquire(ticket.agent, {"run": d.run.id, "worker": ticket.worker})
+                    await d.start_turn(ticket.agent)
                 if slot is None or d.stopping:
                     return
                 place = place or await _placed(d, ticket)

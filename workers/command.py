@@ -51,6 +51,7 @@ class CommandReader:
         self._silent = True
         self._status: _Status | None = None
         self._summary = ""
+        self._last = ""
         self._flags: tuple[str, ...] = ()
 
     def feed(self, line: bytes) -> Progress | None:
@@ -64,6 +65,7 @@ class CommandReader:
                 "utf-8", "replace"
             )
         )
+        self._last = text[:_SHOWN]
         if text.startswith(RESULT):
             self._result(text.removeprefix(RESULT).strip())
             return Progress("end", self._summary[:_SHOWN])
@@ -76,7 +78,8 @@ class CommandReader:
             return Answer("success", self._summary, flags=flags, status=self._status)
         if exit_code is None or exit_code < 0:
             return Answer("none", self._summary, last_words(stderr_tail), flags=flags, status=self._status)
-        error = last_words(stderr_tail) or self._summary or f"exited with {exit_code}"
+        said = last_words(stderr_tail) or self._summary or self._last
+        error = f"exit code {exit_code}: {said}" if said else f"exit code {exit_code}"
         return Answer("error", self._summary, printable(error), flags=flags, status=self._status)
 
     def _result(self, text: str) -> None:

@@ -250,7 +250,7 @@ def test_each_agent_says_what_it_is(name):
         (["ORCHESTRATE-RESULT {half"], 0, ("success", "", "", ("unreadable_result",), None)),
         (['ORCHESTRATE-RESULT {"status": "great"}'], 0, ("success", "", "", ("unreadable_result",), None)),
         ([], 0, ("success", "", "", ("silent",), None)),
-        (["", "  "], 2, ("error", "", "bad option", ("silent",), None)),
+        (["", "  "], 2, ("error", "", "exit code 2: bad option", ("silent",), None)),
         (["half"], None, ("none", "", "bad option", (), None)),
     ],
 )  # fmt: skip
