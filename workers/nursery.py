@@ -54,8 +54,10 @@ def serve(launches: socket.socket) -> None:
 
 def _receive(launches: socket.socket) -> tuple[bytes, list[int]] | None:
     """Read one launch; None once the other end is gone, also in the middle of one."""
-    flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-    head, descriptors, _, _ = socket.recv_fds(launches, 4, MAX_DESCRIPTORS, flags)
+    head, descriptors, _, _ = socket.recv_fds(launches, 4, MAX_DESCRIPTORS)
+    for descriptor in descriptors:
+        # recv_fds ignores its flags: a worker that inherits a slot's lock would hold the slot after its shim.
+        os.set_inheritable(descriptor, False)
     size, body = int.from_bytes(head, "big"), b""
     while len(head) == 4 and len(body) < size and (part := launches.recv(size - len(body))):
         body += part

@@ -1,4 +1,4 @@
-"""Slots as locked files, shared by every process on the repository. Light to import: `ps` reads who is there."""
+"""Slots as locked files, shared by every process on the repository. Light to import, for `ps`."""
 
 import fcntl
 import json
@@ -90,14 +90,14 @@ class Pool:
                 self._take(taken, [f"{agent}-{number}" for number in range(1, own + 1)], holder)
             if own is None or taken:
                 self._take(taken, [f"pool-{number:02}" for number in range(1, self.limits.total + 1)], holder)
-        except BaseException:
-            Slot(self, tuple(taken)).release()
-            raise
-        if len(taken) == (1 if own is None else 2):
-            return Slot(self, tuple(taken))
-        for _, descriptor in taken:
-            os.ftruncate(descriptor, 0)
-            os.close(descriptor)
+            if len(taken) == (1 if own is None else 2):
+                slot = Slot(self, tuple(taken))
+                taken.clear()
+                return slot
+        finally:
+            for _, descriptor in taken:
+                os.ftruncate(descriptor, 0)
+                os.close(descriptor)
         return None
 
     async def acquire(self, agent: str, holder: Holder, timeout: float | None = None) -> Slot | None:  # noqa: ASYNC109 - part of the outside contract (`--wait`)
@@ -138,12 +138,16 @@ class Pool:
             descriptor = _locked(self.directory / f"{name}.lock")
             if descriptor is None:
                 continue
+            try:
+                former = _holder(descriptor)
+                if former is not None and self._on_dirty is not None:
+                    self._on_dirty(former)
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(dict(holder)).encode(), 0)
+            except BaseException:
+                os.close(descriptor)  # with its former holder's name: the slot stays dirty
+                raise
             taken.append((name, descriptor))
-            former = _holder(descriptor)
-            if former is not None and self._on_dirty is not None:
-                self._on_dirty(former)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(dict(holder)).encode(), 0)
             return
 
 

@@ -30,6 +30,8 @@ MARK = "ORCHESTRATE_MARK"
 _NURSERY = Path(__file__).resolve().parent / "nursery.py"
 _SEND_DEADLINE = 10.0
 _DEATH_DEADLINE = 10.0
+_APPEARS = 1.0
+_ATTEMPTS = 2
 
 
 class Limits(NamedTuple):
@@ -108,18 +110,13 @@ class Nursery:
         Cancelling the wait leaves shim and worker running: `stop` ends them, `wait_adopted` finds them.
         The shim holds the locks behind `lock_fds` from here on. Raises WorkerError if no shim can be had.
         """
-        alive, theirs = os.pipe()
-        try:
-            try:
-                with anyio.CancelScope(shield=True):
-                    await self._hand_over(_spec(launch), [*lock_fds, theirs])
-            finally:
-                os.close(theirs)
-            told = await _read_to_end(alive)
-        finally:
-            os.close(alive)
-        found = _parsed(told) if told else read_exit(launch.exit_record)
-        return found._replace(worker=launch.worker) if found else await _lost(launch.worker, launch.mark)
+        for _ in range(_ATTEMPTS):
+            if found := await self._attempt(launch, lock_fds):
+                return found._replace(worker=launch.worker)
+            if launch.started_record.exists():
+                return await _lost(launch.worker, launch.mark)
+            # A shim's first act is to make that file. Without it there was no shim: once more is safe.
+        raise WorkerError(f"no shim can be started: the nursery ends at once; see {self._log}")
 
     async def start(self) -> None:
         """Start the warm process; done by `open_nursery`, and again when it has died."""
@@ -151,9 +148,24 @@ class Nursery:
                 await self._process.aclose()
             self._process = None
 
+    async def _attempt(self, launch: Launch, lock_fds: Sequence[int]) -> Exit | None:
+        """Hand over and wait; None where nothing tells how it ended."""
+        alive, theirs = os.pipe()
+        try:
+            try:
+                # Half a launch would garble all that follow: whoever is cancelled finishes sending first.
+                with anyio.CancelScope(shield=True):
+                    await self._hand_over(_spec(launch), [*lock_fds, theirs])
+            finally:
+                os.close(theirs)
+            told = await _read_to_end(alive)
+        finally:
+            os.close(alive)
+        return _parsed(told) if told else read_exit(launch.exit_record)
+
     async def _hand_over(self, spec: bytes, descriptors: list[int]) -> None:
         async with self._lock:
-            for attempt in (1, 2):
+            for attempt in range(1, _ATTEMPTS + 1):
                 try:
                     with anyio.fail_after(_SEND_DEADLINE):
                         if self._socket is None:
@@ -162,7 +174,7 @@ class Nursery:
                 except (OSError, TimeoutError) as error:
                     # A launch that was not taken whole was not started: sending it to the next one is safe.
                     await self.close()
-                    if attempt == 2:
+                    if attempt == _ATTEMPTS:
                         raise WorkerError(f"no shim can be started: {error}; see {self._log}") from error
                 else:
                     return
@@ -202,11 +214,13 @@ async def wait_adopted(
     worker: str, exit_record: Path, started_record: Path, *, mark: str = "", poll: float = 0.05
 ) -> Exit:
     """Wait for a worker whose shim was started by another runtime; `lost` if that shim is gone unrecorded."""
+    until = time.monotonic() + _APPEARS
     while True:
         living = is_held(started_record)  # before the record is looked for: it may be written in between
         if found := read_exit(exit_record):
             return found
-        if not living:
+        # The runtime may have died while its last launch was on its way: that shim has not yet said so.
+        if not living and (_has_text(started_record) or time.monotonic() > until):
             return await _lost(worker, mark)
         await anyio.sleep(poll)
 
@@ -262,6 +276,12 @@ def _marked(wanted: bytes) -> set[int]:
             if pid != os.getpid() and wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 found |= {pid, *descendants.below(pid)}
     return found
+
+
+def _has_text(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return path.stat().st_size > 0
+    return False
 
 
 async def _lost(worker: str, mark: str) -> Exit:

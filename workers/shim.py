@@ -29,6 +29,7 @@ UNKILLABLE = 30.0
 """Seconds after which a tree that does not die is given up and named in the record."""
 LINUX = sys.platform.startswith("linux")
 PR_SET_CHILD_SUBREAPER = 36
+RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class System(NamedTuple):
@@ -137,7 +138,7 @@ class Shim:
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(ends)],
                 setsid=True,
                 setsigmask=(),
-                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+                setsigdef=RESET,
             )
         except OSError as error:
             self.end = "not_started"
