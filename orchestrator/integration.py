@@ -12,6 +12,7 @@ from orchestrator.judgement import Violation, verdict_of
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Landing, RepoBlocked, UserRepo
 from orchestrator.runs import told_of
+from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
@@ -250,7 +251,15 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
         gate=d.state.gate,
     )
     wanted = d.settings.git.commit == "integration"
-    recorded = store.record([event], message=_state_message(d, fresh), commit=wanted)
+    try:
+        recorded = store.record([event], message=_state_message(d, fresh), commit=wanted)
+    except StateError as error:
+        # What landed has landed; the files are told when they can take it.
+        again = f"then: orchestrate integrate {d.run.id}"
+        return [
+            problem._replace(do=f"{problem.do}, {again}" if problem.do else again)
+            for problem in error.problems
+        ]
     commit = recorded.commit
     if commit is None and wanted:
         made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
