@@ -295,6 +295,13 @@ def test_a_placeholder_gives_way_to_the_first_worker():
     assert roster(text).startswith("**Active Workers:**\n- Codex-Worker-1:")
 
 
+def test_a_paragraph_below_the_label_is_not_drawn_into_the_list():
+    before = LITERAL.replace("**Active Workers:**\n", "**Active Workers:**\nnobody, ask Ada\n").encode()
+    text = after(before, deployed())
+    assert [one.run for one in status.read(text).active] == [RUN]
+    assert b"\nnobody, ask Ada\n" in after(text, integrated())
+
+
 def test_figures_follow_the_checkboxes_and_notes_stay(start):
     found = status.read(after(start, integrated()))
     assert found.progress[0] == ("Overall", "33% (1/3 milestones complete) and a note")

@@ -111,8 +111,9 @@ def parse(data: bytes, place: str) -> Document:
     front = find_front(data, mark, place)
     body = mark if front is None else front.end
     places = line_places.split(data)
-    walk = _Walk(data, body, places)
-    for event, begin, end in _events(_without_lone_tags(data[body:])):
+    shown = _without_lone_tags(data[body:])
+    walk = _Walk(data[:body] + shown, places)
+    for event, begin, end in _events(shown):
         walk.take(event, body + begin, body + end)
     rules = (line_places.number_at(places, block.start) for block in walk.blocks if block.kind == "rule")
     items = tuple(sorted(walk.items, key=lambda item: item.start))
@@ -143,8 +144,8 @@ def _without_lone_tags(body: bytes) -> bytes:
 class _Walk:
     """Collects places from the stream of events."""
 
-    def __init__(self, data: bytes, body: int, lines: tuple[Line, ...]) -> None:
-        self.data, self.body, self.lines = data, body, lines
+    def __init__(self, data: bytes, lines: tuple[Line, ...]) -> None:
+        self.data, self.lines = data, lines
         self.headings: list[Heading] = []
         self.blocks: list[Block] = []
         self.opaque: list[tuple[int, int]] = []

@@ -140,15 +140,16 @@ def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: b
     if (after.front is None) is not (document.front is None) or after.body != document.body:
         raise _refusal(document, start, "the front matter would change")
     moved = len(new) - (end - start)
+    touched = set() if blocks else _holding(document, start, end)
     expected = [
         (kind, name, first + (moved if first >= end else 0), last + (moved if last > start else 0))
-        for kind, name, first, last in _landmarks(document)
+        for kind, name, first, last in _landmarks(document, touched)
         if not (first >= start and last <= end and first < end)
     ]
     if blocks:
         own = _landmarks(parse(new, document.place))
         expected += [(kind, name, first + start, last + start) for kind, name, first, last in own]
-    found = _landmarks(after)
+    found = _landmarks(after, set() if blocks else _holding(after, start, start + len(new)))
     if sorted(expected) != found:
         odd = sorted(set(expected) ^ set(found), key=lambda mark: mark[2])
         name = f"{odd[0][0]} `{odd[0][1]}`" if odd and odd[0][1] else odd[0][0] if odd else "a block"
@@ -156,14 +157,32 @@ def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: b
     return after
 
 
-def _landmarks(document: Document) -> list[tuple[str, str, int, int]]:
-    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes."""
+def _holding(document: Document, start: int, end: int) -> set[int]:
+    """Give the starts of the items that hold a span: their text is meant to change."""
+    return {
+        item.start
+        for item in document.items
+        if item.start < start < max(item.end, item.text_end + 1) and end <= item.end
+    }
+
+
+def _landmarks(document: Document, touched: set[int] | None = None) -> list[tuple[str, str, int, int]]:
+    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items."""
     marks = [(f"heading {one.level}", one.title, one.start, one.end) for one in document.headings]
     marks += [(one.kind, "", one.start, one.end) for one in document.blocks if one.kind != "rule"]
     data = document.data
-    return sorted(
-        (kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks
-    )
+    marks = [(kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks]
+    for item in document.items:
+        if not touched or item.start not in touched:
+            marks.append(
+                (
+                    f"item{' with a box' if item.done is not None else ''}",
+                    item.text,
+                    item.start,
+                    item.start + 1,
+                )
+            )
+    return sorted(marks)
 
 
 def _refusal(document: Document, at: int, why: str) -> MarkdownError:

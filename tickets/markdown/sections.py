@@ -25,9 +25,9 @@ _EDGES = re.compile(r"^\W+|\W+$")
 class Part(NamedTuple):
     """A section, or the header above the sections. All offsets are at line starts (or the file's end).
 
-    `own_end` is where the first section below it starts; `content_end` is behind the last line that says
-    something: before trailing blanks, `---`, closing tags and an end-of-file trailer. `end` is where the next
-    section starts.
+    `own_end` is where the first section below it starts, `end` where the next one beside it does.
+    `content_end` is behind the last line that says something: before trailing blanks, `---`, closing tags and
+    an end-of-file trailer; `own_content_end` is the same for what stands before `own_end`.
     """
 
     title: str
@@ -35,6 +35,7 @@ class Part(NamedTuple):
     start: int
     body: int
     own_end: int
+    own_content_end: int
     content_end: int
     end: int
     line: int
@@ -60,7 +61,7 @@ def header(document: Document) -> Part:
     begin = document.body if top is None else _after(document, top)
     end = _content_end(document, begin, first)
     title, line = ("", 1) if top is None else (top.title, top.line)
-    return Part(title, 1, document.body, begin, first, end, first, line)
+    return Part(title, 1, document.body, begin, first, end, end, first, line)
 
 
 def sections(document: Document, parent: Part | None = None) -> tuple[Part, ...]:
@@ -145,7 +146,8 @@ def labelled(document: Document, part: Part, label: str) -> Part | None:
         return None
     end = next((one.line_start for one in own if one.line_start > found.line_start), part.own_end)
     body = found.line_after
-    return Part(found.key, 7, found.line_start, body, end, _content_end(document, body, end), end, found.line)
+    content = _content_end(document, body, end)
+    return Part(found.key, 7, found.line_start, body, end, content, content, end, found.line)
 
 
 def trailer_start(document: Document) -> int | None:
@@ -175,7 +177,8 @@ def _part(document: Document, heading: Heading) -> Part:
     body = _after(document, heading)
     own = later[0].start if later else len(document.data)
     content = _content_end(document, body, end)
-    return Part(heading.title, heading.level, heading.start, body, own, content, end, heading.line)
+    words = content if own == end else _content_end(document, body, own)
+    return Part(heading.title, heading.level, heading.start, body, own, words, content, end, heading.line)
 
 
 def _after(document: Document, heading: Heading) -> int:

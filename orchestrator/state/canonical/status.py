@@ -138,17 +138,13 @@ def _completed_file(before: Document, facts: Facts) -> Document:
     todo = section_like(document, "TODO")
     for level, section in status_text.LEVELS.items():
         if todo and not _like(document, level, todo):
-            document = _appended(document, todo, section)
+            document = insert(document, todo.content_end, f"\n{section}")
             todo = section_like(document, "TODO")
     for label in (ACTIVE, RECENT):
         roster = section_like(document, "Worker Roster")
         if roster and labelled(document, roster, label) is None:
-            document = _appended(document, roster, f"**{label}:**")
+            document = insert(document, roster.own_content_end, f"\n**{label}:**")
     return document
-
-
-def _appended(document: Document, part: Part, text: str) -> Document:
-    return insert(document, part.content_end, f"\n{text}")
 
 
 def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
@@ -238,7 +234,11 @@ def _listed(document: Document, label: str, lines: list[str], *, at: int | None 
     part = _below(document, label)
     last = [item.end for item in items(document, part)]
     place = at if at is not None else max(last, default=part.body)
-    return insert(document, place, "\n".join(lines))
+    below = document.data[place:].splitlines()[:1]
+    starts = {document.lines[document.line_at(item.start) - 1].start for item in document.items}
+    # A paragraph right below would read on as the last line's own text, and leave with it.
+    gap = "\n\n" if below and below[0].strip() and place not in starts else ""
+    return insert(document, place, "\n".join(lines) + gap)
 
 
 def _deployed(document: Document, event: RunDeployed) -> Document:
