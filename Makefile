@@ -23,7 +23,7 @@ lint: .venv/made
 	$(BIN)/lint-imports
 
 bench: .venv/made
-	$(BIN)/python -P benchmarks/bench.py
+	$(BIN)/python benchmarks/bench.py
 
 soak: .venv/made agents
 	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 1800
