@@ -54,7 +54,7 @@ COMMANDS = {
     "archive": Command(None, "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
     "mcp": Command(None, "the same calls as an MCP server"),
-    "demo": Command("demo", "a sample project, one phase, no account needed"),
+    "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True),
 }
 
 
@@ -107,7 +107,7 @@ def _main(arguments: list[str]) -> int:
     if found.json:
         print(json.dumps(answer.document))
     elif answer.lines:
-        print("\n".join(answer.lines))
+        print("\n".join(answer.lines), file=sys.stderr if answer.refusal else sys.stdout)
     return answer.exit_code
 
 
