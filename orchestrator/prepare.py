@@ -2,18 +2,29 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.manifest import read_manifest
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import Head, UserRepo
 from orchestrator.runs import RunState, unfinished_runs
-from orchestrator.settings import Settings
+from orchestrator.settings import FAMILIES, Settings
 from orchestrator.state.canonical import status
+from orchestrator.state.errors import StateError
 from tickets.plan import OnOverlap, Plan, make_plan, reserved_paths, reserved_scope
 from tickets.problems import Problem, TicketError
-from tickets.template import FOLDER, Values, is_template, phase_of, read_templates, render_tickets
+from tickets.template import (
+    FOLDER,
+    Values,
+    every_problem,
+    is_template,
+    phase_of,
+    read_templates,
+    render_tickets,
+)
 from tickets.ticket import AgentName, Ticket
 from workers.attempt import find_agent
 from workers.git import Repository
@@ -53,22 +64,12 @@ def prepare(
     repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
 ) -> Prepared:
     """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
+    problems: list[Problem] = []
     repo = UserRepo(repository)
-    head = repo.head()
-    problems = _repository_problems(repo, head)
-    values = _values(repository.root, request.phase)
-    tickets = _tickets(repository.root, values, request, problems)
-    reserved = reserved_paths(settings.families)
-    links = {path: _inside(repository.root, path, target) for path, target in repo.links().items()}
-    ignore_case = repo.setting("core.ignorecase") == "true"
-    plan = make_plan(
-        tickets, reserved=reserved, links=links, ignore_case=ignore_case, on_overlap=request.on_overlap
-    )
-    problems += plan.problems
-    uncommitted = repo.uncommitted() if head.sha else []
-    problems += _uncommitted_in_scope(plan, uncommitted)
+    found = _examine(repository.root, repo, settings.families, request, problems)
+    plan = found.plan
     agents, skipped = _available(plan.tickets, settings, environ)
-    warnings = [*settings.warnings, *plan.notes, *_warnings(values, uncommitted, reserved, ignore_case)]
+    warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in skipped.items()]
     if request.strict_agents:
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
@@ -76,10 +77,50 @@ def prepare(
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
     if problems:
         raise Refusal(*dict.fromkeys(problems))
-    _refuse_unfinished(repository.root, request, plan, ignore_case=ignore_case)
+    _refuse_unfinished(repository.root, request, plan, ignore_case=found.ignore_case)
     return Prepared(
-        plan, values, head, reserved, links, ignore_case, agents, skipped, tuple(dict.fromkeys(warnings))
+        plan, found.values, found.head, found.reserved, found.links, found.ignore_case,
+        agents, skipped, tuple(dict.fromkeys(warnings)),
+    )  # fmt: skip
+
+
+def problems_besides(repository: Repository, request: Request) -> list[Problem]:
+    """List what stands in the way of a phase whose settings cannot be read: one look should find it all."""
+    problems: list[Problem] = []
+    _examine(repository.root, UserRepo(repository), FAMILIES, request, problems)
+    return problems
+
+
+class _Examined(NamedTuple):
+    """A phase as the files have it, whatever the settings say of agents."""
+
+    plan: Plan
+    values: Values
+    head: Head
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    ignore_case: bool
+    uncommitted: Sequence[str]
+
+
+def _examine(
+    root: Path, repo: UserRepo, families: Sequence[str], request: Request, problems: list[Problem]
+) -> _Examined:
+    """Read repository, state and templates; whatever is wrong is added to `problems`."""
+    head = repo.head()
+    problems += _repository_problems(repo, head)
+    values = _values(root, request.phase, problems)
+    tickets = _tickets(root, values, request, problems)
+    reserved = reserved_paths(families)
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    ignore_case = repo.setting("core.ignorecase") == "true"
+    plan = make_plan(
+        tickets, reserved=reserved, links=links, ignore_case=ignore_case, on_overlap=request.on_overlap
     )
+    problems += plan.problems
+    uncommitted = repo.uncommitted() if head.sha else []
+    problems += _uncommitted_in_scope(plan, uncommitted)
+    return _Examined(plan, values, head, reserved, links, ignore_case, uncommitted)
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -92,17 +133,26 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
     return problems
 
 
-def _values(root: Path, phase: str) -> Values:
-    text, decisions = _text(root / "STATUS.md"), _text(root / "DECISIONS.md")
-    current = status.read(text.encode()).deliverable.name if text else ""
-    return Values(root.name, phase, current, text, decisions)
-
-
-def _text(path: Path) -> str:
+def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
+    """Read what templates may ask; a state file that could not show the run is a problem now, not later."""
+    roster = (RosterEntry("Command-Worker-1", "title", ()),)
+    trial = RunDeployed("00000000_000000", phase, datetime(2026, 1, 1, tzinfo=UTC), "lead", roster)
+    texts = {path: _bytes(root / path) for path in ("STATUS.md", "DECISIONS.md")}
+    current = ""
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        status.changes(texts, trial)
+        current = status.read(texts["STATUS.md"] or b"").deliverable.name
+    except (StateError, TicketError) as error:
+        problems += error.problems
+    said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
+    return Values(root.name, phase, current, *said)
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
     except FileNotFoundError:
-        return ""
+        return None
 
 
 def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> Sequence[Ticket]:
@@ -112,6 +162,9 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
         files = {f"{FOLDER}/{name}": (root / FOLDER / name).read_bytes() for name in names}
     except (FileNotFoundError, NotADirectoryError):
         files = {}
+    except OSError as error:
+        problems.append(Problem(f"{FOLDER}/", f"cannot be read: {error.strerror}", "see to its rights"))
+        return []
     if not files:
         problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
         return []
@@ -126,8 +179,8 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
             )
             return []
         tickets = render_tickets(chosen, values)
-    except TicketError as error:
-        problems += error.problems
+    except TicketError:
+        problems += every_problem(files, values)
         return []
     return _only(tickets, request.only, problems)
 
@@ -182,19 +235,14 @@ def _available(
     return agents, skipped
 
 
-def _warnings(
-    values: Values,
-    uncommitted: Sequence[str],
-    reserved: Sequence[str],
-    ignore_case: bool,  # noqa: FBT001 - one of many facts
-) -> list[Problem]:
-    found = []
+def _warnings(examined: _Examined) -> list[Problem]:
+    found, values, uncommitted = [], examined.values, examined.uncommitted
     if values.status and status.phase_matches(status.read(values.status.encode()), values.phase) is None:
         found.append(Problem("STATUS.md", f"has no phase that `{values.phase}` names", "add it to the plan"))
     templates = [path for path in uncommitted if path.startswith(f"{FOLDER}/")]
     if templates:
         found.append(Problem(f"{FOLDER}/", f"is not committed: {_some(templates)}", "commit it"))
-    state = reserved_scope(reserved, {}, ignore_case=ignore_case)
+    state = reserved_scope(examined.reserved, {}, ignore_case=examined.ignore_case)
     other = [path for path in uncommitted if not state.covers(path)]
     if other:
         what = f"is not committed, and workers start from the last commit: {_some(other)}"
@@ -218,7 +266,7 @@ def _refuse_unfinished(root: Path, request: Request, plan: Plan, *, ignore_case:
                     "go on with it, or `--new`",
                 ),
                 exit_code=HELD,
-                next_action=state.next_action(),
+                next_action=f"orchestrate resume {state.run.id}",
             )
         if state.status() == "running":
             _refuse_held_scopes(state, plan, ignore_case=ignore_case)

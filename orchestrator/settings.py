@@ -5,9 +5,9 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import rules
@@ -20,13 +20,20 @@ _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+def _number(value: object) -> object:
+    """Refuse `true`, which would count as 1."""
+    if isinstance(value, bool):
+        raise ValueError("not a number; write a number")  # noqa: TRY004 - pydantic wants a ValueError
+    return value
+
+
 def _size(value: object) -> object:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
         if found and found[2].lower() in _SIZES:
             return int(float(found[1]) * _SIZES[found[2].lower()])
         raise ValueError("not a size; write it as 64 MB or 500 KiB")
-    return value
+    return _number(value)
 
 
 def _seconds(value: object) -> object:
@@ -35,11 +42,13 @@ def _seconds(value: object) -> object:
         if found:
             return float(found[1]) * _TIMES[found[2]]
         raise ValueError("not a time; write it as 30m, 90s or 1h")
-    return value
+    return _number(value)
 
 
-Size = Annotated[int, BeforeValidator(_size)]
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 class _Section(BaseModel):
@@ -73,7 +82,7 @@ class GitSettings(_Section):
     """`[git]`: what is committed."""
 
     commit: Literal["integration", "never"] = "integration"
-    hooks: bool = False
+    hooks: StrictBool = False
 
 
 class Checks(_Section):
@@ -84,7 +93,7 @@ class Checks(_Section):
 
 
 class _Agent(_Section):
-    enabled: bool | None = None
+    enabled: StrictBool | None = None
     executable: str | None = None
     args: tuple[str, ...] = ()
     model: str | None = None
@@ -92,9 +101,9 @@ class _Agent(_Section):
 
 
 class _File(_Section):
-    families: tuple[str, ...] = ("canonical", "checkpoints")
+    families: tuple[Family, ...] = ("canonical", "checkpoints")
     fence: Literal["auto", "required", "off"] = "auto"
-    trust_repository: bool = False
+    trust_repository: StrictBool = False
     pool: PoolSettings = PoolSettings()
     limits: Limits = Limits()
     integration: IntegrationSettings = IntegrationSettings()
@@ -127,15 +136,18 @@ class Settings(_File):
 def read_settings(root: Path) -> Settings:
     """Read both files as they stand in the work tree. Raises Refusal with every problem of both."""
     problems: list[Problem] = []
-    values = _read_toml(root / FILE, problems)
+    text = _read_bytes(root / FILE) or b""
+    values = _read_toml(text, problems)
     slots, found = rules.read_pool(_read_bytes(root / "AGENTS.md"))
     problems += [problem for problem in found if problem.severity == "error"]
     warnings = tuple(problem for problem in found if problem.severity != "error")
     try:
+        checked = _File.model_validate(values)
         if not problems:
-            return Settings(**values, slots=slots, warnings=warnings)
+            return Settings(**dict(checked), slots=slots, warnings=warnings)
     except ValidationError as error:
-        problems += [_problem(dict(one), values) for one in error.errors()]
+        lines = text.decode().splitlines()
+        problems += [_problem(dict(one), values, lines) for one in error.errors()]
     raise Refusal(*problems)
 
 
@@ -146,34 +158,82 @@ def _read_bytes(path: Path) -> bytes | None:
         return None
 
 
-def _read_toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
+def _read_toml(text: bytes, problems: list[Problem]) -> dict[str, Any]:
     try:
-        return tomllib.loads((_read_bytes(path) or b"").decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        problems.append(Problem(FILE, f"cannot be read: {error}", "mend that line"))
-        return {}
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        problems.append(Problem(f"{FILE}:{line}", "is not UTF-8", "save it as UTF-8"))
+    except tomllib.TOMLDecodeError as error:
+        said, _, where = str(error).partition(" (at ")
+        at = re.search(r"line (\d+)", where)
+        place = f"{FILE}:{at[1]}" if at else FILE
+        problems.append(Problem(place, f"is not valid TOML: {said}", "mend that line"))
+    return {}
 
 
-def _problem(error: dict[str, Any], values: dict[str, Any]) -> Problem:
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        *above, name = error["loc"]
+_SAID = {
+    "tuple_type": ("not a list", 'write it in brackets: `["..."]`'),
+    "string_type": ("not text", "put it in quotes"),
+    "bool_type": ("neither true nor false", "write `true` or `false`, without quotes"),
+    "model_type": ("not a table", "write its keys below a line `[{name}]`"),
+    "dict_type": ("not a table", "write its keys below a line `[{name}.NAME]`"),
+    "greater_than": ("too small", "write more than 0"),
+    "greater_than_equal": ("too small", "write 0 or more"),
+    "finite_number": ("not a number that can be waited for", "write a number"),
+    "int_type": ("not a whole number", "write a number"),
+    "int_from_float": ("not a whole number", "write a whole number"),
+    "float_type": ("not a number", "write a number"),
+}
+"""What a person reads for the faults that pydantic names by a word."""
+
+
+def _problem(error: dict[str, Any], values: dict[str, Any], lines: Sequence[str]) -> Problem:
+    *above, name = (part for part in error["loc"] if part != "[key]")
+    where = ".".join(str(part) for part in (*above, name))
+    place = _place((*above, name), lines)
+    if error["type"] == "extra_forbidden" or "[key]" in error["loc"]:
         known = _keys_at(above)
-        near = difflib.get_close_matches(str(name), known, 1)
-        do = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
-        return Problem(FILE, f"unknown key `{where}`", do)
-    given = values
-    for part in error["loc"]:
-        given = given.get(part, given) if isinstance(given, dict) else given
-    message = str(error["msg"]).removeprefix("Value error, ")
-    what, _, do = message.partition("; ")
-    return Problem(FILE, f"`{where}` is {given!r}: {what}", do or "mend that value")
+        return Problem(place, f"unknown key `{where}`", _nearest(name, known) or f"known: {', '.join(known)}")
+    given: Any = values
+    for part in (*above, name):
+        given = given[part]
+    if error["type"] == "literal_error":
+        known = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+        do = _nearest(given, known) or f"write one of: {', '.join(known)}"
+        return Problem(place, f"`{where}` is {given!r}: not a word that is known here", do)
+    what, _, do = str(error["msg"]).removeprefix("Value error, ").partition("; ")
+    what, do = _SAID.get(error["type"], (what, do or "mend that value"))
+    return Problem(place, f"`{where}` is {given!r}: {what}", do.format(name=where))
+
+
+def _nearest(word: object, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(word), known, 1)
+    return f"did you mean `{near[0]}`?" if near else ""
+
+
+def _place(path: Sequence[object], lines: Sequence[str]) -> str:
+    """Find the line of a key, or else that of the nearest table around it."""
+    names = [str(part) for part in path if not isinstance(part, int)]
+    table: list[str] = []
+    best, number = 0, 0
+    for at, line in enumerate(lines, 1):
+        head = re.match(r"\s*\[+([^\]]+)\]", line)
+        if head:
+            table = [part.strip(" \"'") for part in head[1].split(".")]
+            here = table
+        else:
+            key = re.match(r"\s*([\w.\"'-]+)\s*=", line)
+            here = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key else []
+        if len(here) > best and names[: len(here)] == here:
+            best, number = len(here), at
+    return f"{FILE}:{number}" if number else FILE
 
 
 def _keys_at(above: Sequence[object]) -> list[str]:
     model: Any = _File
     for part in above:
         if model is _File and part == "agents":
-            return list(_Agent.model_fields) if len(above) > 1 else ["codex", "claude", "gemini", "command"]
+            return list(_Agent.model_fields) if len(above) > 1 else list(get_args(AgentName))
         model = model.model_fields[part].annotation
     return list(model.model_fields)

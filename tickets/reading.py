@@ -31,6 +31,14 @@ def is_template(path: str) -> bool:
 
 def read_template(path: str, data: bytes) -> Template:
     """Read one template; `path` is relative to the root. Raises TicketError with every problem of it."""
+    template, problems = examine_template(path, data)
+    if problems:
+        raise TicketError(*problems)
+    return template
+
+
+def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
+    """Read one template as far as it can be, with what is wrong with it. Raises TicketError for bad YAML."""
     source = read_source(path, data)
     template = Template(path, PurePosixPath(path).stem, source.fields, source.body, source.body_line)
     problems = list(_stem_problems(template))
@@ -43,9 +51,7 @@ def read_template(path: str, data: bytes) -> Template:
         problems.append(
             Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
         )
-    if problems:
-        raise TicketError(*problems)
-    return template
+    return template, problems
 
 
 def read_templates(files: Mapping[str, bytes]) -> list[Template]:

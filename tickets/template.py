@@ -5,16 +5,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tickets.draft import Draft, Values, drafts_of, name_workers
+from tickets.fields import KEYS
 from tickets.frontmatter import Scalar
 from tickets.jinja import Choices, fill
 from tickets.problems import Problem, TicketError
-from tickets.reading import FOLDER, Template, is_template, read_template, read_templates
+from tickets.reading import (
+    FOLDER,
+    Template,
+    examine_template,
+    is_template,
+    read_template,
+    read_templates,
+)
 from tickets.ticket import Ticket
 
 __all__ = [
     "FOLDER",
     "Template",
     "Values",
+    "every_problem",
     "is_template",
     "phase_of",
     "read_template",
@@ -64,6 +73,31 @@ def render_tickets(templates: Sequence[Template], values: Values) -> list[Ticket
     if problems:
         raise TicketError(*dict.fromkeys(problems))
     return tickets
+
+
+def every_problem(files: Mapping[str, bytes], values: Values) -> list[Problem]:
+    """List what is wrong with files of which some cannot be read: the others are rendered all the same.
+
+    A file whose only fault is a key that does not exist is rendered without that key, so that a slip in a
+    name does not hide the slips in the values.
+    """
+    problems: list[Problem] = []
+    usable: list[Template] = []
+    for path in filter(is_template, files):
+        try:
+            template, found = examine_template(path, files[path])
+            known = {name: node for name, node in template.fields.values.items() if name in KEYS}
+            problems += found
+            if len(found) == len(template.fields.values) - len(known):
+                template = template._replace(fields=template.fields._replace(values=known))
+                usable += [template] if phase_of(template, values) == values.phase else []
+        except TicketError as error:
+            problems += error.problems
+    try:
+        render_tickets(usable, values)
+    except TicketError as error:
+        problems += error.problems
+    return list(dict.fromkeys(problems))
 
 
 def render_body(ticket: Ticket, values: Values, outputs: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ class Answer(NamedTuple):
     exit_code: int
     document: dict[str, Any]
     lines: tuple[str, ...] = ()
+    refusal: bool = False
+    """Nothing was done: the lines are for standard error."""
 
 
 def envelope(
@@ -38,7 +40,7 @@ def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of
         }  # fmt: skip
     else:
         document = envelope(found, next_action, ok=False)
-    return Answer(exit_code, document, tuple(problem_lines(found, next_action)))
+    return Answer(exit_code, document, tuple(problem_lines(found, next_action)), refusal=True)
 
 
 def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:

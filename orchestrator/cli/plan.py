@@ -5,30 +5,20 @@ import os
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.project import lead_of, project_of
-from orchestrator.prepare import Prepared, Request, prepare
+from orchestrator.cli.project import add_phase_arguments, project_of, request_of
+from orchestrator.prepare import Prepared, prepare
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `plan` takes."""
     parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
-    parser.add_argument("--only", nargs="+", default=[], metavar="TICKET", help="just these tickets")
-    parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
-    parser.add_argument("--on-overlap", choices=["refuse", "serialize"], default="refuse",
-                        help="what becomes of tickets that own the same path")  # fmt: skip
+    add_phase_arguments(parser)
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Prepare a phase as `run` does, and show it."""
-    project = project_of(arguments)
-    request = Request(
-        phase=arguments.phase,
-        lead=lead_of(arguments, project.repository),
-        only=tuple(arguments.only),
-        new=True,
-        strict_agents=arguments.strict_agents,
-        on_overlap=arguments.on_overlap,
-    )
+    request = request_of(arguments, new=True)
+    project = project_of(arguments, request)
     prepared = prepare(project.repository, project.settings, request, dict(os.environ))
     slots = project.settings.slots
     next_action = f"orchestrate run {arguments.phase}"

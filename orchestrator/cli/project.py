@@ -14,6 +14,7 @@ import structlog
 from orchestrator.cli.answer import Answer, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
+from orchestrator.prepare import Request, problems_besides
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
 from orchestrator.run import Ended, Project
@@ -29,12 +30,37 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def project_of(arguments: argparse.Namespace) -> Project:
-    """Read what a command needs to know. Raises Refusal."""
+def project_of(arguments: argparse.Namespace, request: Request | None = None) -> Project:
+    """Read what a command needs to know. Raises Refusal; for a phase, with all that stands in its way."""
     _configure_logs()
     repository = repository_of(arguments)
     tell = tell_nothing if arguments.json else tell_lines
-    return Project(repository, read_settings(repository.root), dict(os.environ), tell, now)
+    try:
+        settings = read_settings(repository.root)
+    except Refusal as refusal:
+        besides = problems_besides(repository, request) if request else []
+        raise Refusal(*refusal.problems, *besides) from None
+    return Project(repository, settings, dict(os.environ), tell, now)
+
+
+def request_of(arguments: argparse.Namespace, *, new: bool) -> Request:
+    """Take what was asked for from the arguments of a command about a phase. Raises Refusal."""
+    return Request(
+        phase=arguments.phase,
+        lead=lead_of(arguments, repository_of(arguments)),
+        only=tuple(arguments.only),
+        new=new,
+        strict_agents=arguments.strict_agents,
+        on_overlap=arguments.on_overlap,
+    )
+
+
+def add_phase_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how a phase's tickets are chosen: the same for the commands that show and that run them."""
+    parser.add_argument("--only", nargs="+", default=[], metavar="TICKET", help="just these tickets")
+    parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
+    parser.add_argument("--on-overlap", choices=["refuse", "serialize"], default="refuse",
+                        help="what becomes of tickets that own the same path")  # fmt: skip
 
 
 def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:

@@ -1,0 +1,279 @@
+"""Input that cannot be taken: exit 2, every problem at once, nothing started, nothing written."""
+
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
+TEMPLATES, seen_in, shell, template = (LAB[name] for name in ("TEMPLATES", "seen_in", "shell", "template"))
+_pattern, lab = LAB["_pattern"], LAB["lab"]
+
+
+def refused(lab, *arguments, code=2, **options):
+    """Call, hold that it was refused without a trace, and give the answer."""
+    before = lab.everything()
+    called = lab.call(*arguments, "--json", **options)
+    assert called.code == code, called
+    assert lab.everything() == before
+    document = called.document
+    assert set(document) >= {"schema", "problems", "next_action"}
+    if arguments[0] in ("run", "integrate"):
+        assert (document["run"], document["status"], document["workers"]) == (None, "refused", [])
+    else:
+        assert document["ok"] is False
+    for problem in document["problems"]:
+        assert problem["place"]
+        assert problem["what"]
+        assert problem["severity"] in ("error", "warning", "info")
+    return called
+
+
+def test_a_folder_outside_any_repository_is_refused(lab, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in (("run", "phase-1"), ("plan", "phase-1"), ("status",), ("resume",)):
+        called = lab.call(*name, "--json", cwd=elsewhere)
+        assert called.code == 2
+        assert "is not inside a git repository" in called.says()[0]
+    assert not list(elsewhere.iterdir())
+
+
+BAD = {
+    "no templates": ({}, ["holds no templates"]),
+    "no template of the phase": (
+        {"command-1": template(phase="phase-7")},
+        ["no template is of phase-1; phases here: phase-7"],
+    ),
+    "unknown keys and wrong types in two files": (
+        {
+            "command-1": template(own=["src/**"], timeout="soon"),
+            "command-2": template(titel="x"),
+        },
+        ["command-1.md:7", "`owns`", "command-1.md:8", "timeout", "command-2.md:7", "`title`"],
+    ),
+    "an undefined variable": (
+        {"command-1": template() + "{{ delivrable }}\n"},
+        ["command-1.md:11", "delivrable", "deliverable"],
+    ),
+    "bad patterns": (
+        {"command-1": template(mode="write", owns=["/etc/**", "../x", "!src/x"])},
+        ["/etc/**", "../x", "!src/x"],
+    ),
+    "broken YAML": (
+        {"command-1": "---\nagent: command\nowns: [src/*, *x\n---\nbody\n"},
+        ["command-1.md:", "quote"],
+    ),
+    "a cycle": (
+        {
+            "command-1": template(depends_on=["command-2"]),
+            "command-2": template(depends_on=["command-1"]),
+        },
+        ["command-1", "command-2", "depend"],
+    ),
+    "overlapping scopes": (
+        {
+            "command-1": template(mode="write", owns=["src/**"]),
+            "command-2": template(mode="write", owns=["src/app/*.py"]),
+        },
+        ["src/app/"],
+    ),
+    "a write ticket that owns nothing": ({"command-1": template(mode="write")}, ["owns"]),
+    "a state file in a scope": ({"command-1": template(mode="write", owns=["STATUS.md"])}, ["STATUS.md"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_template_stops_the_phase_before_it_starts(lab, name):
+    texts, expected = BAD[name]
+    if texts:
+        lab.templates(**texts)
+    said = "\n".join(refused(lab, "run", "phase-1").says())
+    for fragment in expected:
+        assert fragment in said
+    assert "\n".join(refused(lab, "plan", "phase-1").says()) == said
+
+
+def test_overlapping_scopes_name_a_path_that_both_own(lab):
+    lab.templates(
+        command_1=template(mode="write", owns=["src/**"]),
+        command_2=template(mode="write", owns=["src/[ab]pp.py"]),
+    )
+    (problem,) = refused(lab, "run", "phase-1").document["problems"]
+    assert problem["witness"] in ("src/app.py", "src/bpp.py")
+
+
+def test_every_problem_of_every_file_is_listed_at_once(lab):
+    lab.templates(command_1=template(own=["x"]), command_2=template(titel="x"))
+    lab.commit({"orchestrate.toml": "famlies = []\n[limits]\noutput_cap = 'lots'\n"})
+    (lab.root / ".git" / "MERGE_HEAD").write_text(lab.git("rev-parse", "HEAD"))
+    (lab.root / "STATUS.md").unlink()
+    said = "\n".join(refused(lab, "run", "phase-1").says())
+    for fragment in ("famlies", "output_cap", "a merge is in progress", "STATUS.md", "own", "titel"):
+        assert fragment in said
+
+
+def test_uncommitted_changes_inside_a_scope_are_refused_and_elsewhere_a_warning(lab):
+    lab.templates(command_1=template(mode="write", owns=["src/**"]))
+    lab.write("src/app.py", "print('mine')\n")
+    lab.write("src/new.py", "")
+    said = "\n".join(refused(lab, "run", "phase-1").says())
+    assert "src/app.py" in said
+    assert "src/new.py" in said
+    lab.git("add", "src")
+    assert "src/app.py" in "\n".join(refused(lab, "run", "phase-1").says())
+    lab.git("commit", "--quiet", "--message=mine")
+    lab.write("notes.txt", "")
+    before = lab.everything()
+    called = lab.call("plan", "phase-1", "--json")
+    assert called.code == 0
+    assert any("workers start from the last commit: notes.txt" in line for line in called.says())
+    assert lab.everything() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("MERGE_HEAD", "a merge"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick"),
+        ("REVERT_HEAD", "a revert"),
+        ("rebase-merge/head-name", "a rebase"),
+    ],
+)
+def test_what_the_user_is_in_the_middle_of_is_named(lab, file, words):
+    lab.templates(command_1=template())
+    lab.write(f".git/{file}", lab.git("rev-parse", "HEAD"))
+    assert f"{words} is in progress" in "\n".join(refused(lab, "run", "phase-1").says())
+
+
+def test_a_repository_without_a_commit_is_refused(lab):
+    shutil.rmtree(lab.root / ".git")
+    lab.git("init", "--quiet")
+    lab.write(f"{TEMPLATES}/command-1.md", template())
+    assert "no commit yet" in "\n".join(refused(lab, "run", "phase-1").says())
+
+
+@pytest.mark.parametrize("state", ["missing", "empty", "without what a run needs"])
+def test_a_status_file_that_cannot_show_a_run_is_refused_by_plan_and_run(lab, state):
+    lab.templates(command_1=template())
+    if state == "missing":
+        (lab.root / "STATUS.md").unlink()
+    else:
+        lab.write("STATUS.md", "" if state == "empty" else "# Project Status\n\nNothing here.\n")
+    for command in ("run", "plan"):
+        assert any(line.startswith("STATUS.md") for line in refused(lab, command, "phase-1").says())
+
+
+SETTINGS = {
+    "famlies = []": ["`famlies`", "did you mean `families`?"],
+    "[limits]\noutput_kap = 1": ["`limits.output_kap`", "did you mean `output_cap`?"],
+    "[agents.codx]\nenabled = true": ["codx", "did you mean `codex`?"],
+    "[agents.codex]\nenable = true": ["`agents.codex.enable`", "did you mean `enabled`?"],
+    "[limits]\noutput_cap = 'lots'": ["`limits.output_cap` is 'lots'", "write it as 64 MB"],
+    "[limits]\ngrace = '5 parsecs'": ["`limits.grace` is '5 parsecs'", "write it as 30m"],
+    "[limits]\ngrace = -1": ["`limits.grace` is -1"],
+    "[limits]\noutput_cap = 0": ["`limits.output_cap` is 0"],
+    "[git]\ncommit = 'always'": ["`git.commit` is 'always'", "integration", "never"],
+    "[git]\nhooks = 'maybe'": ["`git.hooks` is 'maybe'"],
+    "fence = 'of'": ["`fence` is 'of'"],
+    "families = ['canonical', 'phase']": ["phase", "phases"],
+    "[pool]\nstart_interval = true": ["`pool.start_interval` is True"],
+    "[integration]\ngate = 'make test'": ["`integration.gate` is 'make test'", "list"],
+    "limits = 3": ["`limits` is 3"],
+    "[limits": ["cannot be read", "line 1"],
+    "famlies = []\nfense = 'x'\n[git]\nhook = true": ["famlies", "fense", "git.hook"],
+}
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_broken_settings_are_named_with_the_nearest_right_word(lab, text):
+    lab.templates(command_1=template())
+    lab.write("orchestrate.toml", text)
+    said = "\n".join(refused(lab, "plan", "phase-1").says())
+    for fragment in SETTINGS[text]:
+        assert fragment in said
+    assert "orchestrate.toml" in said
+
+
+def test_settings_that_are_not_text_are_refused(lab):
+    lab.templates(command_1=template())
+    (lab.root / "orchestrate.toml").write_bytes(b"\xff\xfe")
+    assert any(line.startswith("orchestrate.toml") for line in refused(lab, "run", "phase-1").says())
+
+
+def test_rules_without_a_pool_leave_the_defaults_and_say_so(lab):
+    lab.templates(command_1=template())
+    lab.commit({"AGENTS.md": "# Coding guidance\n\nUse tabs.\n"})
+    called = lab.call("plan", "phase-1", "--json")
+    assert called.code == 0
+    assert called.document["slots"] == {"total": 15, "codex": 5, "claude": 5, "gemini": 5}
+    (line,) = (line for line in called.says() if line.startswith("AGENTS.md"))
+    assert "defaults hold" in line
+
+
+def test_run_without_a_phase_and_nothing_unfinished_is_refused(lab):
+    assert "nothing is unfinished" in refused(lab, "run").says()[0]
+
+
+@pytest.mark.parametrize("command", ["integrate", "resume"])
+def test_a_run_that_does_not_exist_is_refused(lab, command):
+    assert "no such run" in refused(lab, command, "20260216_142834").says()[0]
+
+
+def test_a_ticket_that_does_not_exist_is_refused(lab):
+    lab.templates(command_1=template(), command_2=template())
+    said = refused(lab, "run", "phase-1", "--only", "command-3", "command-9").says()
+    assert [line.count("there are: command-1, command-2") for line in said] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("frobnicate",),
+        ("run", "--frobnicate"),
+        ("run", "phase-1", "--on-overlap", "ignore"),
+        ("status", "extra"),
+        ("integrate",),
+        ("plan",),
+        ("watch",),
+        ("archive", "--dry-run"),
+        ("--frobnicate",),
+    ],
+)
+def test_a_call_that_cannot_be_taken_is_one_problem(lab, arguments):
+    called = refused(lab, *arguments)
+    assert len(called.document["problems"]) == 1
+    plain = lab.call(*arguments)
+    assert (plain.code, plain.out) == (2, "")
+    assert plain.err.startswith("error: orchestrate")
+    assert "Traceback" not in plain.err
+
+
+def test_inside_a_worker_the_leads_commands_are_refused(lab):
+    lab.templates(command_1=template())
+    for arguments in (("run", "phase-1"), ("integrate", "last"), ("resume",)):
+        said = refused(lab, *arguments, env={"ORCHESTRATE_WORKER": "Codex-Worker-1"}).says()
+        assert "this is a worker" in said[0]
+    assert lab.call("status", "--json", env={"ORCHESTRATE_WORKER": "Codex-Worker-1"}).code == 0
+
+
+def test_a_refusal_without_json_is_read_on_standard_error(lab):
+    lab.templates(command_1=template(own=["x"]))
+    called = lab.call("run", "phase-1")
+    assert (called.code, called.out) == (2, "")
+    assert "did you mean `owns`?" in called.err
+
+
+def test_a_project_is_found_by_option_and_from_below(lab, tmp_path):
+    lab.templates(command_1=template())
+    named = lab.call("plan", "phase-1", "--json", "--project", str(lab.root), cwd=tmp_path)
+    first = lab.call("--project", str(lab.root / "src"), "--json", "plan", "phase-1", cwd=tmp_path)
+    below = lab.call("plan", "phase-1", "--json", cwd=lab.root / "src")
+    assert named.code == first.code == below.code == 0
+    assert named.document == first.document == below.document
+
+
+def test_a_project_that_is_no_folder_is_refused(lab, tmp_path):
+    called = refused(lab, "status", "--project", str(tmp_path / "gone"))
+    assert str(tmp_path / "gone") in called.says()[0]
