@@ -1,0 +1,94 @@
+"""The text of a new orchestrate.toml: every key with what it means and its default, none of them set."""
+
+TEXT = """\
+# Settings of orchestrate for this repository. Every key is here, behind a `#` and with its default:
+# take the `#` away to set it. How many workers may run, and what needs approval, stands in AGENTS.md.
+# Times are written 90s, 30m, 1h or as seconds; sizes 64 MB, 500 KiB or as bytes.
+
+# Which families of state files are kept. `canonical` is STATUS.md, DECISIONS.md and AGENTS.md;
+# `checkpoints` is docs/progress/. Further ones: `ai_memory`, `phases`, `chief_of_staff`.
+# families = ["canonical", "checkpoints"]
+
+# What keeps workers inside their own tree. `auto`: the strongest that this system has; `required`:
+# refuse to start without one; `off`: rely on what is checked afterwards.
+# fence = "auto"
+
+# Whether agent CLIs may load the repository's own configuration of them (hooks, MCP servers, plugins),
+# which can run programs. Instructions such as AGENTS.md are always read.
+# trust_repository = false
+
+[pool]
+# Pause between the starts of two agent CLIs, so that they do not all log in at once.
+# start_interval = "0.3s"
+
+# How long a command waits where every slot is taken by other runs. 0: not at all.
+# slot_wait = 0
+
+[limits]
+# Most that is kept of a worker's standard output, and of its standard error.
+# output_cap = "64 MB"
+
+# Largest patch that a worker may hand in.
+# patch_cap = "256 MB"
+
+# How long a worker may take to exit after its last word, or after it was asked to stop.
+# grace = "5s"
+
+# Longest time for one acceptance command, or for the gate.
+# acceptance_timeout = "30m"
+
+[integration]
+# What becomes of a worker that touched paths outside its scope. `hold`: the lead decides;
+# `reject`: nothing of it lands; `land-in-scope`: the part inside its scope lands.
+# on_violation = "hold"
+
+# Commands, run by `sh -c`, that must all pass before anything lands: ["make test"].
+# gate = []
+
+[git]
+# When commits are made. `integration`: what has landed, and the state files after it;
+# `never`: files are written all the same, and committing them is up to you.
+# commit = "integration"
+
+# Whether landing runs the repository's own git hooks. Commits of state files never do.
+# hooks = false
+
+[checks]
+# The project's own commands, run by `sh -c`: a quick one that shows that it works at all, and all tests.
+# smoke = ""
+# test = ""
+
+# One table for each agent: codex, claude, gemini, command.
+#
+# enabled      true or false overrides AGENTS.md; left out, AGENTS.md says
+# executable   name or path of the CLI; left out, the agent's own name, looked for on PATH
+# args         further arguments for the CLI
+# model        model to ask for where a template names none; left out, the CLI's own choice
+# env          names of environment variables that its workers may see beside the usual ones
+
+[agents.codex]
+# enabled = true
+# executable = "codex"
+# args = []
+# model = "MODEL"
+# env = []
+
+[agents.claude]
+# enabled = true
+# executable = "claude"
+# args = []
+# model = "MODEL"
+# env = []
+
+[agents.gemini]
+# enabled = false
+# executable = "gemini"
+# args = []
+# model = "MODEL"
+# env = []
+
+[agents.command]
+# enabled = true
+# args = []
+# env = []
+"""
