@@ -1,5 +1,6 @@
 """One output stream of a worker on its way into its file. Part of the shim: standard library only."""
 
+import errno
 import fcntl
 import os
 import sys
@@ -17,6 +18,7 @@ class Stream:
         self.size = 0
         self.cut = False
         self.source = -1
+        self.piped = piped
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # splice refuses a file opened to append; without a pipe the worker and all it starts share the file.
         self.file = os.open(path, flags if piped else flags | os.O_APPEND, 0o600)
@@ -27,7 +29,7 @@ class Stream:
 
     def started(self) -> None:
         """Give up the worker's end of the pipe, so that its end can be seen."""
-        if self.source >= 0:
+        if self.piped:
             os.close(self.sink)
 
     def pump(self) -> bool:
@@ -52,13 +54,13 @@ class Stream:
 
     def over(self) -> bool:
         """Say whether the worker wrote more than it may."""
-        if self.cut or self.source >= 0 or self.cap is None or self.sink != self.file:
+        if self.piped or self.cap is None:
             return self.cut
         return os.fstat(self.file).st_size > self.cap
 
     def length(self) -> int:
         """Give the bytes written so far."""
-        return self.size if self.sink != self.file else os.fstat(self.file).st_size
+        return self.size if self.piped else os.fstat(self.file).st_size
 
     def close(self) -> None:
         """Take what is left, hold the file to its cap with a visible mark, and close it. Twice is fine."""
@@ -86,7 +88,11 @@ class Stream:
 def _move(source: int, target: int, room: int) -> int:
     """Move at most `room` bytes from a pipe to a file, inside the kernel where it can."""
     if LINUX:
-        return os.splice(source, target, room, flags=os.SPLICE_F_NONBLOCK)
+        try:
+            return os.splice(source, target, room, flags=os.SPLICE_F_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise  # else: a file system that cannot splice, as some network ones
     data = os.read(source, min(room, 65536))
     left = memoryview(data)
     while left:

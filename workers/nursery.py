@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-MAX_DESCRIPTORS = 8
+MAX_DESCRIPTORS = 64
 
 
 def main(argv: list[str]) -> None:

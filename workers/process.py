@@ -59,7 +59,9 @@ class Launch(NamedTuple):
     capture: Literal["file", "pipe"] = "file"
     limits: Limits = Limits()
     cancel_paths: tuple[Path, ...] = ()
-    """The worker is stopped as soon as one of these exists."""
+    """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` says which."""
+    busy_path: Path | None = None
+    """While it exists the worker is not idle: a tool call is open."""
     soft_signal: int = signal.SIGTERM
     soft_depth: int = 0
     """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
@@ -74,6 +76,7 @@ class Exit(NamedTuple):
     exit_code: int | None = None
     signal: int | None = None
     error: str = ""
+    cancelled_by: str = ""
     pid: int | None = None
     shim_pid: int | None = None
     boot_id: str = ""
@@ -108,7 +111,8 @@ class Nursery:
         """Start a worker and wait until all of it is dead.
 
         Cancelling the wait leaves shim and worker running: `stop` ends them, `wait_adopted` finds them.
-        The shim holds the locks behind `lock_fds` from here on. Raises WorkerError if no shim can be had.
+        The shim holds the locks behind `lock_fds` from here on, and empties their files at its end.
+        Raises WorkerError if no shim can be had.
         """
         for _ in range(_ATTEMPTS):
             if found := await self._attempt(launch, lock_fds):
@@ -206,6 +210,8 @@ async def open_nursery(log: Path, python: str = sys.executable) -> AsyncIterator
 
 async def stop(launch: Launch) -> Exit:
     """Have a worker stopped by its first cancel file, and wait until all of it is dead."""
+    if not launch.cancel_paths:
+        raise WorkerError(f"{launch.worker}: it has no cancel file to be stopped by; name one in its launch")
     launch.cancel_paths[0].touch()
     return await wait_adopted(launch.worker, launch.exit_record, launch.started_record, mark=launch.mark)
 
@@ -293,6 +299,7 @@ def _spec(launch: Launch) -> bytes:
     fields = launch._asdict()
     for name in ("cwd", "stdin", "stdout", "stderr", "started_record", "exit_record"):
         fields[name] = str(fields[name])
+    fields["busy_path"] = None if launch.busy_path is None else str(launch.busy_path)
     fields["env"] = {**launch.env, **({MARK: launch.mark} if launch.mark else {})}
     fields["limits"] = launch.limits._asdict()
     fields["cancel_paths"] = [str(path) for path in launch.cancel_paths]

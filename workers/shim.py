@@ -63,6 +63,7 @@ class Shim:
         self.told = False
         self.end = ""
         self.error = ""
+        self.cancelled_by = ""
         self.killed: set[int] = set()
         self.streams: list[Stream] = []
         self.poll = select.poll()
@@ -161,7 +162,7 @@ class Shim:
         limits = self.spec["limits"]
         total = None if limits["total"] is None else self.clock + limits["total"]
         ticking = self.spec["cancel_paths"] or limits["idle"] or (limits["output_cap"] and not self._piped())
-        idle = Idle(limits["idle"], self.clock) if limits["idle"] else None
+        idle = Idle(limits["idle"], self.clock, self.spec["busy_path"]) if limits["idle"] else None
         while not self.end:
             now = time.monotonic()
             until = now + TICK if ticking else total
@@ -171,7 +172,7 @@ class Shim:
                 self.end = "exited"
             elif any(stream.over() for stream in self.streams):
                 self.end = "output_cap"
-            elif self.told or self._cancelled():
+            elif self._cancelled():
                 self.end = "cancelled"
             elif total is not None and now >= total:
                 self.end = "timed_out"
@@ -204,8 +205,6 @@ class Shim:
         """Kill all that is left below, and see it dead. Nothing is scanned where nothing is left."""
         if self.pid is None:
             return
-        if self.system.prctl is None:
-            _send(-self.pid, signal.SIGKILL)  # nobody re-parents to us here: the group is the best there is
         until = time.monotonic() + UNKILLABLE
         self._reap()
         while not self.childless:
@@ -222,6 +221,8 @@ class Shim:
             if time.monotonic() > until and not self.childless:
                 left = ", ".join(str(pid) for pid in below(os.getpid()))
                 raise TimeoutError(f"processes below could not be killed: {left}")
+        if self.system.prctl is None:
+            _send(-self.pid, signal.SIGKILL)  # orphans are not re-parented to us here: the group finds some
 
     def _wait(self, until: float | None) -> None:
         """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""
@@ -250,7 +251,9 @@ class Shim:
                 self.status = status
 
     def _cancelled(self) -> bool:
-        return any(os.path.lexists(path) for path in self.spec["cancel_paths"])
+        found = (path for path in self.spec["cancel_paths"] if os.path.lexists(path))
+        self.cancelled_by = "a signal" if self.told else next(found, "")
+        return bool(self.cancelled_by)
 
     def _piped(self) -> bool:
         return bool(self.spec["capture"] == "pipe")
@@ -275,6 +278,7 @@ class Shim:
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "error": self.error,
+            "cancelled_by": self.cancelled_by,
             "survivors": len(self.killed),
             "stdout_bytes": 0,
             "stderr_bytes": 0,
@@ -302,8 +306,9 @@ class Shim:
 class Idle:
     """Knows whether nothing happened below the shim for too long: no output, next to no processor time."""
 
-    def __init__(self, limit: float, now: float) -> None:
+    def __init__(self, limit: float, now: float, busy_path: str | None) -> None:
         self.limit = limit
+        self.busy_path = busy_path
         self.step = min(5.0, limit / 4)
         self.looked = self.active = now
         self.seen = (0, 0.0)
@@ -314,7 +319,11 @@ class Idle:
             return False
         output, busy = written(), busy_seconds(os.getpid())
         # A hundredth of the time is what a waiting event loop uses: it is not work.
-        if output != self.seen[0] or busy - self.seen[1] > (now - self.looked) / 100:
+        if (
+            (self.busy_path and os.path.lexists(self.busy_path))
+            or output != self.seen[0]
+            or busy - self.seen[1] > (now - self.looked) / 100
+        ):
             self.active = now
         self.looked, self.seen = now, (output, busy)
         return now - self.active >= self.limit

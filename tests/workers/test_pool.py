@@ -164,7 +164,7 @@ from workers.pool import Pool, PoolLimits
 
 async def main(folder):
     pool = Pool(folder / "slots", PoolLimits())
-    for turn in range(3):
+    for turn in range(2):
         slot = await pool.acquire("command", {"worker": str(os.getpid())}, timeout=30)
         mine = folder / "live" / slot.names[-1]
         os.close(os.open(mine, os.O_CREAT | os.O_EXCL))       # two in one slot: this fails
@@ -189,7 +189,7 @@ def test_twenty_processes_never_hold_more_than_fifteen_slots(tmp_path):
     told = [racer.communicate(timeout=60) for racer in racers]
     assert [errors for _, errors in told if errors] == []
     seen = [int(line) for output, _ in told for line in output.split()]
-    assert len(seen) == 60
+    assert len(seen) == 40
     assert max(seen) <= 15
     assert holders(tmp_path / "slots") == []
 

@@ -177,6 +177,7 @@ async def test_a_soft_stop_lets_a_worker_say_its_last_words(tmp_path):
     it = python(tmp_path, text, soft_signal=signal.SIGINT, limits=Limits(total=20, grace=10))
     found = await run(tmp_path, it)
     assert (found.end, found.exit_code, found.signal) == ("cancelled", 7, None)
+    assert found.cancelled_by == str(tmp_path / "cancel")
     assert (tmp_path / "out").read_text() == "bye\n"
 
 
@@ -253,6 +254,14 @@ async def test_a_silent_and_sleeping_worker_is_idle_and_a_busy_one_is_not(tmp_pa
     assert found.seconds < 6
 
 
+async def test_an_open_tool_call_is_not_idleness(tmp_path):
+    (tmp_path / "busy").touch()
+    it = launch(tmp_path, "sh", "-c", "sleep 1; rm busy; sleep 60", busy_path=tmp_path / "busy")
+    found = await run(tmp_path, it._replace(limits=Limits(total=20, grace=0.2, idle=0.4)))
+    assert found.end == "idle"
+    assert 1.3 <= found.seconds < 6
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -296,4 +305,4 @@ async def test_no_file_of_another_attempt_is_ever_replaced(tmp_path):
 
 async def test_a_terminated_shim_takes_its_worker_along_and_says_so(tmp_path):
     found = await run(tmp_path, launch(tmp_path, "sh", "-c", "kill -TERM $PPID; sleep 60"))
-    assert (found.end, found.signal) == ("cancelled", signal.SIGTERM)
+    assert (found.end, found.signal, found.cancelled_by) == ("cancelled", signal.SIGTERM, "a signal")
