@@ -1,7 +1,7 @@
 """A run while a runtime works on it: what its stages share, and the one journal that they write."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +14,11 @@ from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from tickets.problems import Problem
 from tickets.ticket import AgentName, Ticket
+from workers.agents import NAMES
 from workers.changes import Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
-from workers.pool import Pool, PoolLimits
+from workers.pool import Pool, PoolLimits, Slot
 from workers.process import Nursery, kill_marked, open_nursery
 
 Tell = Callable[[Mapping[str, Any], RunState], None]
@@ -58,6 +59,8 @@ class Deployment:
         slots = settings.slots
         limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
+        self._turns = {name: anyio.Semaphore(limits.of(name) or limits.total) for name in NAMES}
+        self._all_turns = anyio.Semaphore(limits.total)
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self._journal = journal
@@ -86,6 +89,23 @@ class Deployment:
                 yield
             finally:
                 self._waits.discard(scope)
+
+    @asynccontextmanager
+    async def slot(self, ticket: Ticket) -> AsyncIterator[Slot | None]:
+        """Hold a slot of the shared pool for the block; None where the run was stopped while waiting.
+
+        First come, first served within this runtime: only as many as could get one ask the shared pool.
+        """
+        async with AsyncExitStack() as held:
+            slot: Slot | None = None
+            with self.waiting():
+                await held.enter_async_context(self._turns[ticket.agent])
+                await held.enter_async_context(self._all_turns)
+                slot = await self.pool.acquire(ticket.agent, {"run": self.run.id, "worker": ticket.worker})
+                if slot is not None:
+                    held.callback(slot.release)
+                    await self.start_turn(ticket.agent)
+            yield None if self.stopping else slot
 
     async def start_turn(self, agent: AgentName) -> None:
         """Wait until an agent CLI may start: each costs a second of processor time, so not all at once."""

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orchestrator.state.canonical import status
 from tickets.plan import reserved_scope
 from tickets.problems import Problem
 from tickets.scope import Scope
@@ -61,6 +62,16 @@ class Manifest(BaseModel):
     def state_files(self) -> Scope:
         """Give the paths that no worker may touch."""
         return reserved_scope(self.reserved, self.links, ignore_case=self.ignore_case)
+
+    @cached_property
+    def phase_criteria(self) -> tuple[str, ...]:
+        """Give the acceptance criteria of the phase, as STATUS.md had them when the run began."""
+        if not self.status_text:
+            return ()
+        read = status.read(self.status_text.encode())
+        alone = (read._replace(phases=(phase,), phase="") for phase in read.phases)
+        named = [one for one in alone if status.phase_matches(one, self.phase)]
+        return tuple(text for one in named for _, text in one.phases[0].criteria)
 
     def by_id(self, ticket_id: str) -> Ticket:
         """Give a ticket."""

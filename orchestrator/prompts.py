@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from orchestrator.deployment import Deployment
-from orchestrator.state.canonical import status
 from tickets.prompt import PromptContext, long_form
 from tickets.template import render_body
 from tickets.ticket import Ticket
@@ -34,7 +33,7 @@ def rendered(d: Deployment, ticket: Ticket) -> str:
         blocked_by=waits[ticket.id],
         blocks=blocks,
         parallel_with=tuple(id_ for id_ in ids if id_ not in related),
-        phase_criteria=_criteria(d),
+        phase_criteria=d.manifest.phase_criteria,
         exists=lambda path: (root / path).exists(),
     )
     return long_form(ticket, body, context)
@@ -49,13 +48,3 @@ def _output(d: Deployment, ticket_id: str) -> str:
     if len(text) <= OUTPUT_SHOWN:
         return text
     return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {facts['output']}]\n"
-
-
-def _criteria(d: Deployment) -> tuple[str, ...]:
-    """Give the acceptance criteria of the run's phase, as STATUS.md had them when the run began."""
-    if not d.manifest.status_text:
-        return ()
-    read = status.read(d.manifest.status_text.encode())
-    alone = (read._replace(phases=(phase,), phase="") for phase in read.phases)
-    named = [one for one in alone if status.phase_matches(one, d.manifest.phase)]
-    return tuple(text for one in named for _, text in one.phases[0].criteria)

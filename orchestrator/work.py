@@ -82,33 +82,37 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
     number, retries = facts["attempts"], facts.get("retries", 0)
     place, ended = await _inherited(d, ticket, number) if number else (None, None)
     while not d.stopping:
-        slot: Slot | None = None
-        try:
-            if ended is None:
-                with d.waiting():
-                    slot = await d.pool.acquire(ticket.agent, {"run": d.run.id, "worker": ticket.worker})
-                    await d.start_turn(ticket.agent)
-                if slot is None or d.stopping:
+        if ended is None:
+            async with d.slot(ticket) as slot:
+                if slot is None:
                     return
                 place = place or await _placed(d, ticket)
                 number += 1
                 d.note("started", worker=ticket.worker, attempt=number, base=place.base)
                 ended = await _attempt(d, ticket, number, slot)
-            if place is None or (d.stopping and ended.end == "cancelled"):
-                return
-            judged = await _judged(d, ticket, number, ended, place)
-            if judged.judgement.retryable and retries < ticket.retries and not d.stopping:
-                retries += 1
-                d.note("retry", worker=ticket.worker, attempt=number, reason=judged.judgement.reason)
-                ended = None
-            else:
-                await _conclude(d, ticket, number, judged, place)
-                return
-        finally:
-            if slot is not None:
-                slot.release()
+                again = await _settle(d, ticket, number, ended, place, retry=retries < ticket.retries)
+        else:
+            # Its slot went with its shim, and an earlier runtime's worker is judged without one.
+            again = await _settle(d, ticket, number, ended, place, retry=retries < ticket.retries)
+        if not again:
+            return
+        retries, ended = retries + 1, None
         with d.waiting():
             await anyio.sleep(RETRY_PAUSE * 2 ** (retries - 1))
+
+
+async def _settle(
+    d: Deployment, ticket: Ticket, number: int, ended: Exit, place: Place | None, *, retry: bool
+) -> bool:
+    """Judge an attempt and close its ticket; true where another attempt is to be made instead."""
+    if place is None or (d.stopping and ended.end == "cancelled"):
+        return False
+    judged = await _judged(d, ticket, number, ended, place)
+    if judged.judgement.retryable and retry and not d.stopping:
+        d.note("retry", worker=ticket.worker, attempt=number, reason=judged.judgement.reason)
+        return True
+    await _conclude(d, ticket, number, judged, place)
+    return False
 
 
 async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place | None, Exit | None]:
