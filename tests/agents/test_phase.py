@@ -1,0 +1,150 @@
+"""A whole phase by `orchestrate run`: fifteen tickets, three real CLIs, the scripted model, one repository."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
+
+ORCHESTRATE = Path(sys.executable).parent / "orchestrate"
+AGENTS = ("codex", "claude", "gemini")
+REPORT = "\n\n".join(
+    f"## {title}\n\n{text}"
+    for title, text in (
+        ("Summary", "Done."),
+        ("Analysis", "Read it."),
+        ("Proposal", "### Affected Files\n\n- none"),
+        ("Risks and Alternatives", "None."),
+        ("Status", "COMPLETE"),
+    )
+)
+
+
+@pytest.fixture
+def project(lab):
+    """Make a repository with state files, settings for the three CLIs, and no templates yet."""
+    environ = lab.runtime | {"ORCHESTRATE_LEAD": "Ada"}
+    for name in AGENTS:
+        environ |= lab.environ(name)
+    return Project(lab, environ)
+
+
+class Project:
+    def __init__(self, lab, environ):
+        self.lab, self.environ = lab, environ
+        self.step = lab.server.step
+        lab.git("config", "user.name", "Ada")
+        lab.git("config", "user.email", "ada@localhost")
+        self.call("init")
+        self.templates = lab.repo / "docs" / "worker-ticket-templates"
+        for shipped in self.templates.glob("*-*.md"):
+            shipped.unlink()
+        text = [f"[agents.{name}]" + self._settings(name) for name in AGENTS]
+        (lab.repo / "orchestrate.toml").write_text("\n".join(text))
+
+    def _settings(self, name):
+        found = self.lab.settings(name)
+        args = json.dumps(list(found.args))
+        return (
+            f'\nenabled = true\nexecutable = "{found.executable}"\nmodel = "{found.model}"\nargs = {args}\n'
+        )
+
+    def ticket(self, stem, front, *steps):
+        text = f"---\nphase: phase-1\ntitle: {stem}\n{front}\n---\n{''.join(steps)}\n"
+        (self.templates / f"{stem}.md").write_text(text)
+
+    def commit(self):
+        self.lab.git("add", "-A")
+        self.lab.git("commit", "-qm", "tickets")
+
+    def call(self, *arguments):
+        done = subprocess.run(
+            [ORCHESTRATE, *arguments, "--json"],
+            cwd=self.lab.repo,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout)
+
+
+def test_a_phase_of_fifteen_real_workers_is_judged_landed_and_recorded(project):
+    step = project.step
+    end = step("answer", text=REPORT, **{"in": 1000, "out": 20})
+    for name in AGENTS:
+        project.ticket(f"{name}-1", "mode: read-only", end)
+        write = step("write", path=f"{name}/made.txt", text="made\n")
+        more = step("shell", cmd=f"cat {name}/made.txt > {name}/copy.txt")
+        project.ticket(f"{name}-2", f'mode: write\nowns: ["{name}/**"]', write, more, end)
+        tried = step("write", path="stray.txt", text="x\n") + step("shell", cmd="echo x > stray2.txt")
+        project.ticket(f"{name}-3", "mode: read-only", tried, end)
+        project.ticket(f"{name}-4", "mode: read-only", step("fail", status=401, message="no such key"))
+        project.ticket(f"{name}-5", "mode: read-only\ntimeout: 20s", step("stall"))
+    project.commit()
+
+    code, document = project.call("run", "phase-1")
+
+    assert code == 1
+    assert document["status"] == "integrated", document
+    workers = {worker["ticket"]: worker for worker in document["workers"]}
+    assert len(workers) == 15
+    for name in AGENTS:
+        told = {number: workers[f"{name}-{number}"] for number in range(1, 6)}
+        outcomes = {number: (one["outcome"], one["verdict"]) for number, one in told.items()}
+        assert outcomes == {
+            1: ("complete", "accepted"),
+            2: ("complete", "accepted"),
+            3: ("complete", "accepted"),
+            4: ("failed", "rejected"),
+            5: ("timed_out", "rejected"),
+        }, (name, told)
+        assert told[2]["files"] == [f"{name}/copy.txt", f"{name}/made.txt"]
+        assert (told[3]["files"], told[3]["violations"]) == ([], [])
+        assert "no such key" in told[4]["reason"]
+        assert told[4]["attempts"] == 1
+        assert told[1]["usage"]["input_tokens"] == 1000
+        assert (told[1]["usage"]["cost_usd"] is not None) == (name == "claude")
+        assert (project.lab.repo / name / "copy.txt").read_text().strip() == "made"
+    assert not (project.lab.repo / "stray.txt").exists()
+    assert not (project.lab.repo / "stray2.txt").exists()
+    status = (project.lab.repo / "STATUS.md").read_text()
+    assert status.count(f"run {document['run']}") == 15
+    assert project.lab.changes() == ""
+    # One landing and one state commit, and the state commit last.
+    subjects = project.lab.git("log", "--format=%s", "-2").splitlines()
+    assert subjects == [
+        f"Integrated run {document['run']} (phase-1)",
+        f"Land run {document['run']} (phase-1)",
+    ]
+    assert survivors(document["run"]) == []
+
+
+def survivors(run):
+    """Give the processes that still carry the run's name in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"ORCHESTRATE_RUN={run}".encode() in environ.split(b"\0") and int(process.name) != os.getpid():
+            found.append(process.name)
+    return found
+
+
+def test_a_dependent_sees_what_the_agent_before_it_answered(project):
+    said = REPORT.replace("Read it.", "The answer is 4711.")
+    project.ticket("claude-1", "mode: read-only", project.step("answer", text=said))
+    body = '{{ outputs["claude-1"] }}\n' + project.step("answer", text=REPORT)
+    project.ticket("codex-1", "depends_on: [claude-1]", body)
+    project.commit()
+    code, document = project.call("run", "phase-1")
+    assert code == 0, document
+    asked = [request for request in project.lab.server.requests() if request["api"] == "openai"]
+    assert any("The answer is 4711." in request["body"] for request in asked)
