@@ -5,9 +5,10 @@ import os
 import shlex
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from orchestrator.cli.answer import Answer
-from orchestrator.cli.project import finish, lead_of, now, project_of
+from orchestrator.cli.answer import Answer, clean
+from orchestrator.cli.project import finish, now, project_of
 from orchestrator.demo.sample import LEAD, PHASE, make_sample
 from orchestrator.prepare import Request
 from orchestrator.run import run_phase
@@ -24,29 +25,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Make the sample, run its phase, say where to look. Raises Refusal where DIR holds something."""
-    folder = Path.cwd() / (arguments.project or "") / arguments.dir
-    folder = Path(os.path.normpath(folder))
-    facts = Facts(folder.name, LEAD, now(), "Repair", "The shop without faults")
-    repository = make_sample(folder, facts, os.environ)
+    folder = Path(os.path.normpath(Path.cwd() / (arguments.project or "") / arguments.dir))
+    lead = os.environ.get("ORCHESTRATE_LEAD") or LEAD
+    make_sample(folder, Facts(folder.name, lead, now(), "Repair", "The shop without faults"), os.environ)
     project = project_of(argparse.Namespace(project=folder, json=arguments.json))
     if not arguments.json:
         print(f"made {folder}: a package with faults, its tests, eight tickets\n", flush=True)
-    request = Request(phase=PHASE, lead=lead_of(arguments, repository))
-    ended = finish(partial(run_phase, project, request))
+    ended = finish(partial(run_phase, project, Request(phase=PHASE, lead=lead)))
     document = {**ended.document, "project": str(folder)}
-    document["next_action"] = f"orchestrate status --project {shlex.quote(str(folder))}"
-    # The last of a run's lines says what is next, as seen from inside its repository.
-    lines = [line for line in ended.lines if not line.startswith("next: ")]
-    return Answer(ended.exit_code, document, (*lines, *_where_to_look(folder, document)))
+    if document["next_action"]:
+        # Whoever called us stands outside of the project that this is about.
+        document["next_action"] += f" --project {shlex.quote(str(folder))}"
+    *told, following = ended.lines
+    look = _where_to_look(folder, document)
+    return Answer(ended.exit_code, document, (*told, *map(clean, look), following))
 
 
-def _where_to_look(folder: Path, document: dict[str, object]) -> tuple[str, ...]:
+def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:
+    here = Path.cwd()
+    named = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    inside = ("", f"cd {shlex.quote(str(named))}")
+    if document["status"] != "integrated":
+        return inside
     return (
-        "",
-        f"cd {shlex.quote(os.path.relpath(folder))}, and look at:",
-        "  git log --stat            the landing commit, and the commit of the state files after it",
-        "  docs/faults.md            what was found, mended and left, written by the eighth worker",
-        "  STATUS.md                 where the project stands; the workers are among its completions",
-        f"  .taskers/runs/{document['run']}/   what each worker was told, printed and changed",
-        "then: orchestrate status, or orchestrate plan phase-1",
+        *inside,
+        "  git log --stat     the landing commit, and the commit of the state files after it",
+        "  docs/faults.md     what was found, mended and left: the eighth worker wrote it",
+        "  STATUS.md          where the project stands; the eight workers are among its completions",
+        f"  .taskers/runs/{document['run']}/",
+        "                     what each worker was told, what it printed and what it changed",
     )

@@ -9,59 +9,61 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from orchestrator.refusal import Refusal
-from orchestrator.state.canonical import decisions, rules, status
+from orchestrator.setup import GITIGNORE, files_to_write
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store import Store
+from tickets.markdown import one_line
 from tickets.problems import Problem
+from tickets.template import FOLDER
 from workers.git import GitError, Repository, git
 
+PLAN = "STATUS.md"
 PHASE = "phase-1"
 LEAD = "Demo Lead"
 PROGRAM = "tools/mend.py"
 SUFFIX = ".txt"
 """Ends every name in `files/`: neither linters nor test runners shall take faulty code for ours."""
-SETTINGS = b"""# Settings of orchestrate; what is not here has its default.
-
-families = ["canonical", "checkpoints"]
-
-[integration]
-on_violation = "hold"
-"""
 STATE_COMMIT = "Set up orchestrate"
 
 
 def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repository:
-    """Make the repository with its two commits: the package, then the state files. Raises Refusal."""
-    refuse_taken(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    words = {"@NOW@": minute(facts.at), "@LEAD@": facts.lead, "@PYTHON@": python_for_workers(environ)}
-    texts = {path: _filled(text, words) for path, text in _shipped()}
-    plan = texts.pop("STATUS.md")
-    templates = {path: texts.pop(path) for path in list(texts) if path.startswith("docs/")}
-    try:
-        _commit_package(folder, texts)
-    except GitError as error:
-        do = "look at what git says; it must be 2.28 or newer"
-        raise Refusal(Problem(str(folder), str(error), do)) from error
-    repository = Repository(folder, folder / ".git")
-    state = {
-        "STATUS.md": status.complete(plan, facts),
-        "DECISIONS.md": decisions.initial(facts).encode(),
-        "AGENTS.md": rules.initial(facts).encode(),
-        "orchestrate.toml": SETTINGS,
-        ".gitignore": texts[".gitignore"] + b".taskers/\n",
+    """Make the repository with its two commits: the package, then what `init` writes. Raises Refusal.
+
+    Nothing that is in the folder already is written over: it must be empty, or not be there yet.
+    """
+    words = {
+        "@NOW@": minute(facts.at),
+        "@LEAD@": one_line(facts.lead),
+        "@PYTHON@": python_for_workers(environ),
     }
-    Store(repository).write(state | templates, message=STATE_COMMIT, commit=True)
+    texts = {path: _filled(text, words) for path, text in _shipped()}
+    plan = texts.pop(PLAN)
+    paths = [path for path in texts if path.startswith(f"{FOLDER}/")]
+    templates = {path.removeprefix(f"{FOLDER}/"): texts.pop(path) for path in paths}
+    try:
+        _take(folder)
+        _commit_package(folder, texts)
+    except OSError as error:
+        what = f"cannot be made: {error.strerror or error}"
+        raise Refusal(Problem(str(folder), what, "name another folder: orchestrate demo DIR")) from error
+    except GitError as error:
+        raise Refusal(Problem(str(folder), str(error), "mend that, and delete the folder")) from error
+    repository = Repository(folder, folder / ".git")
+    there = {PLAN: plan, GITIGNORE: texts[GITIGNORE]}
+    state = {one.path: one.text for one in files_to_write(facts, there, templates)}
+    Store(repository).write(state, message=STATE_COMMIT, commit=True)
     return repository
 
 
-def refuse_taken(folder: Path) -> None:
-    """Refuse a place that holds something already; nothing there is ever written over. Raises Refusal."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        return
-    if folder.exists() or folder.is_symlink():
-        what = "is not empty" if folder.is_dir() else "is not a folder"
+def _take(folder: Path) -> None:
+    """Make the folder, or take one that is empty. Raises Refusal for any other, OSError."""
+    if folder.is_dir():
+        what = "is not empty" if any(folder.iterdir()) else ""
+    else:
+        what = "is not a folder" if folder.exists() or folder.is_symlink() else ""
+    if what:
         raise Refusal(Problem(str(folder), what, "name another folder: orchestrate demo DIR"))
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def python_for_workers(environ: Mapping[str, str]) -> str:
@@ -77,7 +79,7 @@ def _shipped() -> Iterator[tuple[str, bytes]]:
     """Give each file of the sample: its path in the repository and its bytes."""
     here = files("orchestrator.demo")
     yield PROGRAM, (here / "mend.py").read_bytes()
-    yield ".gitignore", b"__pycache__/\n"
+    yield GITIGNORE, b"__pycache__/\n"
     yield from _below(here / "files", "")
 
 
@@ -97,7 +99,8 @@ def _filled(text: bytes, words: Mapping[str, str]) -> bytes:
 
 def _commit_package(folder: Path, texts: Mapping[str, bytes]) -> None:
     # Templates of the user's could bring hooks and files of theirs along.
-    git("init", "--quiet", "--template=", "--initial-branch=main", cwd=folder)
+    git("init", "--quiet", "--template=", cwd=folder)
+    git("symbolic-ref", "HEAD", "refs/heads/main", cwd=folder)
     git("config", "user.name", LEAD, cwd=folder)
     git("config", "user.email", "demo@example.invalid", cwd=folder)
     for path, text in texts.items():
