@@ -31,16 +31,21 @@ def main():
         scopes = {name: Scope.of(patterns) for name, patterns in tickets.items()}
         read = time.perf_counter() - start
         seconds, overlaps = timed(lambda scopes=scopes: find_overlaps(scopes))
-        print(f"{count:6} tickets: read {read:.3f} s, find_overlaps {seconds:.3f} s, {len(overlaps)} overlaps")
+        print(
+            f"{count:6} tickets: read {read:.3f} s, find_overlaps {seconds:.3f} s, {len(overlaps)} overlaps"
+        )
         if count == 1_000:
             naive, pairs = timed(lambda scopes=scopes: try_all_pairs(scopes))
             same = {(o.first, o.second) for o in overlaps} == pairs
-            print(f"{'':6} every pair on its own {naive:.2f} s: {naive / seconds:.0f} times; same answer: {same}")
+            print(f"       every pair on its own {naive:.2f} s: {naive / seconds:.0f} times; same: {same}")
         else:
             files = make_files(count)
             slow, pairs = timed(lambda tickets=tickets, files=files: expand(tickets, files))
             missed = len({(o.first, o.second) for o in overlaps} - pairs)
-            print(f"{'':6} fnmatch over {len(files)} files {slow:.2f} s: ours takes {seconds / slow:.2f} of it, ", end="")
+            print(
+                f"       fnmatch over {len(files)} files {slow:.2f} s: ours {seconds / slow:.2f} of it, ",
+                end="",
+            )
             print(f"with reading {(read + seconds) / slow:.2f}; it misses {missed / len(overlaps):.0%}")
     running = list(scopes.values())[:15]
     new = list(scopes.values())[100:200]
@@ -114,7 +119,9 @@ def expand(tickets, files):
     for name, patterns in tickets.items():
         for pattern in patterns:
             if any(char in pattern for char in "*?[{"):
-                literal = list(itertools.takewhile(lambda part: not any(c in part for c in "*?[{"), pattern.split("/")))
+                literal = list(
+                    itertools.takewhile(lambda part: not any(c in part for c in "*?[{"), pattern.split("/"))
+                )
                 for file in fnmatch.filter(below.get("/".join(literal), ()), pattern.replace("**/", "*")):
                     owners[file].add(name)
             else:

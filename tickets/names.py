@@ -116,7 +116,9 @@ def _representatives(segments: tuple[Segment, ...]) -> list[str]:
     folded = any(segment.ignore_case for segment in segments if isinstance(segment, Glob))
     ordered = sorted(sets)
     found: dict[tuple[bool, ...], str] = {}
-    for char in _FILLERS:
+    # A combining mark after an `x` can melt into it, and the name is another then; nothing melts into a `q`.
+    fillers = _FILLERS if all(low < 0x80 for chars in sets for low, _ in chars) else f"q{_FILLERS}"
+    for char in fillers:
         if not folded or fold(char) == char:
             found.setdefault(_membership(ordered, ord(char)), char)
     bounds = sorted(

@@ -1,9 +1,9 @@
 """Many routes in one tree, walked against itself: which owners share a path, without trying every pair."""
 
-import bisect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
+from tickets.lookup import GlobIndex, NameIndex
 from tickets.names import common_name
 from tickets.pattern import Route
 from tickets.segment import ANY_DEPTH, ANY_NAME, Glob
@@ -43,12 +43,13 @@ class _Node:
         "all_below",
         "deep",
         "ends",
+        "glob_index",
         "globs",
         "loops",
+        "name_index",
         "number",
         "owner",
         "plain",
-        "sorted_names",
         "takers",
     )
 
@@ -65,7 +66,8 @@ class _Node:
         """The owners of all paths that lead here or further down."""
         self.owner = _NOBODY
         """The one owner of all routes that pass here, or _SEVERAL."""
-        self.sorted_names: list[str] | None = None
+        self.name_index: NameIndex | None = None
+        self.glob_index: GlobIndex | None = None
         self.all_below: list[tuple[int, str]] | None = None
 
     def pass_by(self, owner: int) -> None:
@@ -91,16 +93,29 @@ class _Node:
             if name is not None:
                 yield name, child
 
-    def matching(self, glob: Glob) -> Iterable[str]:
+    def names_matching(self, glob: Glob) -> Iterable[str]:
         """Give the plain segments here that a glob matches."""
-        names: Iterable[str] = self.plain
-        if glob.head and len(self.plain) > _FEW:
-            if self.sorted_names is None:
-                self.sorted_names = sorted(self.plain)
-            start = bisect.bisect_left(self.sorted_names, glob.head)
-            stop = bisect.bisect_right(self.sorted_names, glob.head + "\U0010ffff", start)
-            names = self.sorted_names[start:stop]
-        return (name for name in names if glob.matches(name))
+        if len(self.plain) <= _FEW:
+            return [name for name in self.plain if glob.matches(name)]
+        if self.name_index is None:
+            self.name_index = NameIndex(self.plain)
+        return self.name_index.matching(glob)
+
+    def globs_matching(self, name: str) -> Iterable[Glob]:
+        """Give the globs here that match a name."""
+        if len(self.globs) <= _FEW:
+            return [glob for glob in self.globs if glob.matches(name)]
+        return self.indexed_globs().matching(name)
+
+    def globs_agreeing(self, glob: Glob) -> Iterable[Glob]:
+        """Give the globs here that may share a name with another."""
+        return self.globs if len(self.globs) <= _FEW else self.indexed_globs().agreeing(glob)
+
+    def indexed_globs(self) -> GlobIndex:
+        """Give the globs here, made ready to be looked up."""
+        if self.glob_index is None:
+            self.glob_index = GlobIndex(self.globs)
+        return self.glob_index
 
 
 def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
@@ -211,13 +226,20 @@ def _follow_both(one: _Node, two: _Node, start: str, stack: list[_Step]) -> None
     else:
         few, many = (one.plain, two.plain) if len(one.plain) <= len(two.plain) else (two.plain, one.plain)
         stack.extend((child, many[name], start + name) for name, child in few.items() if name in many)
-    for glob, child in one.globs.items():
-        stack.extend((child, two.plain[name], start + name) for name in two.matching(glob))
-    if one is not two:
-        for glob, child in two.globs.items():
-            stack.extend((one.plain[name], child, start + name) for name in one.matching(glob))
-    for glob, child in one.globs.items():
-        for other, other_child in two.globs.items():
+        _follow_globs_and_names(two, one, start, stack)
+    _follow_globs_and_names(one, two, start, stack)
+    fewer, more = (one, two) if len(one.globs) <= len(two.globs) else (two, one)
+    for glob, child in fewer.globs.items():
+        for other in more.globs_agreeing(glob):
             name = common_name(glob, other)
             if name is not None:
-                stack.append((child, other_child, start + name))
+                stack.append((child, more.globs[other], start + name))
+
+
+def _follow_globs_and_names(globs: _Node, names: _Node, start: str, stack: list[_Step]) -> None:
+    if len(globs.globs) <= len(names.plain):
+        for glob, child in globs.globs.items():
+            stack.extend((child, names.plain[name], start + name) for name in names.names_matching(glob))
+    else:
+        for name, child in names.plain.items():
+            stack.extend((child, globs.globs[glob], start + name) for glob in globs.globs_matching(name))
