@@ -124,6 +124,12 @@ class Deployment:
         for scope in list(self._waits):
             scope.cancel()
 
+    def reopen(self) -> None:
+        """Take back what an interrupted runtime left to stop its workers, so that they may start again."""
+        if self.state.closed == "interrupted":
+            (self.run.path / "cancel" / "all").unlink(missing_ok=True)
+            self.note("opened")
+
     def facts(self, ticket: Ticket) -> dict[str, Any]:
         """Give what is known of a ticket's worker."""
         return self.state.workers[ticket.worker]

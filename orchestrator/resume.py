@@ -44,6 +44,7 @@ def _state(state: RunState, worker: str, facts: dict[str, Any]) -> str:
     if not facts["started"]:
         return "waiting"
     files = state.run.attempt(worker, facts["attempts"])
-    if read_exit(files.exit) is not None:
-        return "ended, not judged"
+    ended = read_exit(files.exit)
+    if ended is not None:
+        return "stopped" if ended.end == "cancelled" else "ended, not judged"
     return "running" if is_held(files.started) else "lost"

@@ -68,6 +68,7 @@ def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
 async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = ()) -> Ended:
     """See a run to its end, from wherever it stands."""
     async with _opened(project, run) as d:
+        d.reopen()
         async with _stopped_by_signals(d) as signalled:
             await work(d)
             problems = [] if d.stopping else await integrate(d)

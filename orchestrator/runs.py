@@ -142,7 +142,11 @@ def read_run(run: RunDir) -> RunState | None:
 def unfinished_runs(root: Any) -> list[RunState]:
     """List the runs that are not integrated, oldest first."""
     found = [read_run(run) for run in runs_of(root)]
-    return [state for state in found if state is not None and not state.is_integrated and not state.closed]
+    return [
+        state
+        for state in found
+        if state is not None and not state.is_integrated and state.closed != "cancelled"
+    ]
 
 
 def _unstarted(ticket: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """A place for a worker: a detached worktree at its base, looked after from outside."""
 
+import contextlib
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +11,10 @@ from workers.agents import WorkerError
 from workers.git import GitError, git
 
 # Indexes with extras (split, untracked cache) cannot be copied and read elsewhere.
-PLAIN_INDEX = ("-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.sparse=false")
+PLAIN_INDEX = (
+    *("-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.sparse=false"),
+    *("-c", "worktree.useRelativePaths=false"),
+)
 
 
 class Place(NamedTuple):
@@ -27,37 +32,99 @@ class Place(NamedTuple):
 
 
 def make_place(root: Path, common: Path, path: Path, base: str, index: Path) -> Place:
-    """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's words."""
+    """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's words.
+
+    What a killed runtime left half made at `path` is taken away first; what nobody made for us stays.
+    Not by `git worktree add`: it reads the metadata of all worktrees, and dies of one that comes or goes
+    meanwhile. Here both halves are whole before they appear, each by one rename.
+    """
+    _clear_half_made(common, path)
+    if path.exists() or path.is_symlink():
+        raise WorkerError(f"no worktree: '{path}' already exists")
     path.parent.mkdir(parents=True, exist_ok=True)
     index.parent.mkdir(parents=True, exist_ok=True)
+    (common / "worktrees").mkdir(exist_ok=True)
+    # Under names of their own until they are whole: the git of a killed runtime may still be writing.
+    making = path.with_name(f".{path.name}.{os.getpid()}")
+    metadata = index.with_name(f"{index.name}.{os.getpid()}.worktree")
+    for fresh in (making, metadata):
+        remove_tree(fresh)
+        fresh.mkdir()
+    where = {"GIT_DIR": str(common), "GIT_WORK_TREE": str(making), "GIT_INDEX_FILE": str(metadata / "index")}
     try:
-        git(*PLAIN_INDEX, "worktree", "add", "--quiet", "--detach", str(path), base, cwd=root)
+        git(*PLAIN_INDEX, "read-tree", "--reset", "-u", base, cwd=root, env=where)
     except GitError as error:
+        remove_tree(making)
+        remove_tree(metadata)
         raise WorkerError(f"no worktree: {error.said}") from error
-    link = (path / ".git").read_bytes()
-    admin = Path(os.fsdecode(link.removeprefix(b"gitdir: ").strip()))
-    # Git would look for a repository further up if this worktree did not stand on its own.
-    if admin.parent != common / "worktrees" or not _points_at(admin / "gitdir", path):
-        raise WorkerError(f"no worktree: git made {path}, but it does not stand on its own")
-    shutil.copyfile(admin / "index", index)
     # The time of the copy must be that of the original: git takes entries as young as the index for dirty.
-    times = (admin / "index").stat()
-    os.utime(index, ns=(times.st_atime_ns, times.st_mtime_ns))
+    shutil.copy2(metadata / "index", fresh := index.with_name(f"{index.name}.new"))
+    fresh.replace(index)
+    for name, text in (("HEAD", base), ("commondir", "../.."), ("gitdir", f"{path / '.git'}")):
+        (metadata / name).write_bytes(os.fsencode(text) + b"\n")
+    admin = _appear(metadata, common / "worktrees", path)
+    link = b"gitdir: " + os.fsencode(admin) + b"\n"
+    (making / ".git").write_bytes(link)
+    making.rename(path)
     return Place(path, base, admin, link, index)
+
+
+def _appear(metadata: Path, folder: Path, path: Path) -> Path:
+    """Move a worktree's metadata among the others in one step; a run's id and a worker's name are unique."""
+    stem = f"{path.parent.name}.{path.name}"
+    free = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
+    admin = next(folder / name for name in free if not (folder / name).exists())
+    metadata.rename(admin)
+    return admin
 
 
 def found_place(common: Path, path: Path, base: str, index: Path) -> Place | None:
     """Give the place that an earlier runtime made; its `.git` file is not asked, a worker may own it."""
     if not path.is_dir() or not index.is_file():
         return None
-    for pointer in sorted((common / "worktrees").glob("*/gitdir")):
-        if _points_at(pointer, path):
-            return Place(path, base, pointer.parent, b"gitdir: " + os.fsencode(pointer.parent) + b"\n", index)
+    for admin in _pointing_at(common, path):
+        return Place(path, base, admin, b"gitdir: " + os.fsencode(admin) + b"\n", index)
     return None
 
 
+def remove_places_below(common: Path, folder: Path) -> None:
+    """Remove every worktree in a folder, with its metadata, however far its making had come."""
+    for pointer in (common / "worktrees").glob("*/gitdir"):
+        with contextlib.suppress(OSError):
+            if Path(os.fsdecode(pointer.read_bytes().strip())).parent.parent == folder:
+                _vanish(pointer.parent, common / "orchestrate")
+    remove_tree(folder)
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder with all that is below, also where a worker forbade to list it."""
+    shutil.rmtree(top, ignore_errors=True)
+    if not top.is_dir() or top.is_symlink():
+        return
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+            with os.scandir(folder) as entries:
+                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    shutil.rmtree(top, ignore_errors=True)
+
+
+def _clear_half_made(common: Path, path: Path) -> None:
+    for admin in _pointing_at(common, path):
+        remove_tree(path)
+        _vanish(admin, common / "orchestrate")
+
+
+def _pointing_at(common: Path, path: Path) -> list[Path]:
+    return [p.parent for p in sorted((common / "worktrees").glob("*/gitdir")) if _points_at(p, path)]
+
+
 def _points_at(pointer: Path, path: Path) -> bool:
-    return pointer.read_bytes().strip() == os.fsencode(path / ".git")
+    with contextlib.suppress(OSError):  # another worktree may be on its way out
+        return pointer.read_bytes().strip() == os.fsencode(path / ".git")
+    return False
 
 
 def left_its_base(place: Place) -> str | None:
@@ -74,19 +141,16 @@ def left_its_base(place: Place) -> str | None:
 
 def remove_place(place: Place) -> None:
     """Remove a worktree and its metadata without asking git to look into it; what is gone is gone."""
-    for top in (place.path, place.admin):
-        # A worker may have left directories that cannot be listed or written.
-        shutil.rmtree(top, onerror=_make_removable)
+    remove_tree(place.path)
+    _vanish(place.admin, place.index_copy.parent)
     place.index_copy.unlink(missing_ok=True)
 
 
-def _make_removable(_function: object, path: str, _error: object) -> None:
-    parent = Path(path).parent
-    if not Path(path).exists() and not Path(path).is_symlink():
-        return
-    parent.chmod(0o700)
-    if Path(path).is_dir() and not Path(path).is_symlink():
-        Path(path).chmod(0o700)
-        shutil.rmtree(path)
-    else:
-        Path(path).unlink()
+def _vanish(admin: Path, aside: Path) -> None:
+    """Take a worktree's metadata from among the others in one step: another git may be reading them."""
+    gone = aside / f"{admin.name}.gone"
+    remove_tree(gone)
+    with contextlib.suppress(OSError):
+        admin.rename(gone)
+    remove_tree(gone)
+    remove_tree(admin)
