@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import os
-import stat
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +14,18 @@ from workers.output import create_file
 from workers.worktree import Place
 
 ABSENT = "000000"
+GITLINK = "160000"
 # The user's settings that decide how a file becomes a blob; drivers, which run programs, are not among them.
 KEPT_SETTINGS = ("core.filemode", "core.symlinks", "core.ignorecase", "core.autocrlf", "core.eol",
-                 "core.safecrlf", "core.precomposeunicode", "core.excludesfile")  # fmt: skip
+                 "core.precomposeunicode", "core.excludesfile", "core.attributesfile")  # fmt: skip
+FIXED_SETTINGS = (
+    "bare = false",
+    "hooksPath = /dev/null",
+    # Refuses files that git itself would take after a warning.
+    "safecrlf = false",
+    # A worker's file at a path that a sparse checkout leaves out would stay unseen.
+    "sparseCheckout = true",
+)
 WHO = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -38,7 +47,7 @@ class Found(NamedTuple):
     """All that a worker left in its worktree."""
 
     tree: str
-    """The whole of it, as a tree object."""
+    """The whole of it, as a tree object; the base itself where nothing changed."""
     changes: tuple[Change, ...]
     ignored: tuple[str, ...]
     """Ignored files it made; they are not in the patch."""
@@ -61,13 +70,21 @@ class Checker:
         for name in ("objects", "refs", "info"):
             (self._bare / name).mkdir(parents=True, exist_ok=True)
         (self._bare / "HEAD").write_text("ref: refs/heads/none\n")
-        excludes = self._common / "info" / "exclude"
-        if excludes.is_file():
-            (self._bare / "info" / "exclude").write_bytes(excludes.read_bytes())
-        lines = ["[core]", "\tbare = false", "\tattributesFile = /dev/null", "\thooksPath = /dev/null"]
+        for name in ("exclude", "attributes"):
+            theirs = self._common / "info" / name
+            if theirs.is_file():
+                (self._bare / "info" / name).write_bytes(theirs.read_bytes())
+        with contextlib.suppress(FileExistsError):
+            create_file(self._bare / "config", os.fsencode(self._config()))
+
+    def _config(self) -> str:
         hashes = git_line("rev-parse", "--show-object-format", cwd=self._common)
         version = 0 if hashes == "sha1" else 1
-        lines.insert(1, f"\trepositoryformatversion = {version}")
+        lines = [
+            "[core]",
+            f"\trepositoryformatversion = {version}",
+            *(f"\t{line}" for line in FIXED_SETTINGS),
+        ]
         for name in KEPT_SETTINGS:
             value = git_line("config", "--get", name, cwd=self._common, check=False)
             if value:
@@ -75,54 +92,67 @@ class Checker:
                 lines.append(f'\t{name.removeprefix("core.")} = "{escaped}"')
         if version:
             lines += ["[extensions]", f"\tobjectFormat = {hashes}"]
-        with contextlib.suppress(FileExistsError):
-            create_file(self._bare / "config", os.fsencode("\n".join(lines) + "\n"))
+        return "\n".join(lines) + "\n"
 
     def look(self, place: Place, patch_cap: int) -> Found:
-        """Take all that differs from the base. Raises WorkerError where it is more than `patch_cap` bytes."""
-        env = self._env(place.index_copy, place.path)
-        changed = git_fields(
-            "diff-files",
-            "--name-only",
-            "--no-renames",
-            "--ignore-submodules=all",
-            "-z",
-            cwd=place.path,
-            env=env,
-        )
+        """Take all that differs from the base. Raises WorkerError where it cannot be taken, or is too much.
+
+        Nothing that was there is changed, so it may be asked again after a stop.
+        """
+        env = self._env(self._scratch_index("look"), place.path)
+        index = Path(env["GIT_INDEX_FILE"])
+        try:
+            # With its times: git takes entries as young as their index for dirty.
+            shutil.copy2(place.index_copy, index)
+            return self._look(place, env, patch_cap)
+        except GitError as error:
+            raise WorkerError(f"its changes could not be read: {error.said}") from error
+        finally:
+            index.unlink(missing_ok=True)
+
+    def _look(self, place: Place, env: Mapping[str, str], patch_cap: int) -> Found:
+        changed, modules = self._changed(place, env)
         untracked = git_fields("ls-files", "-o", "--exclude-standard", "-z", cwd=place.path, env=env)
         new = [path for entry in untracked for path in _files_below(place.path, entry)]
+        ignored = git_fields(
+            "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", cwd=place.path, env=env
+        )
+        if not changed and not new:
+            # Most workers read only: the base is what they leave, and no more need be asked.
+            return Found(place.base, (), (*ignored, *modules))
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if size > patch_cap:
             raise WorkerError(f"its changes are {size:,} bytes, more than patch_cap ({patch_cap:,} bytes)")
         self._stage(place, env, [*changed, *new])
         tree = git_line("write-tree", cwd=place.path, env=env)
-        ignored = git_fields(
-            "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", cwd=place.path, env=env
-        )
-        return Found(tree, tuple(self.changes(place.base, tree)), tuple(ignored))
+        changes = tuple(self.changes(place.base, tree))
+        # Git passes over a name that would be `.git` elsewhere (`GIT~1`), with a word and without an error.
+        lost = {path for path in new if _is_file(place.path, path)} - {change.path for change in changes}
+        if lost:
+            raise WorkerError(f"{min(lost)}: git takes no file of this name; its changes were not taken")
+        return Found(tree, changes, (*ignored, *modules))
+
+    def _changed(self, place: Place, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """List the tracked paths that differ, and the submodules that stand elsewhere now."""
+        # `dirty` is what looks into a submodule with that one's own config; without it git reads its HEAD.
+        fields = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=dirty", "-z",
+                            cwd=place.path, env=env)  # fmt: skip
+        changed, modules = [], []
+        for head, path in zip(fields[::2], fields[1::2], strict=True):
+            old_mode, new_mode, *_ = head[1:].split(" ")
+            if old_mode == new_mode == GITLINK:
+                modules.append(f"{path}/")
+            else:
+                changed.append(path)
+        return changed, modules
 
     def _stage(self, place: Place, env: Mapping[str, str], paths: Sequence[str]) -> None:
-        gone = {path for path in paths if not _is_file(place.path, path)}
-        lines = [f"0 {'0' * len(place.base)}\t{path}" for path in sorted(gone)]
-        there = sorted(set(paths) - gone)
-        regular = [p for p in there if stat.S_ISREG((place.path / p).lstat().st_mode)]
-        links = [p for p in there if (place.path / p).is_symlink()]
-        if regular:
-            try:
-                shas = git(
-                    "hash-object", "-w", "--stdin-paths", cwd=place.path, env=env, feed=_quoted(regular)
-                )
-            except GitError as error:
-                raise WorkerError(f"its files could not be read: {error.said}") from error
-            for path, sha in zip(regular, shas.decode().split(), strict=True):
-                mode = "100755" if (place.path / path).stat().st_mode & 0o100 else "100644"
-                lines.append(f"{mode} {sha}\t{path}")
-        for path in links:
-            target = os.fsencode((place.path / path).readlink())
-            sha = git("hash-object", "-w", "--stdin", cwd=place.path, env=env, feed=target).decode().strip()
-            lines.append(f"120000 {sha}\t{path}")
-        self._update(env, lines)
+        there = {path for path in paths if _is_file(place.path, path)}
+        self._update(env, [f"0 {'0' * len(place.base)}\t{path}" for path in sorted(set(paths) - there)])
+        if there:
+            # By git's own reading of a file: only so do line ends and modes come out as `git add` has them.
+            feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(there))
+            git("update-index", "--add", "--replace", "-z", "--stdin", cwd=place.path, env=env, feed=feed)
 
     def changes(self, old: str, new: str) -> list[Change]:
         """List the paths in which two trees (or commits) differ; a rename is a removal and an addition."""
@@ -143,7 +173,7 @@ class Checker:
         """Read a patch back as changes of `base`; it is the durable form of what a worker did."""
         if not patch.stat().st_size:
             return []
-        env = self._fresh_index("patch")
+        env = self._env(self._scratch_index("patch"))
         git("read-tree", base, cwd=self._bare, env=env)
         git("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch), cwd=self._bare, env=env)
         tree = git_line("write-tree", cwd=self._bare, env=env)
@@ -152,7 +182,7 @@ class Checker:
 
     def tree_with(self, base: str, changes: Iterable[Change]) -> str:
         """Give the tree of `base` with the new side of `changes`."""
-        env = self._fresh_index("tree")
+        env = self._env(self._scratch_index("tree"))
         git("read-tree", base, cwd=self._bare, env=env)
         ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
         self._update(
@@ -185,6 +215,7 @@ class Checker:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_DIFF_OPTS": "",  # a user's `-u0` would make patches that do not apply
         }
         if index is not None:
             env["GIT_INDEX_FILE"] = str(index)
@@ -192,8 +223,8 @@ class Checker:
             env["GIT_WORK_TREE"] = str(tree)
         return env
 
-    def _fresh_index(self, name: str) -> dict[str, str]:
-        return self._env(self.directory / f"{name}-{os.getpid()}-{next(self._numbers)}.index")
+    def _scratch_index(self, name: str) -> Path:
+        return self.directory / f"{name}-{os.getpid()}-{next(self._numbers)}.index"
 
     def _drop_index(self, env: Mapping[str, str]) -> None:
         Path(env["GIT_INDEX_FILE"]).unlink(missing_ok=True)
@@ -211,7 +242,9 @@ def _files_below(root: Path, entry: str) -> list[str]:
     found = []
     for folder, names, files in os.walk(root / entry):
         names[:] = [name for name in names if name != ".git"]
-        found += [os.path.relpath(Path(folder) / name, root) for name in files if name != ".git"]
+        links = [name for name in names if (Path(folder) / name).is_symlink()]
+        there = (Path(folder) / name for name in (*files, *links) if name != ".git")
+        found += [os.path.relpath(path, root) for path in there]
     return found
 
 
@@ -227,15 +260,3 @@ def _is_file(root: Path, path: str) -> bool:
     if any((root / parent).is_symlink() for parent in list(Path(path).parents)[:-1]):
         return False
     return (root / path).is_symlink() or (root / path).is_file()
-
-
-def _quoted(paths: Sequence[str]) -> bytes:
-    # `hash-object --stdin-paths` takes a line each, C-quoted where a name holds a newline or a quote.
-    lines = []
-    for path in paths:
-        raw = os.fsencode(path)
-        if b"\n" in raw or raw.startswith(b'"'):
-            inner = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-            raw = b'"' + inner + b'"'
-        lines.append(raw + b"\n")
-    return b"".join(lines)

@@ -28,6 +28,7 @@ class Repository(NamedTuple):
 
 def find_repository(start: Path) -> Repository | None:
     """Find the repository that `start` lies in, without starting git: `status` has no time for that."""
+    start = start.resolve()  # git writes real paths into its worktrees; ours must be the same
     for folder in (start, *start.parents):
         dot_git = folder / ".git"
         if dot_git.is_dir() and (dot_git / "HEAD").exists():
