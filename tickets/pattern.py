@@ -1,5 +1,6 @@
 """A path pattern: text in, routes out. A route is what is left when braces, `.`, `..` and links are gone."""
 
+import functools
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -66,14 +67,7 @@ def parse_pattern(text: str, *, ignore_case: bool = False, links: Links = NO_LIN
 
 def parse_normalised(text: str, ignore_case: bool, links: Links) -> Pattern:  # noqa: FBT001 - called per pattern
     """Read one pattern, the links being spelled as `normalised_links` spells them. Raises PatternError."""
-    try:
-        _check_length(text)
-        plain = text if text.isascii() else unicodedata.normalize("NFC", text)
-        alternatives = _expand(plain) if "{" in plain or "}" in plain else [plain]
-        routes = [_route(alternative, ignore_case, links) for alternative in alternatives]
-    except SegmentError as error:
-        raise PatternError(Problem(text, error.what, error.do)) from None
-    return Pattern(text, tuple(dict.fromkeys(routes)), ignore_case)
+    return _parse(text, ignore_case, links) if links else _parse_without_links(text, ignore_case)
 
 
 def normalised_links(links: Links, *, ignore_case: bool) -> Links:
@@ -106,6 +100,23 @@ def route_matches(route: Route, names: Sequence[str]) -> bool:
         else:
             return False
     return all(segment is ANY_DEPTH for segment in route[at:])
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _parse_without_links(text: str, ignore_case: bool) -> Pattern:  # noqa: FBT001 - as parse_normalised
+    # The same few state files are excluded from every scope.
+    return _parse(text, ignore_case, NO_LINKS)
+
+
+def _parse(text: str, ignore_case: bool, links: Links) -> Pattern:  # noqa: FBT001 - as parse_normalised
+    try:
+        _check_length(text)
+        plain = text if text.isascii() else unicodedata.normalize("NFC", text)
+        alternatives = _expand(plain) if "{" in plain or "}" in plain else [plain]
+        routes = [_route(alternative, ignore_case, links) for alternative in alternatives]
+    except SegmentError as error:
+        raise PatternError(Problem(text, error.what, error.do)) from None
+    return Pattern(text, tuple(dict.fromkeys(routes)), ignore_case)
 
 
 def _route(text: str, ignore_case: bool, links: Links) -> Route:  # noqa: FBT001 - called for every alternative
