@@ -1,6 +1,7 @@
 """What programs answer to `--version`, all asked at once, none waited for too long."""
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -12,6 +13,9 @@ from workers.environment import common_environment
 
 LIMIT = 10.0
 """Seconds that a program may take to say its version."""
+
+# Some of them make files there even to say their version, and looking must leave no trace.
+_CONFIG = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME")
 
 
 class Said(NamedTuple):
@@ -28,12 +32,14 @@ def ask_versions(
     deadline = time.monotonic() + limit
     said: dict[str, Said] = {}
     asked: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+    home = tempfile.mkdtemp(prefix="orchestrate-versions-")
+    env = {**common_environment(environ), **dict.fromkeys(_CONFIG, home)}
     try:
         for name, path in executables.items():
             # Into a file: a child that holds a pipe open would keep us waiting after its parent has gone.
             output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in the block below, with all others
             try:
-                asked[name] = _start(path, output, environ), output
+                asked[name] = _start(path, output, env), output
             except OSError as error:
                 output.close()
                 said[name] = Said("", f"cannot be started: {error.strerror}")
@@ -45,16 +51,17 @@ def ask_versions(
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             answer.close()
+        shutil.rmtree(home, ignore_errors=True)
     return said
 
 
-def _start(path: str, output: IO[bytes], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(path: str, output: IO[bytes], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [path, "--version"],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.DEVNULL,
-        env=common_environment(environ),
+        env=env,
         cwd="/",
         start_new_session=True,
     )

@@ -90,6 +90,13 @@ def test_an_agent_is_asked_without_the_variables_that_are_not_its_business(docto
     assert doctor()["agents"][0]["version"] == "codex nothing"
 
 
+def test_what_an_agent_writes_to_say_its_version_is_not_left_behind(doctor, tools, tmp_path):
+    note = tmp_path / "note"
+    tools("codex", f': >"$CODEX_HOME/log"; echo "$CODEX_HOME" >"{note}"; echo codex-cli 1')
+    assert doctor()["agents"][0]["usable"]
+    assert not Path(note.read_text().strip()).exists()
+
+
 def test_a_program_that_does_not_answer_is_given_up_and_seen_dead(tools, tmp_path):
     pid = tmp_path / "pid"
     slow = tools("slow", f'echo $$ >"{pid}"\nwhile :; do :; done')
