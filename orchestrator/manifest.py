@@ -39,6 +39,8 @@ class Manifest(BaseModel):
     reserved: tuple[str, ...]
     links: dict[str, str | None] = {}
     ignore_case: bool = False
+    files: tuple[str, ...] = ()
+    """Those of the patterns that named a regular file of the base."""
     project: str
     deliverable: str = ""
     status_text: str = ""
@@ -54,7 +56,13 @@ class Manifest(BaseModel):
         """Give each ticket's scope, by id; state files are in none."""
         found = {}
         for ticket in self.tickets:
-            own = Scope.of(ticket.owns, ticket.excludes, ignore_case=self.ignore_case, links=self.links)
+            own = Scope.of(
+                ticket.owns,
+                ticket.excludes,
+                ignore_case=self.ignore_case,
+                links=self.links,
+                files=frozenset(self.files),
+            )
             found[ticket.id] = Scope(own.owns, (*own.excludes, *self.state_files.owns), self.ignore_case)
         return found
 

@@ -1,6 +1,6 @@
 """A phase's tickets to a plan: the order they run in, and the proof that none touches another's files."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
@@ -70,15 +70,19 @@ def make_plan(
     reserved: Sequence[str],
     links: Links = NO_LINKS,
     ignore_case: bool = False,
+    files: Container[str] = frozenset(),
     on_overlap: OnOverlap = "refuse",
 ) -> Plan:
-    """Plan tickets, every problem listed. Never raises for what tickets say."""
+    """Plan tickets, every problem listed. Never raises for what tickets say.
+
+    `links`, `ignore_case` and `files` are facts about the repository, as `Scope.of` takes them.
+    """
     problems: list[Problem] = []
     notes: list[Problem] = []
     fence = reserved_scope(reserved, links, ignore_case=ignore_case)
     scopes: dict[str, Scope] = {}
     for ticket in tickets:
-        scope, wrong, told = _scope_of(ticket, fence, links)
+        scope, wrong, told = _scope_of(ticket, fence, links, files)
         problems += wrong
         notes += told
         if scope is not None:
@@ -202,7 +206,7 @@ def reserved_scope(reserved: Sequence[str], links: Links, *, ignore_case: bool) 
 
 
 def _scope_of(
-    ticket: Ticket, fence: Scope, links: Links
+    ticket: Ticket, fence: Scope, links: Links, files: Container[str]
 ) -> tuple[Scope | None, list[Problem], list[Problem]]:
     """Prove one ticket's patterns: its scope, problems and notes. No scope where a pattern is bad."""
     ignore_case = fence.ignore_case
@@ -217,17 +221,17 @@ def _scope_of(
         return None, problems, []
     try:
         for pattern in ticket.owns:
-            whole = Scope.of([pattern], ignore_case=ignore_case, links=links)
+            whole = Scope.of([pattern], ignore_case=ignore_case, links=links, files=files)
             if whole.within(fence):
                 reached = _reached(whole, fence) or [NESTED_GIT]
                 what = f"`{pattern}` lies in what no ticket owns ({_listed(reached)})"
                 problems.append(Problem(ticket.place("owns"), what, "take it out of `owns`"))
                 continue
-            left = Scope.of([pattern], ticket.excludes, ignore_case=ignore_case, links=links)
+            left = Scope.of([pattern], ticket.excludes, ignore_case=ignore_case, links=links, files=files)
             if reached := _reached(left, fence):
                 what = f"`{pattern}` reaches what no ticket owns ({_listed(reached)})"
                 notes.append(Problem(ticket.place("owns"), what, "it is excluded, nothing to do", "info"))
-        own = Scope.of(ticket.owns, ticket.excludes, ignore_case=ignore_case, links=links)
+        own = Scope.of(ticket.owns, ticket.excludes, ignore_case=ignore_case, links=links, files=files)
         scope = Scope(own.owns, (*own.excludes, *fence.owns), ignore_case)
         if not problems and ticket.mode == "write" and scope.is_empty():
             what = (

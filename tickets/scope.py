@@ -3,7 +3,7 @@
 All here is about paths as text. A path that does not exist yet counts as much as one that does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,8 +58,13 @@ class Scope:
         *,
         ignore_case: bool = False,
         links: Links = NO_LINKS,
+        files: Container[str] = frozenset(),
     ) -> "Scope":
-        """Read the patterns of a scope. Raises PatternError with every bad pattern."""
+        """Read the patterns of a scope. Raises PatternError with every bad pattern.
+
+        `files` are known to be regular files: a pattern that names one owns it alone, and nothing below it.
+        So `src/README.md` and `src/**/*.py` share no path, as anybody would say.
+        """
         links = normalised_links(links, ignore_case=ignore_case)
         problems: list[Problem] = []
 
@@ -67,7 +72,8 @@ class Scope:
             patterns = []
             for text in texts:
                 try:
-                    patterns.append(parse_normalised(text, ignore_case, links))
+                    pattern = parse_normalised(text, ignore_case, links)
+                    patterns.append(_without_below(pattern, files) if files else pattern)
                 except PatternError as error:
                     problems.extend(error.problems)
             return tuple(patterns)
@@ -135,6 +141,21 @@ def find_overlaps(
         if shared is not None:
             exact[first, second] = shared
     return [Overlap(names[first], names[second], exact[first, second]) for first, second in sorted(exact)]
+
+
+def _without_below(pattern: Pattern, files: Container[str]) -> Pattern:
+    """Take what lies below a known file out of a pattern; one that ends in `/` means a folder all the same."""
+    if pattern.text.endswith("/") or pattern.ignore_case:
+        return pattern
+    routes = tuple(
+        route[:-1]
+        if route[-1] is ANY_DEPTH
+        and all(isinstance(name, str) for name in route[:-1])
+        and "/".join(map(str, route[:-1])) in files
+        else route
+        for route in pattern.routes
+    )
+    return pattern if routes == pattern.routes else Pattern(pattern.text, routes, pattern.ignore_case)
 
 
 def _routes(patterns: Iterable[Pattern]) -> tuple[Route, ...]:

@@ -229,3 +229,15 @@ def test_many_tickets_are_compared_at_once():
     scopes["late"] = Scope.of(["src/m2999/deep/*.py"])
     [overlap] = find_overlaps(scopes)
     assert (overlap.first, overlap.second) == ("t2999", "late")
+
+
+def test_a_known_file_is_owned_alone_and_an_unknown_one_with_all_below():
+    known = frozenset({"src/README.md"})
+    python = Scope.of(["src/**/*.py"], files=known)
+    assert Scope.of(["src/README.md"]).overlaps(python) is not None
+    readme = Scope.of(["src/README.md"], files=known)
+    assert readme.overlaps(python) is None
+    assert readme.covers("src/README.md")
+    assert not readme.covers("src/README.md/x.py")
+    assert readme.overlaps(Scope.of(["src/**"], files=known)) == "src/README.md"
+    assert Scope.of(["src/README.md/"], files=known).covers("src/README.md/x.py")
