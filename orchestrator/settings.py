@@ -167,8 +167,8 @@ def _read_toml(text: bytes, problems: list[Problem]) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         said, _, where = str(error).partition(" (at ")
         at = re.search(r"line (\d+)", where)
-        place = f"{FILE}:{at[1]}" if at else FILE
-        problems.append(Problem(place, f"is not valid TOML: {said}", "mend that line"))
+        line = int(at[1]) if at else text.count(b"\n") + 1
+        problems.append(Problem(f"{FILE}:{line}", f"is not valid TOML: {said}", "mend that line"))
     return {}
 
 

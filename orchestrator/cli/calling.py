@@ -13,7 +13,7 @@ from workers.environment import drop_foreign_git
 from workers.git import Repository, find_repository
 
 if TYPE_CHECKING:
-    from orchestrator.cli import Command
+    from orchestrator.cli.commands import Command
 
 
 class CommandModule(Protocol):

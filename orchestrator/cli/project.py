@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import structlog
 
-from orchestrator.cli.answer import Answer, problem_lines
+from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
 from orchestrator.prepare import Request, problems_besides
@@ -102,8 +102,7 @@ def finish(work: Callable[[], Coroutine[Any, Any, Ended]]) -> Answer:
     state, problems = ended.state, ended.problems
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]
-    lines = summary_lines(state, (), document["next_action"])
-    lines[-1:-1] = problem_lines(problems)
+    lines = summary_lines(state, problems, document["next_action"])
     return Answer(_exit_code(ended, document), document, tuple(lines))
 
 

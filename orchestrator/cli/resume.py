@@ -43,7 +43,8 @@ def _report(arguments: argparse.Namespace) -> Answer:
         lines.append(f"run {run['run']} ({run['phase']}) is {run['status']}")
         lines += [
             f"  {worker['worker']:<17} {worker['state']}"
-            + (f": {worker['outcome']}, {worker['verdict']}" if worker["outcome"] else "")
+            + (f": {worker['outcome']}" if worker["outcome"] else "")
+            + (f", {worker['verdict']}" if worker["verdict"] else "")
             for worker in run["workers"]
         ]
     if not runs:

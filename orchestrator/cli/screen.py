@@ -1,14 +1,17 @@
 """What a person sees while a run goes on and when it has ended: one line an event, then a summary."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.cli.answer import clean, problem_lines
+from orchestrator.cli.answer import clean
+from orchestrator.cli.terminal import columns
+from orchestrator.cli.width import cells, cut, shortened, wrapped
 from orchestrator.runs import RunState
 from tickets.problems import Problem
 
-_WIDTH = 15
+_WIDTH = 12
+SHOWN = 3
+"""How many paths a line names before it counts the rest."""
 
 
 def tell_lines(record: Mapping[str, Any], state: RunState) -> None:
@@ -49,49 +52,91 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line("landed", who, f"in {where}")
         case "closed":
             text = _line(record["status"], "", "")
-    return f"{record['at'][11:19]}  {clean(text)}" if text else None
-
-
-def summary_lines(state: RunState, problems: tuple[Problem, ...], next_action: str) -> list[str]:
-    """Say what landed, what did not and why, and the next command."""
-    document = state.document()
-    lines = ["", f"run {state.run.id} ({state.phase}): {document['status']}"]
-    for worker in document["workers"]:
-        verdict = worker["verdict"] or ("" if worker["outcome"] else "not ended")
-        parts = [verdict, worker["outcome"] or "", _files(worker["files"]), ", ".join(worker["flags"])]
-        said = ", ".join(part for part in parts if part and part != verdict) if verdict else worker["outcome"]
-        lines.append(clean(f"  {verdict or '-':<10} {worker['worker']:<17} {said}"))
-        if worker["reason"]:
-            lines.append(clean(f"  {'':<10} {'':<17} {worker['reason']}"))
-    landing, kept = document["commit"]["landing"], document["commit"]["state"]
-    lines.append(f"landing commit: {landing or 'none'}")
-    lines.append(f"state commit:   {kept or 'none'}")
-    usage = [worker["usage"] for worker in document["workers"]]
-    tokens = sum(used["input_tokens"] + used["output_tokens"] for used in usage)
-    if tokens:
-        priced = [used["cost_usd"] for used in usage if used["cost_usd"] is not None]
-        cost = f", {sum(priced):.2f} USD by those that say it" if priced else ""
-        lines.append(f"tokens: {tokens:,}{cost}")
-    lines += [f"outputs: {state.run.relative(state.run.path)}/"]
-    return [*lines, *problem_lines(problems, next_action)]
-
-
-def warn(problems: tuple[Problem, ...]) -> None:
-    """Print problems on standard error, before anything starts."""
-    for line in problem_lines(problems):
-        print(line, file=sys.stderr, flush=True)
+    return cut(f"{record['at'][11:19]} {text}", columns()) if text else None
 
 
 def _line(what: str, who: str, rest: str) -> str:
     return f"{what:<{_WIDTH}} {who:<17} {rest}".rstrip()
 
 
+def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:
+    """Say what landed, what did not and why, what waits for a word, and the next command."""
+    document = state.document()
+    lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {document['status']}"]
+    for worker in document["workers"]:
+        lines += _worker_lines(worker, state)
+    lines.append("")
+    landing, kept = document["commit"]["landing"], document["commit"]["state"]
+    lines.append(f"landed:   {landing[:10] if landing else 'nothing'}")
+    lines.append(f"recorded: {kept[:10] if kept else 'no commit'}")
+    usage = [worker["usage"] for worker in document["workers"]]
+    tokens = sum(used["input_tokens"] + used["output_tokens"] for used in usage)
+    if tokens:
+        priced = [used["cost_usd"] for used in usage if used["cost_usd"] is not None]
+        cost = f", {sum(priced):.2f} USD by those that say it" if priced else ""
+        lines.append(f"tokens:   {tokens:,}{cost}")
+    lines.append(f"outputs:  {state.run.relative(state.run.path)}/")
+    # What was skipped stands above already, with its reason.
+    for problem in (problem for problem in problems if not problem.what.startswith("skipped: ")):
+        lines += wrapped(f"{problem.severity}: {problem}", "  ", first="")
+    lines += _settling(state)
+    return [*lines, f"next: {clean(next_action)}"]
+
+
+def _worker_lines(worker: Mapping[str, Any], state: RunState) -> list[str]:
+    """Give a worker's line, and below it why: the reason, its files, the paths it should not have touched."""
+    word = worker["verdict"] or worker["outcome"] or "not ended"
+    head = f"  {word:<10}{worker['worker']:<18}"
+    lines = [f"{head}{cut(state.titles[worker['worker']], columns() - cells(head))}".rstrip()]
+    indent, room = " " * 12, columns() - 12
+    outcome = worker["outcome"] if worker["outcome"] not in ("complete", "skipped", None) else ""
+    reason = worker["reason"] if not worker["violations"] else ""
+    said = ": ".join(part for part in (outcome, reason) if part)
+    lines += wrapped(said, indent) if said else []
+    if worker["files"]:
+        label = f"{_files(worker['files'])} {'landed' if worker['worker'] in state.landings else 'in scope'}"
+        lines += _paths(label, worker["files"], indent, room)
+    kinds: dict[str, list[str]] = {}
+    for violation in worker["violations"]:
+        kinds.setdefault(violation["kind"], []).append(violation["path"])
+    for kind, paths in kinds.items():
+        lines += _paths(kind, paths, indent, room)
+    if worker["flags"]:
+        lines += wrapped(f"flags: {', '.join(worker['flags'])}", indent)
+    return lines
+
+
+def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str]:
+    """Name some paths behind a label: on its line where they fit, else one a line."""
+    shown = [shortened(path, room - 2) for path in paths[:SHOWN] if path]
+    more = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
+    line = f"{label}: {', '.join([*shown, *more])}" if shown else label
+    if cells(line) <= room:
+        return [indent + line]
+    return [f"{indent}{label}:", *(f"{indent}  {each}" for each in [*shown, *more])]
+
+
+def _settling(state: RunState) -> list[str]:
+    """Give the two commands that settle what is pending, once nothing else can."""
+    pending = [name for name, facts in state.workers.items() if facts["verdict"] == "pending"]
+    if not pending or state.status() != "finished":
+        return []
+    command = f"  orchestrate integrate {state.run.id}"
+    names = " ".join(pending)
+    if cells(f'{command} --reject {names} --reason "..."') > columns():
+        names = pending[0]
+    return [
+        "settle what is pending: land the part inside its scope, or nothing of it",
+        f"{command} --accept {names}",
+        f'{command} --reject {names} --reason "..."',
+    ]
+
+
 def _ended(facts: Mapping[str, Any]) -> str:
     verdict = facts["verdict"] or ""
-    parts = [f"{facts.get('seconds', 0.0):.1f} s", _files(facts.get("files", [])), ", ".join(facts["flags"])]
-    said = ", ".join(part for part in parts if part)
-    return f"{verdict}: {said}" + (f": {facts['reason']}" if facts["reason"] else "")
+    parts = [facts["reason"], _files(facts.get("files", [])), f"{facts.get('seconds', 0.0):.1f} s"]
+    return f"{verdict}: " + ", ".join(part for part in (*parts, *facts["flags"]) if part)
 
 
-def _files(files: list[str]) -> str:
+def _files(files: Sequence[str]) -> str:
     return f"{len(files)} file{'' if len(files) == 1 else 's'}" if files else ""

@@ -98,23 +98,23 @@ def _next_action(state: dict[str, Any], runs: list[RunState], waiting: list[str]
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
-    lines = [f"project      {document['project']}"]
+    lines = [f"project       {document['project']}"]
     if "phase" in document:
         named = document["deliverable"]
         lines += [
-            f"phase        {document['phase']}",
-            f"milestone    {document['milestone']}",
-            f"deliverable  {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
-            *(f"{name.lower():<12} {text}" for name, text in document["progress"].items()),
-            f"lead         {document['lead']}, {document['last_updated']} UTC",
+            f"phase         {document['phase']}",
+            f"milestone     {document['milestone']}",
+            f"deliverable   {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
+            *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
+            f"lead          {document['lead']}, {document['last_updated']} UTC",
         ]
         first = document["todo"].get("P0", [])[:3]
-        lines += [f"P0           {text}" for text in first]
+        lines += [f"P0            {text}" for text in first]
         lines += [
-            f"active       {one['worker']}: {one['title']} (run {one['run'] or '?'})"
+            f"active        {one['worker']}: {one['title']} (run {one['run'] or '?'})"
             for one in document["active_workers"]
         ]
     for run in document["runs"]:
         counted = ", ".join(f"{number} {word}" for word, number in run["outcomes"].items())
-        lines.append(f"run          {run['run']} ({run['phase']}) {run['status']}: {counted}")
+        lines.append(f"run           {run['run']} ({run['phase']}) {run['status']}: {counted}")
     return [clean(line) for line in lines]

@@ -98,7 +98,7 @@ def seen_in(folder):
     """Give all below a folder: path to mode and content."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
         found[path.relative_to(folder).as_posix()] = (path.lstat().st_mode, content)
     return found
 
@@ -107,7 +107,7 @@ def template(command=("true",), **front):
     """Write a template; values are spelled as JSON, which YAML reads."""
     said = {
         "agent": "command", "phase": "phase-1", "deliverable": "Code review", "title": "Look around",
-        "command": list(command), **front,
+        "command": command and list(command), **front,
     }  # fmt: skip
     lines = [f"{key}: {json.dumps(value)}" for key, value in said.items() if value is not None]
     return "\n".join(["---", *lines, "---", "# {{ worker }}", "", "Look around and report.", ""])

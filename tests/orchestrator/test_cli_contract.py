@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.refusal import Refusal
+from orchestrator.settings import read_settings
+
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 TEMPLATES, seen_in, shell, template = (LAB[name] for name in ("TEMPLATES", "seen_in", "shell", "template"))
 _pattern, lab = LAB["_pattern"], LAB["lab"]
@@ -92,7 +95,11 @@ def test_a_bad_template_stops_the_phase_before_it_starts(lab, name):
     said = "\n".join(refused(lab, "run", "phase-1").says())
     for fragment in expected:
         assert fragment in said
-    assert "\n".join(refused(lab, "plan", "phase-1").says()) == said
+
+
+def test_plan_says_what_run_would_say(lab):
+    lab.templates(command_1=template(own=["x"], depends_on=["command-9"]), command_2=template(mode="write"))
+    assert refused(lab, "plan", "phase-1").says() == refused(lab, "run", "phase-1").says()
 
 
 def test_overlapping_scopes_name_a_path_that_both_own(lab):
@@ -168,7 +175,7 @@ def test_a_status_file_that_cannot_show_a_run_is_refused_by_plan_and_run(lab, st
 SETTINGS = {
     "famlies = []": ["`famlies`", "did you mean `families`?"],
     "[limits]\noutput_kap = 1": ["`limits.output_kap`", "did you mean `output_cap`?"],
-    "[agents.codx]\nenabled = true": ["codx", "did you mean `codex`?"],
+    "\n[agents.codx]": ["codx", "did you mean `codex`?"],
     "[agents.codex]\nenable = true": ["`agents.codex.enable`", "did you mean `enabled`?"],
     "[limits]\noutput_cap = 'lots'": ["`limits.output_cap` is 'lots'", "write it as 64 MB"],
     "[limits]\ngrace = '5 parsecs'": ["`limits.grace` is '5 parsecs'", "write it as 30m"],
@@ -181,25 +188,30 @@ SETTINGS = {
     "[pool]\nstart_interval = true": ["`pool.start_interval` is True"],
     "[integration]\ngate = 'make test'": ["`integration.gate` is 'make test'", "list"],
     "limits = 3": ["`limits` is 3"],
-    "[limits": ["cannot be read", "line 1"],
+    "[limits": ["is not valid TOML"],
     "famlies = []\nfense = 'x'\n[git]\nhook = true": ["famlies", "fense", "git.hook"],
+    "[limits]\ngrace = inf": ["`limits.grace` is inf"],
+    "[agents.claude]\nenabled = 'yes'": ["`agents.claude.enabled` is 'yes'", "write `true` or `false`"],
+    "[agents]\ncodex = 5": ["`agents.codex` is 5", "`[agents.codex]`"],
 }
 
 
 @pytest.mark.parametrize("text", SETTINGS)
-def test_broken_settings_are_named_with_the_nearest_right_word(lab, text):
-    lab.templates(command_1=template())
-    lab.write("orchestrate.toml", text)
-    said = "\n".join(refused(lab, "plan", "phase-1").says())
+def test_broken_settings_are_named_with_the_nearest_right_word(tmp_path, text):
+    (tmp_path / "orchestrate.toml").write_text(text)
+    with pytest.raises(Refusal) as refusal:
+        read_settings(tmp_path)
+    said = str(refusal.value)
     for fragment in SETTINGS[text]:
         assert fragment in said
-    assert "orchestrate.toml" in said
+    last = text.count("\n") + 1
+    assert f"orchestrate.toml:{last}: " in said
 
 
 def test_settings_that_are_not_text_are_refused(lab):
     lab.templates(command_1=template())
-    (lab.root / "orchestrate.toml").write_bytes(b"\xff\xfe")
-    assert any(line.startswith("orchestrate.toml") for line in refused(lab, "run", "phase-1").says())
+    (lab.root / "orchestrate.toml").write_bytes(b"# settings\n\xff\xfe")
+    assert "orchestrate.toml:2: is not UTF-8; save it as UTF-8" in refused(lab, "run", "phase-1").says()
 
 
 def test_rules_without_a_pool_leave_the_defaults_and_say_so(lab):

@@ -1,0 +1,85 @@
+"""Arguments to a namespace. Imports argparse and nothing slower, for the sake of `--help`."""
+
+import argparse
+import re
+from importlib import import_module
+from typing import Any, NoReturn
+
+from orchestrator import __version__
+from orchestrator.cli.commands import COMMANDS
+from orchestrator.cli.terminal import columns
+
+
+class UsageError(Exception):
+    """An argument that cannot be taken: what is wrong, and what to do."""
+
+    def __init__(self, what: str, do: str = "") -> None:
+        self.what = what
+        self.do = do
+        super().__init__(what)
+
+
+def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
+    """Make the parser: every command's name, and the arguments of those that are named in `arguments`."""
+    parser = _Parser(
+        prog="orchestrate", description="Lead teams of coding agents from files.", epilog=_listed()
+    )
+    _add_common(parser)
+    # Set here and not on the options: those of a command would put the default over what stood before it.
+    parser.set_defaults(project=None, json=False)
+    parser.add_argument("--version", action="version", version=f"orchestrate {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="one of those below",
+                                     parser_class=_Parser)  # fmt: skip
+    # The others are not needed here, and to make them all takes longer than to print the help.
+    for name in (name for name in COMMANDS if name in arguments):
+        command = COMMANDS[name]
+        sub = commands.add_parser(name, description=command.help)
+        _add_common(sub)
+        if command.module:
+            import_module(f"orchestrator.cli.{command.module}").add_arguments(sub)
+        else:
+            sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _listed() -> str:
+    lines = ["commands:"]
+    lines += [f"  {name:<11} {command.help}" for name, command in COMMANDS.items() if command.module]
+    later = [name for name, command in COMMANDS.items() if not command.module]
+    rows = [later[at : at + 8] for at in range(0, len(later), 8)]
+    return "\n".join([*lines, "", "not built yet:", *(f"  {', '.join(row)}" for row in rows)])
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str, **options: Any) -> None:
+        # Told the width, argparse need not ask shutil for it, which would import three compressors.
+        super().__init__(prog, max_help_position=22, width=min(columns(), 100) - 2, **options)
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        # An abbreviated `--js` would be taken for `--json` here, and not by whoever looks for that word.
+        super().__init__(**options, formatter_class=_Help, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from", message, re.DOTALL)
+        if unknown is None:
+            raise UsageError(message, f"see `{self.prog} --help`")
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a slip in a name
+
+        near = get_close_matches(unknown[1], COMMANDS, 1)
+        do = f"did you mean `orchestrate {near[0]}`?" if near else "see `orchestrate --help`"
+        raise UsageError(f"there is no command `{unknown[1]}`", do)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", type=_path, default=argparse.SUPPRESS, metavar="DIR",
+                        help="the repository (default: the one around the current folder)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
+                        help="answer with one JSON document")  # fmt: skip
+
+
+def _path(text: str) -> object:
+    from pathlib import Path  # noqa: PLC0415 - for start-up time
+
+    return Path(text)

@@ -1,0 +1,175 @@
+"""Rules that are held by the syntax trees of the packages: who replaces files, prints, asks the clock."""
+
+import ast
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from orchestrator.state import DOCUMENTS
+from tickets.plan import reserved_paths, reserved_scope
+from tickets.scope import Scope
+
+ROOT = Path(__file__).parents[2]
+MODULES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
+    for package in ("tickets", "workers", "orchestrator")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+REPLACES = {
+    "orchestrator/store.py": (
+        {"replace", "open"}, "the sole writer: new text beside its target, then moved over it"
+    ),
+    "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
+    "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
+    "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
+    "orchestrator/cli/__init__.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
+    "workers/worktree.py": (
+        {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
+    ),
+    "workers/changes.py": (
+        {"write_text", "write_bytes", "copy2"}, "our bare repository and index copy, out of workers' reach"
+    ),
+    "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
+    "workers/output.py": ({"open"}, "a temporary file that is linked into place; lock files; the journal"),
+    "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
+    "workers/process.py": ({"open"}, "the shims' log, appended to"),
+    "workers/capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
+    "workers/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
+}  # fmt: skip
+"""What may write over a file: module, by which calls, and why that breaks no promise."""
+
+ONLY_HERE = {
+    "git": ("orchestrator/repo.py",),
+    "filelock": ("orchestrator/store.py",),
+    "jinja2": ("tickets/jinja.py",),
+    "pyromark": ("tickets/markdown/",),
+    "yaml": ("tickets/frontmatter.py", "tickets/markdown/front.py"),
+    "structlog": ("orchestrator/deployment.py", "orchestrator/cli/project.py"),
+    "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
+    "anyio": ("workers/", "orchestrator/"),
+    "subprocess": ("workers/", "orchestrator/"),
+}
+
+CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
+
+
+def called(node):
+    """Give (what it is called on, its name) of a call; `os.replace(…)` is ("os", "replace")."""
+    if isinstance(node.func, ast.Attribute):
+        on = node.func.value
+        return getattr(on, "id", getattr(on, "attr", "")), node.func.attr
+    return "", getattr(node.func, "id", "")
+
+
+def calls(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def overwrites(node):
+    """Name the way in which a call may write over a file that is there; None where it does not."""
+    on, name = called(node)
+    plain = len(node.args) + len(node.keywords)
+    if name == "replace":
+        # Texts take two arguments, dates take names: one plain argument is a path's.
+        return "replace" if on == "os" or (plain == 1 and len(node.args) == 1) else None
+    if name in ("rename", "renames", "write_text", "write_bytes"):
+        return name
+    if (on in ("os", "shutil") and name in ("truncate", "ftruncate", "move")) or (
+        name.startswith("copy") and on == "shutil"
+    ):
+        return name
+    if (on, name) == ("os", "open"):
+        flags = ast.unparse(node.args[1])
+        writes = any(flag in flags for flag in ("O_WRONLY", "O_RDWR", "O_TRUNC", "O_APPEND"))
+        return "open" if writes and ("O_EXCL" not in flags or "O_TRUNC" in flags) else None
+    if name in ("open", "fdopen"):
+        at = 0 if isinstance(node.func, ast.Attribute) and on not in ("os", "io") else 1
+        modes = [*node.args[at : at + 1], *(word.value for word in node.keywords if word.arg == "mode")]
+        return "open" if any(set(str(getattr(mode, "value", ""))) & set("wa+") for mode in modes) else None
+    return None
+
+
+def test_only_the_store_and_a_few_with_a_reason_write_over_files():
+    found = {}
+    for path, tree in MODULES.items():
+        ways = {way for node in calls(tree) if (way := overwrites(node))}
+        if ways:
+            found[path] = ways
+    allowed = {path: ways for path, (ways, _) in REPLACES.items()}
+    # Both ways: an entry that nothing needs any more would let the next writer in unseen.
+    assert found == allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("os.replace(a, b)", "replace"), ("path.replace(other)", "replace"), ("text.replace('a', 'b')", None),
+        ("at.replace(tzinfo=UTC)", None), ("path.rename(b)", "rename"), ("open(p, 'w')", "open"),
+        ("path.open(mode='ab')", "open"), ("path.open()", None), ("path.open('rb')", None),
+        ("open(p, 'x')", None),
+        ("path.write_text('')", "write_text"), ("os.open(p, os.O_WRONLY | os.O_CREAT)", "open"),
+        ("os.open(p, os.O_WRONLY | os.O_CREAT | os.O_EXCL)", None), ("shutil.copyfile(a, b)", "copyfile"),
+        ("os.fdopen(d, 'r+')", "open"), ("shutil.move(a, b)", "move"), ("os.truncate(p, 0)", "truncate"),
+    ],
+)  # fmt: skip
+def test_a_call_that_writes_over_a_file_is_seen(text, way):
+    assert overwrites(ast.parse(text).body[0].value) == way
+
+
+def test_each_library_is_used_where_it_belongs():
+    strays = []
+    for path, tree in MODULES.items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for top in {name.partition(".")[0] for name in names}:
+                if top in ONLY_HERE and not path.startswith(ONLY_HERE[top]):
+                    strays.append(f"{path}:{node.lineno} imports {top}")
+    assert strays == []
+
+
+def test_only_the_command_line_prints_and_asks_the_clock():
+    strays = []
+    for path, tree in MODULES.items():
+        if path.startswith("orchestrator/cli/"):
+            continue
+        for node in calls(tree):
+            on, name = called(node)
+            # A shim outlives the runtime, so nobody could tell it the time.
+            asks = name in CLOCK and on in ("datetime", "date", "time") and path != "workers/shim.py"
+            if asks or (not on and name == "print"):
+                strays.append(f"{path}:{node.lineno} calls {name}")
+    assert strays == []
+
+
+def test_every_path_has_one_document_that_owns_it():
+    scopes = {document.__name__: Scope.of(document.OWNS) for document in DOCUMENTS}
+    assert len(scopes) == len(DOCUMENTS) > 1
+    for (first, one), (second, two) in combinations(scopes.items(), 2):
+        assert one.overlaps(two) is None, (first, second)
+
+
+def test_no_ticket_can_own_what_a_document_owns():
+    families = ("canonical", "checkpoints", "phases", "ai_memory", "chief_of_staff")
+    fence = reserved_scope(reserved_paths(families), {}, ignore_case=False)
+    for document in DOCUMENTS:
+        assert Scope.of(document.OWNS).within(fence), document.__name__
+
+
+def test_modules_and_functions_can_be_read():
+    long = [path for path in MODULES if len((ROOT / path).read_text().splitlines()) > 400]
+    functions = [
+        (path, node)
+        for path, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    long += [f"{path}: {one.name}" for path, one in functions if (one.end_lineno or 0) - one.lineno >= 60]
+    assert long == []
+
+
+def test_no_module_has_a_name_that_says_nothing():
+    vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service", "misc", "tools"}
+    assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
