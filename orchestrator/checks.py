@@ -2,14 +2,16 @@
 
 import itertools
 import shutil
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio.to_thread
 
 from orchestrator.deployment import Deployment
 from workers.attempt import cancel_paths, mark_of, read_tail, worker_environment
-from workers.process import Launch, Limits
+from workers.process import Launch, Limits, is_held, wait_adopted
 from workers.worktree import Place, make_place, remove_place
 
 
@@ -35,20 +37,34 @@ class CheckResult(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name != "tail"}
 
 
-async def run_check(d: Deployment, name: str, command: str, tree: str, parent: str) -> CheckResult:
+async def run_check(
+    d: Deployment,
+    name: str,
+    command: str,
+    tree: str,
+    parent: str,
+    *,
+    before: Callable[[Place, Path], None] | None = None,
+) -> CheckResult:
     """Run one command by `sh -c` in a fresh worktree of `tree`, below a shim, without any key.
+
+    `before` prepares the worktree and the scratch folder further.
 
     `name` is unique in the run; a check that an earlier runtime had begun is run again beside its leavings.
     """
     folder = d.run.path / "checks"
     free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
     stem = _numbered(name, free)
+    for number in range(1, free):
+        await _see_dead(d, _numbered(name, number))
     scratch = d.run.scratch(stem)
     scratch.mkdir(parents=True, exist_ok=True)
     nothing = folder / "nothing"
     nothing.touch()
     async with d.trees:
         place = await anyio.to_thread.run_sync(_make_tree, d, stem, tree, parent)
+    if before is not None:
+        before(place, scratch)
     launch = Launch(
         worker=stem,
         argv=("sh", "-c", command),
@@ -78,6 +94,18 @@ async def run_check(d: Deployment, name: str, command: str, tree: str, parent: s
     return CheckResult(
         command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail
     )
+
+
+async def _see_dead(d: Deployment, stem: str) -> None:
+    """Stop a check that a killed runtime left running: its answer is of no use to anybody."""
+    folder = d.run.path / "checks"
+    started = folder / f"{stem}.started.json"
+    if is_held(started):
+        cancel = cancel_paths(d.run, stem)[0]
+        cancel.parent.mkdir(exist_ok=True)
+        cancel.touch()
+        mark = mark_of(d.run.id, stem)
+        await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark)
 
 
 def _numbered(name: str, number: int) -> str:

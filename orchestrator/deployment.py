@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import structlog
 
+from orchestrator.judgement import landable
 from orchestrator.manifest import Manifest
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
@@ -118,9 +119,8 @@ class Deployment:
     def stop(self) -> None:
         """Start nothing more, and have every worker of the run stopped within its grace."""
         self.stopping = True
-        cancel = self.run.path / "cancel"
-        cancel.mkdir(exist_ok=True)
-        (cancel / "all").touch()
+        self.run.stopping_path.parent.mkdir(exist_ok=True)
+        self.run.stopping_path.touch()
         for scope in list(self._waits):
             scope.cancel()
 
@@ -140,8 +140,7 @@ class Deployment:
         if not facts.get("patch"):
             return []
         changes = self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"])
-        scope = self.manifest.scopes[ticket.id]
-        return [change for change in changes if scope.covers(change.path)]
+        return list(landable(ticket, tuple(changes), self.manifest.scopes[ticket.id]))
 
 
 @asynccontextmanager
@@ -160,6 +159,8 @@ async def open_deployment(
         if not free:
             problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `status`")
             raise Refusal(problem, exit_code=HELD, next_action="orchestrate status")
+        # Left by a runtime that was interrupted: whoever goes on with the run wants its workers to run.
+        run.stopping_path.unlink(missing_ok=True)
         journal = Journal(run.path / "events.jsonl")
         try:
             async with open_nursery(run.path / "nursery.log") as nursery:

@@ -8,9 +8,11 @@ import anyio.to_thread
 from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
+from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
+from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.refusal import Refusal
-from orchestrator.repo import Landing, RepoBlocked, UserRepo
+from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.runs import told_of
 from orchestrator.state.errors import StateError
 from orchestrator.store import Store
@@ -20,6 +22,10 @@ from workers.changes import ABSENT, Change
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""
+
+
+HELD_UP = ("gate", "hook", "conflict", "dependency")
+"""Who may make a verdict wait that the rule, or the lead, had already found."""
 
 
 class Decision(NamedTuple):
@@ -45,7 +51,12 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
     store = Store(d.repository)
     problems = await anyio.to_thread.run_sync(store.finish)
     _settle(d, decision)
-    problems += await _land(d, store)
+    try:
+        problems += await _land(d, store)
+    except RepoBlocked as blocked:
+        problems += blocked.problems
+    if d.stopping:
+        return problems
     problems += await anyio.to_thread.run_sync(_record, d, store)
     return problems
 
@@ -59,14 +70,29 @@ def _settle(d: Deployment, decision: Decision) -> None:
     for ticket in d.manifest.tickets:
         facts = d.facts(ticket)
         name, violations = ticket.worker, tuple(Violation(**found) for found in facts["violations"])
+        if name in d.state.landings or not facts["ended"]:
+            continue
         if name in decision.reject:
             _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
         elif name in decision.accept:
             verdict = "partial" if violations or facts["outcome"] != "complete" else "accepted"
             _note(d, ticket, verdict, decision.reason or "accepted by the lead", "lead")
-        elif facts["verdict"] == "pending" and facts.get("settled_by") in ("gate", "conflict", "dependency"):
-            by_rule, why = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
-            _note(d, ticket, by_rule, why, "rule")
+        elif facts["verdict"] == "pending" and facts.get("settled_by") in HELD_UP:
+            by_rule = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
+            settled, why = facts.get("lead_said") or by_rule
+            _note(d, ticket, settled, why, "rule")
+        _fall(d, ticket)
+
+
+def _fall(d: Deployment, ticket: Ticket) -> None:
+    """Let a worker fall with one that it built on: its own work was never meant to stand alone."""
+    facts = d.facts(ticket)
+    for before in d.manifest.dependencies.get(ticket.id, ()):
+        if (
+            facts["verdict"] not in ("rejected", None)
+            and d.facts(d.manifest.by_id(before))["verdict"] == "rejected"
+        ):
+            _note(d, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
 
 
 def _refuse_unknown(d: Deployment, decision: Decision) -> None:
@@ -78,6 +104,8 @@ def _refuse_unknown(d: Deployment, decision: Decision) -> None:
             problems.append(Problem(name, f"is no worker of run {d.run.id}", f"there are: {known}"))
         elif facts["outcome"] == "skipped" or not facts["ended"]:
             problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
+        elif name in d.state.landings and name in decision.accept:
+            continue  # said and done: twice is the same answer
         elif name in d.state.landings:
             problems.append(Problem(name, "has landed already", "revert the landing commit if it must go"))
         elif name in decision.accept and not facts.get("patch") and facts["outcome"] != "complete":
@@ -102,6 +130,7 @@ def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: s
 async def _land(d: Deployment, store: Store) -> list[Problem]:
     repo = UserRepo(d.repository)
     _take_over(d, repo)
+    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
     for _ in range(TRIES):
         candidates = [
             Candidate(ticket, tuple(await anyio.to_thread.run_sync(d.landable_changes, ticket)))
@@ -110,34 +139,43 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
         ]
         if not candidates:
             return []
-        ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
-        old = (repo.head().sha if d.manifest.branch else repo.value_of(ref)) or d.manifest.base
+        refuse_elsewhere(repo, d.manifest.branch)
+        old = repo.value_of(ref) or d.manifest.base
         fitting = _fitting(d, candidates, d.checker.entries(old))
         if not fitting:
             return []
         changes = {change.path: change for candidate in fitting for change in candidate.changes}
         tree = d.checker.tree_with(old, changes.values())
-        red = await _gate(d, tree, old)
-        if red:
-            for candidate in fitting:
-                _note(d, candidate.ticket, "pending", red, "gate")
-            return [Problem("gate", red, f"mend it, then: orchestrate integrate {d.run.id}")]
-        new = repo.commit_tree(tree, old, _landing_message(d, fitting))
-        if d.settings.git.commit == "never":
-            ref = ""
-        whole = tuple(d.checker.changes(old, new))
+        whole = tuple(d.checker.changes(old, tree))
+        kept = ref if d.settings.git.commit == "integration" or not d.manifest.branch else ""
+        landing = Landing(d.run.id, kept, old, "", whole)
         try:
-            problems = await anyio.to_thread.run_sync(store.land, Landing(d.run.id, ref, old, new, whole))
+            # Before the gate too: what can be refused at once need not wait for it.
+            refuse_unready(repo, landing)
+            message = _landing_message(d, fitting)
+            why, by = await _gate(d, tree, old), "gate"
+            if not why and d.settings.git.hooks and kept and not d.stopping:
+                (why, message), by = await run_hooks(d, tree, old, message), "hook"
+            if d.stopping:
+                return []
+            if why:
+                for candidate in fitting:
+                    _note(d, candidate.ticket, "pending", why, by)
+                return [Problem(by, why, f"mend it, then: orchestrate integrate {d.run.id}")]
+            new = repo.commit_tree(tree, old, message)
+            problems = await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
         except RepoBlocked as blocked:
-            if any(problem.what == "the branch has moved" for problem in blocked.problems):
+            if any(problem.what == MOVED for problem in blocked.problems):
                 continue
-            return list(blocked.problems)
-        d.note("landed", commit=new if ref else None, workers=[one.ticket.worker for one in fitting])
+            raise
+        if kept and not repo.is_ancestor(new, repo.value_of(ref) or ""):
+            return problems
+        d.note("landed", commit=new if kept else None, workers=[one.ticket.worker for one in fitting])
         if not d.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
         return problems
-    return [Problem(str(d.manifest.branch), "the branch keeps moving", f"orchestrate integrate {d.run.id}")]
+    return [Problem(ref, "the branch keeps moving", f"orchestrate integrate {d.run.id}")]
 
 
 def _take_over(d: Deployment, repo: UserRepo) -> None:
@@ -207,9 +245,11 @@ async def _gate(d: Deployment, tree: str, old: str) -> str:
     """Run the gate on the tree that would land; give why it must not, or `""`. Once on the base when red."""
     for at, command in enumerate(d.settings.integration.gate, 1):
         result = await run_check(d, f"gate-{at}", command, tree, old)
-        if not result.passed:
+        if not result.passed and not d.stopping:
             before = await run_check(d, f"gate-{at}-base", command, f"{old}^{{tree}}", old)
             word = "the gate fails" if before.passed else "the gate fails without these changes too"
+            if d.stopping:
+                return ""
             d.note("gate", result=f"failed: {result.in_words()}", passed=False)
             return f"{word}: {result.in_words()}"
     commands = d.settings.integration.gate
@@ -237,8 +277,14 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     """Tell the state files what they have not been told of this run yet."""
     if not d.state.has_ended:
         return []
-    told = {name: told_of(facts) for name, facts in d.state.workers.items()}
-    fresh = [t for t in d.manifest.tickets if d.state.recorded.get(t.worker) != told[t.worker]]
+    told = {
+        name: told_of(facts)
+        for name, facts in d.state.workers.items()
+        # Accepted and not landed is not done: the files are told when it has landed.
+        if name in d.state.landings or not d.state.is_to_land(name)
+    }
+    fresh = [t for t in d.manifest.tickets if d.state.recorded.get(t.worker) != told.get(t.worker)]
+    fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
     event = RunIntegrated(
@@ -252,7 +298,9 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     )
     wanted = d.settings.git.commit == "integration"
     try:
-        recorded = store.record([event], message=_state_message(d, fresh), commit=wanted)
+        recorded = store.record(
+            [event], message=_state_message(d, fresh), commit=wanted, branch=d.manifest.branch
+        )
     except StateError as error:
         # What landed has landed; the files are told when they can take it.
         again = f"then: orchestrate integrate {d.run.id}"
@@ -264,7 +312,7 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     if commit is None and wanted:
         made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
         commit = next(reversed(made), None)
-    d.note("recorded", commit=commit, told=told)
+    d.note("recorded", commit=commit, told={**d.state.recorded, **told})
     return list(recorded.problems)
 
 

@@ -1,7 +1,6 @@
 """THE MAIN PATH: a phase's templates become tickets, workers, verdicts, a landing and the project's state."""
 
 import contextlib
-import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from orchestrator.work import work
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RunDir, new_run_dir
+from workers.worktree import remove_places_below, remove_tree
 
 
 class Project(NamedTuple):
@@ -79,17 +79,20 @@ async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = (
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     """Judge, gate, land and record what a run brought back; its workers have all ended."""
-    async with _opened(project, run) as d:
+    async with _opened(project, run) as d, _stopped_by_signals(d) as signalled:
         problems = await integrate(d, decision)
-    return _closed(d, tuple(problems))
+    return _closed(d, tuple(problems), signalled())
 
 
 def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
     """Take away the workings of a run that nothing more can come of; its outputs stay."""
     if d.state.is_integrated:
         root = d.repository.root / ".taskers"
-        for folder in (d.checker.directory, root / "worktrees" / d.run.id, root / "scratch" / d.run.id):
-            shutil.rmtree(folder, ignore_errors=True)
+        for folder in (d.checker.directory, root / "scratch" / d.run.id):
+            remove_tree(folder)
+        # A worktree that no patch could be taken of holds the only copy of somebody's work.
+        if not any(facts.get("worktree") for facts in d.state.workers.values()):
+            remove_places_below(d.repository.common, root / "worktrees" / d.run.id)
         with contextlib.suppress(OSError):
             (root / "homes" / d.run.id).rmdir()
     return Ended(d.state, problems, signalled)

@@ -49,6 +49,8 @@ class RunState:
                 facts["retries"] = facts.get("retries", 0) + 1
             case "settled":
                 facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
+                if record["by"] == "lead":
+                    facts["lead_said"] = (record["verdict"], record["reason"])
             case "gate":
                 self.gate = record["result"]
             case "landed":
@@ -78,6 +80,11 @@ class RunState:
             and (name in self.landings or not self.is_to_land(name))
             for name, facts in self.workers.items()
         )
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Tell whether anything more can come of it: an interrupted run goes on, a cancelled one does not."""
+        return not self.is_integrated and self.closed != "cancelled"
 
     def is_to_land(self, worker: str) -> bool:
         """Tell whether a worker has accepted changes."""

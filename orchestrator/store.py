@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from orchestrator.events import Event
+from orchestrator.landing import Landing, advance, refuse_elsewhere, refuse_unready
 from orchestrator.refusal import HELD, Refusal
-from orchestrator.repo import Landing, RepoBlocked, UserRepo
+from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.state import DOCUMENTS
+from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.changes import Change
 from workers.git import Repository
@@ -46,16 +49,14 @@ class Store:
         self._landing = repository.own / "landing.json"
         self._repository = repository
 
-    def record(self, events: Sequence[Event], *, message: str, commit: bool) -> Recorded:
-        """Make the files show the events, and commit them if asked.
+    def record(
+        self, events: Sequence[Event], *, message: str, commit: bool, branch: str | None = None
+    ) -> Recorded:
+        """Make the files show the events, and commit them if asked (on `branch`, where one is given).
 
         Raises StateError where a file cannot show an event; then nothing was changed.
         """
-        with self._locked():
-            problems = self._finish()
-            changed = self._transact(lambda texts: _apply(texts, events), message if commit else None)
-            made, more = self._finish_commit()
-            return Recorded(tuple(changed), made, (*problems, *more))
+        return self._change(lambda texts: _apply(texts, events), message if commit else None, branch)
 
     def check(self, events: Sequence[Event]) -> None:
         """Raise StateError where the files, as they stand, could not show the events; writes nothing."""
@@ -63,22 +64,17 @@ class Store:
 
     def write(self, texts: Mapping[str, bytes], *, message: str, commit: bool) -> Recorded:
         """Write whole files (those that `init` creates or completes) as one change."""
-        with self._locked():
-            problems = self._finish()
-            changed = self._transact(lambda _: dict(texts), message if commit else None)
-            made, more = self._finish_commit()
-            return Recorded(tuple(changed), made, (*problems, *more))
+        return self._change(lambda _: dict(texts), message if commit else None, None)
 
     def land(self, landing: Landing) -> list[Problem]:
         """Move branch, index and work tree to a landing commit. Raises RepoBlocked with nothing changed."""
         with self._locked():
-            self._finish()
-            repo = UserRepo(self._repository)
-            repo.refuse_unready(landing)
+            before = self._finish()
+            if self._landing.exists():
+                raise RepoBlocked(*before)
+            refuse_unready(UserRepo(self._repository), landing)
             self._write_intent(self._landing, landing._asdict())
-            problems = repo.advance(landing)
-            self._drop(self._landing)
-            return problems
+            return self._finish_landing()
 
     def finish(self) -> list[Problem]:
         """Finish whatever an earlier command had decided and could not complete."""
@@ -105,54 +101,112 @@ class Store:
             problem = Problem(str(path), "another orchestrate is writing", "try again when it has ended")
             raise Refusal(problem, exit_code=HELD) from None
 
+    def _change(
+        self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None, branch: str | None
+    ) -> Recorded:
+        with self._locked():
+            problems = self._finish()
+            changed = self._transact(change, message, branch)
+            made, more = self._finish_commit()
+            # A commit that still waits was told of already, before the change.
+            told = [problem for problem in problems if problem not in more]
+            return Recorded(tuple(changed), made, (*told, *more))
+
     def _finish(self) -> list[Problem]:
-        problems: list[Problem] = []
-        stated = _read_intent(self._landing)
-        if stated:
-            changes = tuple(Change(*change) for change in stated.pop("changes"))
-            problems += UserRepo(self._repository).advance(Landing(**stated, changes=changes))
-            self._drop(self._landing)
+        problems = self._finish_landing()
         intent = _read_intent(self._intent)
         if intent:
             problems += self._replace(intent["moves"])
             problems += self._finish_commit()[1]
+        self._sweep()
         return problems
+
+    def _finish_landing(self) -> list[Problem]:
+        stated = _read_intent(self._landing)
+        if not stated:
+            return []
+        changes = tuple(Change(*change) for change in stated.pop("changes"))
+        try:
+            problems = advance(UserRepo(self._repository), Landing(**stated, changes=changes))
+        except RepoBlocked as blocked:
+            return [p._replace(what=f"{p.what}; a landing waits to be completed") for p in blocked.problems]
+        self._drop(self._landing)
+        return problems
+
+    def _sweep(self) -> None:
+        """Take away what a command that was killed before its commit point had written beside the files."""
+        intent = _read_intent(self._intent)
+        named = {move["temporary"] for move in (intent or {}).get("moves", ())}
+        for folder in {self._target(path).parent for path in _paths()}:
+            for left in folder.glob(".*.orchestrate-*.tmp"):
+                if str(left) not in named:
+                    left.unlink(missing_ok=True)
+        for left in (*self._own.glob("commit-*"), *(self._root / ".taskers").glob("landing-*")):
+            shutil.rmtree(left, ignore_errors=True)
 
     # A transaction
 
-    def _transact(self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None) -> list[str]:
+    def _transact(
+        self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None, branch: str | None
+    ) -> list[str]:
+        was: Texts = {}
+        """What stood in the files that are replaced already: no event is applied on top of itself."""
         while True:
-            before = self._read()
-            after = {path: text for path, text in change(dict(before)).items() if text != self._text(path)}
-            moves = [self._write_beside(path, text) for path, text in sorted(after.items())]
+            after = change({**self._read(), **was})
+            moves = [
+                self._write_beside(path, text)
+                for path, text in sorted(after.items())
+                if text != self._text(path)
+            ]
             # Somebody may have saved one of these files by hand while we were computing.
             if any(_digest(self._text(move["path"])) != move["old"] for move in moves):
                 for move in moves:
                     Path(move["temporary"]).unlink(missing_ok=True)
                 continue
             waiting = (_read_intent(self._intent) or {}).get("commit")
-            made = {"paths": sorted(after), "message": message} if message and after else None
-            if waiting and made:
-                made = {"paths": sorted({*waiting["paths"], *made["paths"]}),
-                        "message": f"{waiting['message']}\n\n{message}"}  # fmt: skip
+            changed = sorted({*was, *(move["path"] for move in moves)})
+            made = self._commit_of(changed, message, branch, waiting) if message and changed else waiting
             if not moves:
-                return []
-            self._write_intent(self._intent, {"moves": moves, "commit": made or waiting})
-            if self._replace(moves):
-                continue  # a hand was faster between the check and the move: compute again from its text
-            if not (made or waiting):
+                return changed
+            before = {move["path"]: self._text(move["path"]) for move in moves}
+            self._write_intent(self._intent, {"moves": moves, "commit": made})
+            missed = self._move(moves)
+            if missed:
+                # A hand was faster between the check and the move: compute again from its text.
+                for late in missed:
+                    Path(late["temporary"]).unlink(missing_ok=True)
+                was |= {path: text for path, text in before.items() if path not in _named(missed)}
+                continue
+            if made is None:
                 self._drop(self._intent)
-            return sorted(after)
+            return changed
+
+    def _commit_of(
+        self, changed: Sequence[str], message: str, branch: str | None, waiting: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        # A state file that is a link is committed where it leads to.
+        root = self._root.resolve()
+        paths = {*changed, *(self._target(path).relative_to(root).as_posix() for path in changed)}
+        if waiting:
+            paths |= set(waiting["paths"])
+            if message not in waiting["message"]:
+                message = f"{waiting['message']}\n\n{message}"
+            else:
+                message = waiting["message"]
+        return {"paths": sorted(paths), "message": message, "branch": branch}
 
     def _read(self) -> Texts:
-        paths = [path for document in DOCUMENTS for path in document.OWNS if not set(path) & set("*?[{")]
-        return {path: self._text(path) for path in paths}
+        return {path: self._text(path) for path in _paths()}
 
     def _text(self, path: str) -> bytes | None:
         try:
             return self._target(path).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StateError(
+                Problem(path, f"cannot be read: {error.strerror}", "put the file back")
+            ) from error
 
     def _target(self, path: str) -> Path:
         """Follow a state file that is a symlink, as long as it stays in the repository."""
@@ -170,30 +224,38 @@ class Store:
         return {"path": path, "temporary": str(temporary), "target": str(target),
                 "old": _digest(self._text(path)), "new": _digest(text)}  # fmt: skip
 
-    def _replace(self, moves: Sequence[Mapping[str, str]]) -> list[Problem]:
-        problems = []
+    def _move(self, moves: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Replace each target that still holds what it is to be replaced for; give the other moves."""
+        missed = []
         for move in moves:
             temporary, target = Path(move["temporary"]), Path(move["target"])
             if not temporary.exists():
                 continue
-            now = _digest(self._text(move["path"]))
-            if now in (move["old"], move["new"]):
+            if _digest(self._text(move["path"])) in (move["old"], move["new"]):
                 temporary.replace(target)
                 _sync_folder(target.parent)
             else:
-                kept = target.with_name(f"{target.name}.orchestrate-kept")
-                temporary.replace(kept)
-                what = "was changed by hand while a change of ours was under way; yours stands"
-                problems.append(Problem(move["path"], what, f"take over what you need from {kept.name}"))
+                missed.append(move)
+        return missed
+
+    def _replace(self, moves: Sequence[Mapping[str, str]]) -> list[Problem]:
+        """Finish somebody else's moves: how they were computed is not known any more, so no text is lost."""
+        problems = []
+        for move in self._move(moves):
+            kept = Path(move["target"]).with_name(f"{Path(move['target']).name}.orchestrate-kept")
+            Path(move["temporary"]).replace(kept)
+            what = "was changed by hand while a change of ours was under way; yours stands"
+            problems.append(Problem(move["path"], what, f"take over what you need from {kept.name}"))
         return problems
 
     def _finish_commit(self) -> tuple[str | None, list[Problem]]:
-        intent = _read_intent(self._intent)
-        wanted = (intent or {}).get("commit")
+        wanted = (_read_intent(self._intent) or {}).get("commit")
         made = None
         if wanted:
+            repo = UserRepo(self._repository)
             try:
-                made = UserRepo(self._repository).commit_paths(wanted["paths"], wanted["message"])
+                refuse_elsewhere(repo, wanted.get("branch"))
+                made = repo.commit_paths(wanted["paths"], wanted["message"])
             except RepoBlocked as blocked:
                 return None, [
                     problem._replace(what=f"{problem.what}; the state files are saved, their commit waits")
@@ -210,6 +272,14 @@ class Store:
 
     def _drop(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+
+def _paths() -> list[str]:
+    return [path for document in DOCUMENTS for path in document.OWNS if not set(path) & set("*?[{")]
+
+
+def _named(moves: Sequence[Mapping[str, str]]) -> set[str]:
+    return {move["path"] for move in moves}
 
 
 def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:

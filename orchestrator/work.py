@@ -60,8 +60,9 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
             await _do(d, ticket)
         except (WorkerError, GitError, TicketError, OSError) as error:
             # One worker's trouble is that worker's: the others go on.
-            reason = getattr(error, "reason", None) or str(error).partition("\n")[0]
-            end(d, ticket, Judgement("failed", reason), {})
+            if not d.facts(ticket)["ended"]:
+                reason = getattr(error, "reason", None) or str(error).partition("\n")[0]
+                end(d, ticket, Judgement("failed", reason), {})
     if d.facts(ticket)["ended"]:
         done[ticket.id].set()
 
@@ -119,8 +120,7 @@ async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place 
     """Take over what an earlier runtime had started: wait for it if it lives, never start it twice."""
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
     place = found_place(d.repository.common, d.run.worktree(ticket.worker), facts["base"], _index(d, ticket))
-    if not files.started.exists() and not files.exit.exists():
-        return place, None
+    # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
     mark = mark_of(d.run.id, ticket.worker)
     ended = await wait_adopted(ticket.worker, files.exit, files.started, mark=mark)
     if ended.end in ("cancelled", "lost") or place is None:
@@ -215,6 +215,8 @@ async def _conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, 
     checks: list[CheckResult] = []
     if judgement.outcome == "complete" and found is not None:
         checks = await _accept(d, ticket, found, place)
+        if d.stopping and any(check.end == "cancelled" for check in checks):
+            return  # stopped with us, not failed: the next runtime asks again
         failed = next((check for check in checks if not check.passed), None)
         if failed is not None:
             judgement = judgement._replace(outcome="failed", reason=f"acceptance failed: {failed.in_words()}")
@@ -239,13 +241,14 @@ async def _conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, 
         "patch": d.run.relative(patch) if patch else None,
         "thread": judged.answer.thread,
         "ignored": list(found.ignored) if found else [],
+        "worktree": None if found else d.run.relative(place.path),
         "acceptance": [check.as_json() for check in checks],
         "started_at": judged.ended.started,
         "ended_at": judged.ended.ended,
         "max_rss_kb": judged.ended.max_rss_kb,
     }
     end(d, ticket, judgement, evidence, judged.violations)
-    if judgement.outcome not in ("cancelled", "interrupted"):
+    if judgement.outcome not in ("cancelled", "interrupted") and found is not None:
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
 
 

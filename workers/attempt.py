@@ -103,8 +103,8 @@ def worker_environment(
 
 
 def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
-    """Name the files whose appearance stops a worker: its own, and its run's."""
-    return (run.path / "cancel" / worker, run.path / "cancel" / "all")
+    """Name the files whose appearance stops a worker: its own, its run's, its runtime's."""
+    return (run.path / "cancel" / worker, run.path / "cancel" / "all", run.stopping_path)
 
 
 async def read_answer(agent: AgentName, files: AttemptFiles, ended: Exit) -> Answer:

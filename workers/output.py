@@ -41,6 +41,11 @@ class RunDir(NamedTuple):
         """Give the path of `run.json`."""
         return self.path / "run.json"
 
+    @property
+    def stopping_path(self) -> Path:
+        """Give the file that stops all workers with their runtime; the next runtime takes it away."""
+        return self.path / "cancel" / ".runtime"
+
     def attempt(self, worker: str, number: int) -> AttemptFiles:
         """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
         stem = worker if number == 1 else f"{worker}.{number}"
