@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,10 +35,21 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     try:
         found: Answer = module.answer(arguments)
     except Refusal as error:
-        return refused(error.problems, error.next_action, error.exit_code, of_run=command.of_run)
+        next_action = error.next_action or _next(error.problems, arguments)
+        return refused(error.problems, next_action, error.exit_code, of_run=command.of_run)
     except (TicketError, StateError) as error:
-        return refused(error.problems, "", 2, of_run=command.of_run)
+        return refused(error.problems, _next(error.problems, arguments), 2, of_run=command.of_run)
     return found
+
+
+def _next(problems: Iterable[Problem], arguments: argparse.Namespace) -> str:
+    """Give the command that a problem names as its way out, else the one that shows whether all is mended."""
+    for problem in problems:
+        named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)
+        if named:
+            return named[1]
+    phase = getattr(arguments, "phase", None)
+    return f"orchestrate plan {phase}" if phase else "orchestrate status"
 
 
 def repository_of(arguments: argparse.Namespace) -> Repository:
@@ -47,5 +60,5 @@ def repository_of(arguments: argparse.Namespace) -> Repository:
         problem = Problem(
             str(start), "is not inside a git repository", "run `git init`, or give `--project DIR`"
         )
-        raise Refusal(problem)
+        raise Refusal(problem, next_action="git init")
     return found

@@ -88,7 +88,7 @@ def newest_unfinished(repository: Repository) -> RunDir:
     """Give the newest run that is not integrated. Raises Refusal where there is none."""
     found = unfinished_runs(repository.root)
     if not found:
-        problem = Problem("run", "nothing is unfinished, and no phase was named", "orchestrate run PHASE")
+        problem = Problem("run", "nothing is unfinished, and no phase was named", "name a phase")
         raise Refusal(problem)
     return found[-1].run
 

@@ -22,6 +22,7 @@ def refused(lab, *arguments, code=2, **options):
     assert lab.everything() == before
     document = called.document
     assert set(document) >= {"schema", "problems", "next_action"}
+    assert document["next_action"].startswith(("orchestrate ", "git "))
     if arguments[0] in ("run", "integrate"):
         assert (document["run"], document["status"], document["workers"]) == (None, "refused", [])
     else:
