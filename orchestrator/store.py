@@ -141,6 +141,8 @@ class Store:
             for left in folder.glob(".*.orchestrate-*.tmp"):
                 if str(left) not in named:
                     left.unlink(missing_ok=True)
+        for left in self._own.glob("*.tmp"):
+            left.unlink(missing_ok=True)
         for left in (*self._own.glob("commit-*"), *(self._root / ".taskers").glob("landing-*")):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -149,14 +151,16 @@ class Store:
     def _transact(
         self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None, branch: str | None
     ) -> list[str]:
-        was: Texts = {}
-        """What stood in the files that are replaced already: no event is applied on top of itself."""
+        was: dict[str, tuple[bytes | None, bytes]] = {}
+        """What stood in files that are replaced already, and what stands there: no event is applied twice."""
         while True:
-            after = change({**self._read(), **was})
+            now = self._read()
+            was = {path: (old, new) for path, (old, new) in was.items() if now[path] == new}
+            after = change({**now, **{path: old for path, (old, _) in was.items()}})
             moves = [
-                self._write_beside(path, text)
+                self._write_beside(path, now.get(path, self._text(path)), text)
                 for path, text in sorted(after.items())
-                if text != self._text(path)
+                if text != now.get(path, self._text(path))
             ]
             # Somebody may have saved one of these files by hand while we were computing.
             if any(_digest(self._text(move["path"])) != move["old"] for move in moves):
@@ -168,14 +172,14 @@ class Store:
             made = self._commit_of(changed, message, branch, waiting) if message and changed else waiting
             if not moves:
                 return changed
-            before = {move["path"]: self._text(move["path"]) for move in moves}
             self._write_intent(self._intent, {"moves": moves, "commit": made})
-            missed = self._move(moves)
+            missed = {move["path"]: move for move in self._move(moves)}
             if missed:
                 # A hand was faster between the check and the move: compute again from its text.
-                for late in missed:
+                for late in missed.values():
                     Path(late["temporary"]).unlink(missing_ok=True)
-                was |= {path: text for path, text in before.items() if path not in _named(missed)}
+                moved = (move["path"] for move in moves if move["path"] not in missed)
+                was |= {path: (was[path][0] if path in was else now.get(path), after[path]) for path in moved}
                 continue
             if made is None:
                 self._drop(self._intent)
@@ -215,14 +219,14 @@ class Store:
             raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
         return target
 
-    def _write_beside(self, path: str, text: bytes) -> dict[str, str]:
+    def _write_beside(self, path: str, old: bytes | None, text: bytes) -> dict[str, str]:
         target = self._target(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.orchestrate-{os.getpid()}.tmp")
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
         _write_synced(temporary, text, mode)
         return {"path": path, "temporary": str(temporary), "target": str(target),
-                "old": _digest(self._text(path)), "new": _digest(text)}  # fmt: skip
+                "old": _digest(old), "new": _digest(text)}  # fmt: skip
 
     def _move(self, moves: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """Replace each target that still holds what it is to be replaced for; give the other moves."""
@@ -276,10 +280,6 @@ class Store:
 
 def _paths() -> list[str]:
     return [path for document in DOCUMENTS for path in document.OWNS if not set(path) & set("*?[{")]
-
-
-def _named(moves: Sequence[Mapping[str, str]]) -> set[str]:
-    return {move["path"] for move in moves}
 
 
 def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
