@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.manifest import read_manifest
+from orchestrator.reading import in_the_way, read_file
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import Head, UserRepo
 from orchestrator.runs import RunState, unfinished_runs
@@ -52,6 +53,8 @@ class Prepared(NamedTuple):
     head: Head
     reserved: tuple[str, ...]
     links: Mapping[str, str | None]
+    files: tuple[str, ...]
+    """Patterns that name a file of the base: they own that file and nothing below it."""
     ignore_case: bool
     agents: Mapping[str, AgentName]
     """By ticket, the agent that will do it: its own, or a fallback where that one is not to be had."""
@@ -66,7 +69,7 @@ def prepare(
     """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
     problems: list[Problem] = []
     repo = UserRepo(repository)
-    found = _examine(repository.root, repo, settings.families, request, problems)
+    found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
     agents, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
@@ -79,15 +82,15 @@ def prepare(
         raise Refusal(*dict.fromkeys(problems))
     _refuse_unfinished(repository.root, request, plan, ignore_case=found.ignore_case)
     return Prepared(
-        plan, found.values, found.head, found.reserved, found.links, found.ignore_case,
-        agents, skipped, tuple(dict.fromkeys(warnings)),
+        plan, found.values, found.head, found.reserved, found.links, found.files,
+        found.ignore_case,        agents, skipped, tuple(dict.fromkeys(warnings)),
     )  # fmt: skip
 
 
 def problems_besides(repository: Repository, request: Request) -> list[Problem]:
     """List what stands in the way of a phase whose settings cannot be read: one look should find it all."""
     problems: list[Problem] = []
-    _examine(repository.root, UserRepo(repository), FAMILIES, request, problems)
+    _examine(repository, UserRepo(repository), FAMILIES, request, problems)
     return problems
 
 
@@ -99,28 +102,40 @@ class _Examined(NamedTuple):
     head: Head
     reserved: tuple[str, ...]
     links: Mapping[str, str | None]
+    files: tuple[str, ...]
+    """Patterns that name a file of the base: they own that file and nothing below it."""
     ignore_case: bool
     uncommitted: Sequence[str]
 
 
 def _examine(
-    root: Path, repo: UserRepo, families: Sequence[str], request: Request, problems: list[Problem]
+    repository: Repository, repo: UserRepo, families: Sequence[str], request: Request, problems: list[Problem]
 ) -> _Examined:
     """Read repository, state and templates; whatever is wrong is added to `problems`."""
+    root = repository.root
     head = repo.head()
     problems += _repository_problems(repo, head)
+    for folder, name in ((root / ".taskers", ".taskers"), (repository.own, ".git/orchestrate")):
+        problems += in_the_way(folder, name)
     values = _values(root, request.phase, problems)
     tickets = _tickets(root, values, request, problems)
     reserved = reserved_paths(families)
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     ignore_case = repo.setting("core.ignorecase") == "true"
+    named = {pattern for ticket in tickets for pattern in (*ticket.owns, *ticket.excludes)}
+    files = tuple(sorted(repo.files_among(named))) if head.sha else ()
     plan = make_plan(
-        tickets, reserved=reserved, links=links, ignore_case=ignore_case, on_overlap=request.on_overlap
+        tickets,
+        reserved=reserved,
+        links=links,
+        ignore_case=ignore_case,
+        files=frozenset(files),
+        on_overlap=request.on_overlap,
     )
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
-    return _Examined(plan, values, head, reserved, links, ignore_case, uncommitted)
+    return _Examined(plan, values, head, reserved, links, files, ignore_case, uncommitted)
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -137,36 +152,23 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     """Read what templates may ask; a state file that could not show the run is a problem now, not later."""
     roster = (RosterEntry("Command-Worker-1", "title", ()),)
     trial = RunDeployed("00000000_000000", phase, datetime(2026, 1, 1, tzinfo=UTC), "lead", roster)
-    texts = {path: _bytes(root / path) for path in ("STATUS.md", "DECISIONS.md")}
+    texts: dict[str, bytes | None] = {"STATUS.md": None, "DECISIONS.md": None}
     current = ""
     try:
+        for path in texts:
+            texts[path] = read_file(root, path)
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
-    except (StateError, TicketError) as error:
+    except (StateError, TicketError, Refusal) as error:
         problems += error.problems
     said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
     return Values(root.name, phase, current, *said)
 
 
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
 def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> Sequence[Ticket]:
     """Read all templates, so that a broken one is found whatever phase it was meant for."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(root / FOLDER) if is_template(entry.name))
-        files = {f"{FOLDER}/{name}": (root / FOLDER / name).read_bytes() for name in names}
-    except (FileNotFoundError, NotADirectoryError):
-        files = {}
-    except OSError as error:
-        problems.append(Problem(f"{FOLDER}/", f"cannot be read: {error.strerror}", "see to its rights"))
-        return []
-    if not files:
-        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+    files = _template_files(root, problems)
+    if files is None:
         return []
     try:
         templates = read_templates(files)
@@ -175,7 +177,7 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
         if not chosen:
             known = ", ".join(sorted(set(phases.values())))
             problems.append(
-                Problem(f"{FOLDER}/", f"no template is of {values.phase}", f"phases here: {known}")
+                Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", f"phases here: {known}")
             )
             return []
         tickets = render_tickets(chosen, values)
@@ -183,6 +185,27 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
         problems += every_problem(files, values)
         return []
     return _only(tickets, request.only, problems)
+
+
+def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | None:
+    """Read all templates; None where some cannot be read, or there are none."""
+    known = len(problems)
+    problems += in_the_way(root / FOLDER, f"{FOLDER}/")
+    folder = root / FOLDER
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    files: dict[str, bytes] = {}
+    for path in (f"{FOLDER}/{name}" for name in names if is_template(name)):
+        try:
+            text = read_file(root, path)
+        except Refusal as refusal:
+            problems += refusal.problems
+        else:
+            # A name that is listed and not there is a link to nothing.
+            problems += [Problem(path, "cannot be read: it leads nowhere", "mend the link")] * (text is None)
+            files[path] = text or b""
+    if not files and len(problems) == known:
+        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+    return files if len(problems) == known else None
 
 
 def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:

@@ -83,6 +83,15 @@ class UserRepo:
                 found[path] = str((self.root / path).readlink())
         return found
 
+    def files_among(self, paths: Iterable[str]) -> set[str]:
+        """Give those paths that are regular files in the last commit."""
+        wanted = {path for path in paths if path and not path.startswith("-") and "\0" not in path}
+        if not wanted:
+            return set()
+        listed = self._run("ls-tree", "-z", "--full-tree", "HEAD", "--", *sorted(wanted), check=False)
+        entries = (field.partition("\t") for field in listed.split("\0"))
+        return {path for head, _, path in entries if head.startswith("100")} & wanted
+
     def setting(self, name: str) -> str:
         """Give a setting of git's, `""` where it is not set."""
         return self._line("config", "--get", name, check=False)

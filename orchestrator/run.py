@@ -148,6 +148,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         reserved=prepared.reserved,
         links=dict(prepared.links),
         ignore_case=prepared.ignore_case,
+        files=prepared.files,
         project=values.project,
         deliverable=values.deliverable,
         status_text=values.status,

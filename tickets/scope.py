@@ -144,7 +144,7 @@ def find_overlaps(
 
 
 def _without_below(pattern: Pattern, files: Container[str]) -> Pattern:
-    """Take what lies below a known file out of a pattern; one that ends in `/` means a folder all the same."""
+    """Take what lies below a known file out of a pattern; one that ends in `/` means a folder anyway."""
     if pattern.text.endswith("/") or pattern.ignore_case:
         return pattern
     routes = tuple(
