@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import status
 from tickets.plan import reserved_scope
 from tickets.problems import Problem
@@ -92,10 +93,12 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 
 
 def read_manifest(run: RunDir) -> Manifest:
-    """Read `run.json`. Raises ValueError where it is not one of ours."""
-    return Manifest.model_validate_json(run.manifest_path.read_bytes())
-
-
-def place_of(run: RunDir) -> Problem:
-    """Say that a run's manifest is of no use."""
-    return Problem(run.relative(run.manifest_path), "cannot be read", "it was written by another version")
+    """Read `run.json`. Raises Refusal where it is not one of ours."""
+    try:
+        found = Manifest.model_validate_json(run.manifest_path.read_bytes())
+    except (ValidationError, OSError):
+        found = None
+    if found is None or found.schema_ != SCHEMA:
+        what = "cannot be read: it is damaged, or of another version"
+        raise Refusal(Problem(run.relative(run.manifest_path), what, "begin a new run of its phase"))
+    return found

@@ -1,6 +1,7 @@
 """What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from workers.output import RunDir, is_locked, read_journal, read_json, runs_of
@@ -140,9 +141,15 @@ def read_run(run: RunDir) -> RunState | None:
     manifest = read_json(run.manifest_path)
     if manifest is None or manifest.get("schema") != 1:
         return None
-    state = RunState(run, manifest)
+    try:
+        state = RunState(run, manifest)
+    except (KeyError, TypeError):
+        # It is not checked here as a runtime checks it: `status` has no time to import pydantic.
+        return None
     for record in read_journal(run.path / "events.jsonl"):
-        state.take(record)
+        # Half of a record may stand there as a whole one, where a disk was full: what it says is not known.
+        with suppress(KeyError, TypeError):
+            state.take(record)
     return state
 
 

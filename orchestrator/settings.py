@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
+from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import rules
 from tickets.problems import Problem
@@ -136,9 +137,9 @@ class Settings(_File):
 def read_settings(root: Path) -> Settings:
     """Read both files as they stand in the work tree. Raises Refusal with every problem of both."""
     problems: list[Problem] = []
-    text = _read_bytes(root / FILE) or b""
+    text = _read(root, FILE, problems) or b""
     values = _read_toml(text, problems)
-    slots, found = rules.read_pool(_read_bytes(root / "AGENTS.md"))
+    slots, found = rules.read_pool(_read(root, rules.PATH, problems))
     problems += [problem for problem in found if problem.severity == "error"]
     warnings = tuple(problem for problem in found if problem.severity != "error")
     try:
@@ -151,10 +152,11 @@ def read_settings(root: Path) -> Settings:
     raise Refusal(*problems)
 
 
-def _read_bytes(path: Path) -> bytes | None:
+def _read(root: Path, path: str, problems: list[Problem]) -> bytes | None:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return read_file(root, path)
+    except Refusal as refusal:
+        problems += refusal.problems
         return None
 
 

@@ -1,7 +1,6 @@
 """Git by subprocess: one way to call it, blind to whatever repository the environment names."""
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -65,6 +64,8 @@ def git(
     *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, feed: bytes = b"", check: bool = True
 ) -> bytes:
     """Run git and give its standard output. Raises GitError unless `check` is false."""
+    import subprocess  # noqa: PLC0415 - `status` finds the repository without git, and has no time for this
+
     done = subprocess.run(
         ["git", *QUIET, *arguments],
         cwd=cwd,
@@ -80,6 +81,8 @@ def git(
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
     """Run git with its standard output in a new file, whole or not at all, whatever its size."""
+    import subprocess  # noqa: PLC0415 - as above
+
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -46,7 +46,7 @@ def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of
 def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:
     """Give problems as lines, each marked by its grade."""
     lines = [f"{problem.severity}: {clean(str(problem))}" for problem in problems]
-    return [*lines, f"next: {next_action}"] if next_action else lines
+    return [*lines, f"next: {clean(next_action)}"] if next_action else lines
 
 
 def clean(text: str) -> str:

@@ -49,7 +49,11 @@ def _next(problems: Iterable[Problem], arguments: argparse.Namespace) -> str:
         if named:
             return named[1]
     phase = getattr(arguments, "phase", None)
-    return f"orchestrate plan {phase}" if phase else "orchestrate status"
+    if not phase or not phase.isprintable() or phase.startswith("-"):
+        return "orchestrate status"
+    from shlex import quote  # noqa: PLC0415 - for start-up time
+
+    return f"orchestrate plan {quote(phase)}"
 
 
 def repository_of(arguments: argparse.Namespace) -> Repository:

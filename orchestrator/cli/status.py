@@ -5,8 +5,10 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
+from orchestrator.reading import read_file
+from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
-from orchestrator.state.canonical import status
+from orchestrator.state.canonical.status_reading import read
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.git import Repository
@@ -39,13 +41,13 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
-    path = repository.root / "STATUS.md"
     try:
-        found = status.read(path.read_bytes())
-    except FileNotFoundError:
-        problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
-        return {}
-    except (TicketError, StateError) as error:
+        text = read_file(repository.root, "STATUS.md")
+        if text is None:
+            problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
+            return {}
+        found = read(text)
+    except (TicketError, StateError, Refusal) as error:
         problems += error.problems
         return {}
     return {

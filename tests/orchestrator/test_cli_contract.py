@@ -48,7 +48,7 @@ BAD = {
     "no templates": ({}, ["holds no templates"]),
     "no template of the phase": (
         {"command-1": template(phase="phase-7")},
-        ["no template is of phase-1; phases here: phase-7"],
+        ["no template is of `phase-1`; phases here: phase-7"],
     ),
     "unknown keys and wrong types in two files": (
         {
@@ -290,3 +290,56 @@ def test_a_project_is_found_by_option_and_from_below(lab, tmp_path):
 def test_a_project_that_is_no_folder_is_refused(lab, tmp_path):
     called = refused(lab, "status", "--project", str(tmp_path / "gone"))
     assert str(tmp_path / "gone") in called.says()[0]
+
+
+IN_THE_WAY = {
+    "STATUS.md": "STATUS.md: cannot be read",
+    "DECISIONS.md": "DECISIONS.md: cannot be read",
+    "AGENTS.md": "AGENTS.md: cannot be read",
+    "orchestrate.toml": "orchestrate.toml: cannot be read",
+    f"{TEMPLATES}/command-2.md": f"{TEMPLATES}/command-2.md: cannot be read",
+}
+
+
+@pytest.mark.parametrize("path", IN_THE_WAY)
+def test_a_folder_in_the_place_of_a_file_is_named(lab, path):
+    lab.templates(command_1=template())
+    (lab.root / path).unlink(missing_ok=True)
+    (lab.root / path).mkdir()
+    assert any(line.startswith(IN_THE_WAY[path]) for line in refused(lab, "run", "phase-1").says())
+
+
+@pytest.mark.parametrize("path", [".taskers", ".git/orchestrate", TEMPLATES])
+def test_a_file_in_the_place_of_a_folder_is_named(lab, path):
+    if path != TEMPLATES:
+        lab.templates(command_1=template())
+    lab.write(path, "in the way\n")
+    said = refused(lab, "run", "phase-1").says()
+    assert any(path in line and "is not a folder" in line for line in said)
+
+
+def test_a_template_that_leads_nowhere_is_named(lab):
+    lab.templates(command_1=template())
+    (lab.root / TEMPLATES / "command-2.md").symlink_to("/nowhere/at/all.md")
+    assert any("command-2.md: cannot be read" in line for line in refused(lab, "run", "phase-1").says())
+
+
+@pytest.mark.parametrize("text", ["{", '{"schema": 2}', '{"schema": 1}', "[]", '{"schema": 1, "tickets": 5}'])
+def test_a_run_whose_manifest_is_unreadable_is_passed_over_and_never_gone_on_with(lab, text):
+    lab.templates(command_1=template())
+    lab.write(".taskers/runs/20260101_000000/run.json", text)
+    for command in ("resume", "integrate"):
+        (line,) = refused(lab, command, "20260101_000000").says()
+        assert line.startswith(".taskers/runs/20260101_000000/run.json: cannot be read")
+    status = lab.call("status", "--json")
+    assert (status.code, status.document["runs"]) == (0, [])
+    assert lab.call("plan", "phase-1", "--json").code == 0
+
+
+@pytest.mark.parametrize("phase", ["", "-x", "a\x1b[31mb", "phase 1; rm -rf .", "phase-1/../x"])
+def test_an_odd_phase_is_refused_with_a_command_that_can_be_copied(lab, phase):
+    lab.templates(command_1=template())
+    called = lab.call("run", "--", phase)
+    assert (called.code, called.out) == (2, "")
+    assert all(char.isprintable() for char in called.err.replace("\n", ""))
+    assert ";" not in called.err.partition("next: ")[2].replace("'phase 1; rm -rf .'", "")
