@@ -65,7 +65,8 @@ class CommandReader:
                 "utf-8", "replace"
             )
         )
-        self._last = text[:_SHOWN]
+        if any(character.isalnum() for character in text):
+            self._last = text[:_SHOWN]
         if text.startswith(RESULT):
             self._result(text.removeprefix(RESULT).strip())
             return Progress("end", self._summary[:_SHOWN])
