@@ -115,8 +115,9 @@ def _examine(
     root = repository.root
     head = repo.head()
     problems += _repository_problems(repo, head)
-    for folder, name in ((root / ".taskers", ".taskers"), (repository.own, ".git/orchestrate")):
-        problems += in_the_way(folder, name)
+    for name in (".taskers", ".taskers/runs"):
+        problems += in_the_way(root / name, name)
+    problems += in_the_way(repository.own, ".git/orchestrate")
     values = _values(root, request.phase, problems)
     tickets = _tickets(root, values, request, problems)
     reserved = reserved_paths(families)

@@ -1,6 +1,7 @@
 """From parsed arguments to a command's answer, whatever goes wrong on the way."""
 
 import argparse
+import errno
 import os
 import re
 from collections.abc import Iterable
@@ -16,6 +17,13 @@ from workers.git import Repository, find_repository
 
 if TYPE_CHECKING:
     from orchestrator.cli.commands import Command
+
+
+_OUTSIDE = frozenset((
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EISDIR,
+    errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
+))  # fmt: skip
+"""Errors that come from the machine; any other is a bug, and gets its traceback."""
 
 
 class CommandModule(Protocol):
@@ -39,6 +47,14 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
         return refused(error.problems, next_action, error.exit_code, of_run=command.of_run)
     except (TicketError, StateError) as error:
         return refused(error.problems, _next(error.problems, arguments), 2, of_run=command.of_run)
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            raise
+        # The disk, or rights on it: known failures, which may come in the middle of a run.
+        place = str(error.filename or getattr(module, "__name__", "orchestrate").rpartition(".")[2])
+        problem = Problem(place, (error.strerror or "cannot be used").lower(), "see to it, then look again")
+        next_action = "orchestrate resume" if command.of_lead else "orchestrate doctor"
+        return refused([problem], next_action, 1, of_run=command.of_run)
     return found
 
 

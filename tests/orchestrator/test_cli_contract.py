@@ -309,7 +309,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(lab, path):
     assert any(line.startswith(IN_THE_WAY[path]) for line in refused(lab, "run", "phase-1").says())
 
 
-@pytest.mark.parametrize("path", [".taskers", ".git/orchestrate", TEMPLATES])
+@pytest.mark.parametrize("path", [".taskers", ".taskers/runs", ".git/orchestrate", TEMPLATES])
 def test_a_file_in_the_place_of_a_folder_is_named(lab, path):
     if path != TEMPLATES:
         lab.templates(command_1=template())
@@ -343,3 +343,15 @@ def test_an_odd_phase_is_refused_with_a_command_that_can_be_copied(lab, phase):
     assert (called.code, called.out) == (2, "")
     assert all(char.isprintable() for char in called.err.replace("\n", ""))
     assert ";" not in called.err.partition("next: ")[2].replace("'phase 1; rm -rf .'", "")
+
+
+def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
+    lab.templates(command_1=template())
+    assert lab.call("run", "phase-1", "--json").code == 0
+    (lock,) = lab.root.glob(".taskers/runs/*/run.lock")
+    lock.unlink()
+    lock.mkdir()
+    called = lab.call("integrate", "last", "--json")
+    assert (called.code, called.document["status"]) == (1, "refused")
+    assert called.says() == [f"{lock}: is a directory; see to it, then look again"]
+    assert called.document["next_action"] == "orchestrate resume"
