@@ -3,8 +3,8 @@
     python benchmarks/real_input.py flask httpx
 
 Six command workers (linters, tests, two that write) beside three workers of each agent: the pinned CLIs
-of `tests/agents` against the scripted model there, with an empty environment and a key that is none. The packages
-come from the registry by name; the repositories stay in a folder that is named, to be looked at.
+of `tests/agents` against the scripted model there, with an empty environment and a key that is no key. The
+packages come from the registry by name; the repositories stay in a folder that is named, to be looked at.
 """
 
 import json
