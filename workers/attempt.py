@@ -1,5 +1,6 @@
 """One attempt of one worker: its command line and environment, its shim, and what its output amounts to."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from tickets.ticket import AgentName, Ticket
-from workers.agents import AgentSettings, Answer, Job, WorkerError, agent_named
+from workers.agents import AgentSettings, Answer, Job, agent_named
 from workers.environment import common_environment
 from workers.output import AttemptFiles, RunDir, create_file
 from workers.process import Exit, Launch, Limits
@@ -155,10 +156,7 @@ def keep_text(files: AttemptFiles, text: str) -> None:
 
 
 def _place(path: Path, data: bytes) -> None:
-    """Create a file of an agent's home; a second attempt finds the first one's."""
+    """Create a file of an agent's home; one that an earlier attempt or its CLI has left stands."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.read_bytes() == data:
-        return
-    if path.exists():
-        raise WorkerError(f"{path} is there already, with something else in it")
-    create_file(path, data)
+    with contextlib.suppress(FileExistsError):
+        create_file(path, data)

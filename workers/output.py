@@ -2,14 +2,19 @@
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 RUNS = ".taskers/runs"
+GLANCE = 0.25
+"""Seconds after which a lock is somebody's for good, and not just looked at."""
+_NUMBERS = itertools.count()
 
 
 class AttemptFiles(NamedTuple):
@@ -121,7 +126,7 @@ def create_file(path: Path, data: bytes) -> None:
 
     A killed process leaves at most a `.tmp` beside it, which nothing reads.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{next(_NUMBERS)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -184,18 +189,19 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def held_lock(path: Path) -> Iterator[bool]:
-    """Hold a raw `flock` on a file for the block, without waiting: gives whether it was free.
+    """Hold a raw `flock` on a file for the block, waiting no more than a glance: gives whether it was free.
 
     Our death frees it, whatever kills us; so a free lock on a run that has not ended means `interrupted`.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    until = time.monotonic() + GLANCE
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        free = _try_lock(descriptor, fcntl.LOCK_EX)
+        # Whoever only looks, as `status` does, has the lock for an instant.
+        while not free and time.monotonic() < until:
+            time.sleep(0.005)
+            free = _try_lock(descriptor, fcntl.LOCK_EX)
+        yield free
     finally:
         os.close(descriptor)
 
@@ -207,10 +213,14 @@ def is_locked(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
+        return not _try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -434,9 +434,8 @@ def test_attributes_and_excludes_of_the_repository_hold(lab):
 
 @pytest.mark.parametrize("where", ["plain", "with space and ü", "worktree", "dot-git-file", "sha256", "link"])
 def test_every_kind_of_repository_gives_the_same_answer(tmp_path, where):
-    lab = Lab(tmp_path / ("main" if where in {"worktree", "link"} else where),
-              *(["--object-format=sha256"] if where == "sha256" else []),
-              *(["--separate-git-dir", str(tmp_path / "elsewhere")] if where == "dot-git-file" else []))  # fmt: skip
+    kind = {"sha256": ["--object-format=sha256"], "dot-git-file": ["--separate-git-dir", f"{tmp_path}/git"]}
+    lab = Lab(tmp_path / ("main" if where in {"worktree", "link"} else where), *kind.get(where, ()))
     lab.commit(a=b"a\n", b=b"b\n")
     if where == "worktree":
         git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"), cwd=lab.root)
