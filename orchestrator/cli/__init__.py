@@ -2,13 +2,13 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 from orchestrator import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, TextIO
+    from orchestrator.cli.answer import Answer
 
 # What is not imported up here is imported where it is needed: `--version` and `--help` have no time for it.
 
@@ -19,15 +19,15 @@ def main(argv: list[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"orchestrate {__version__}")
         return 0
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A name that the terminal's encoding cannot spell must not end a run.
+            stream.reconfigure(errors="backslashreplace")
     as_json = "--json" in arguments
     try:
         return _main(arguments)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read us has seen enough; flushing at exit would only complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug becomes a file and a line
         return _bug(error, as_json=as_json)
 
@@ -61,23 +61,23 @@ def _main(arguments: list[str]) -> int:
     from orchestrator.cli.calling import call  # noqa: PLC0415 - for start-up time
 
     answer = call(command, import_module(f"orchestrator.cli.{command.module}"), found)
-    if found.json:
-        print(_dumped(answer.document))
-    elif answer.lines:
-        _show(answer.lines, sys.stderr if answer.refusal else sys.stdout)
-    return answer.exit_code
+    return _told(answer, as_json=found.json)
 
 
-def _show(lines: "Iterable[str]", stream: "TextIO") -> None:
-    from orchestrator.cli.width import laid_out  # noqa: PLC0415 - for start-up time
+def _told(answer: "Answer", *, as_json: bool) -> int:
+    """Print an answer; give its exit code, or 1 where all was well and nobody could be told."""
+    from orchestrator.cli.terminal import say  # noqa: PLC0415 - for start-up time
 
-    print("\n".join(laid_out(lines)), file=stream)
+    if as_json:
+        import json  # noqa: PLC0415 - for start-up time
 
+        heard = say(json.dumps(answer.document), sys.stdout)
+    else:
+        from orchestrator.cli.width import laid_out  # noqa: PLC0415 - for start-up time
 
-def _dumped(document: "dict[str, Any]") -> str:
-    import json  # noqa: PLC0415 - for start-up time
-
-    return json.dumps(document)
+        text = "\n".join(laid_out(answer.lines))
+        heard = not text or say(text, sys.stderr if answer.refusal else sys.stdout)
+    return answer.exit_code if heard else answer.exit_code or 1
 
 
 def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
@@ -87,11 +87,7 @@ def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
 
     of_run = name in COMMANDS and COMMANDS[name].of_run
     answer = refused([Problem(place, what, do)], "orchestrate --help", 2, of_run=of_run)
-    if as_json:
-        print(_dumped(answer.document))
-    else:
-        _show(answer.lines, sys.stderr)
-    return 2
+    return _told(answer, as_json=as_json)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:
@@ -100,12 +96,12 @@ def _bug(error: Exception, *, as_json: bool) -> int:
 
     with tempfile.NamedTemporaryFile("w", prefix="orchestrate-bug-", suffix=".txt", delete=False) as file:
         traceback.print_exception(error, file=file)
-    line = f"orchestrate: a bug of ours ({type(error).__name__}); the traceback is in {file.name}"
-    print(line, file=sys.stderr)
-    if as_json:
-        from orchestrator.cli.answer import envelope  # noqa: PLC0415 - only for a bug
-        from tickets.problems import Problem  # noqa: PLC0415 - only for a bug
+    from orchestrator.cli.answer import Answer, envelope  # noqa: PLC0415 - only for a bug
+    from orchestrator.cli.terminal import say  # noqa: PLC0415 - only for a bug
+    from tickets.problems import Problem  # noqa: PLC0415 - only for a bug
 
-        problem = Problem("orchestrate", f"a bug of ours: {type(error).__name__}", f"see {file.name}")
-        print(_dumped(envelope([problem], ok=False)))
-    return 3
+    kind = type(error).__name__
+    say(f"orchestrate: a bug of ours ({kind}); the traceback is in {file.name}", sys.stderr)
+    problem = Problem("orchestrate", f"a bug of ours: {kind}", f"see {file.name}")
+    document = envelope([problem], "orchestrate doctor", ok=False)
+    return _told(Answer(3, document), as_json=as_json)

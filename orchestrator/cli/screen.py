@@ -1,10 +1,11 @@
 """What a person sees while a run goes on and when it has ended: one line an event, then a summary."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.cli.answer import clean
-from orchestrator.cli.terminal import columns
+from orchestrator.cli.terminal import columns, say
 from orchestrator.cli.width import cells, cut, shortened, wrapped
 from orchestrator.runs import RunState
 from tickets.problems import Problem
@@ -18,7 +19,7 @@ def tell_lines(record: Mapping[str, Any], state: RunState) -> None:
     """Print an event as it happens; those that say nothing to a person are passed over."""
     line = event_line(record, state)
     if line:
-        print(line, flush=True)
+        say(line, sys.stdout)
 
 
 def tell_nothing(record: Mapping[str, Any], state: RunState) -> None:

@@ -1,6 +1,10 @@
-"""The terminal's width, for whatever is laid out in columns. Imports next to nothing, since `--help` asks."""
+"""What the answer is written to, and how wide that is. Imports next to nothing, since `--help` asks."""
 
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 UNBOUND = 10_000
 """Columns where nobody says how many there are: in a pipe nothing is cut and nothing wrapped."""
@@ -12,3 +16,20 @@ def columns() -> int:
         return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns))
     except (OSError, ValueError):
         return UNBOUND
+
+
+def say(text: str, stream: "TextIO | None") -> bool:
+    """Write a line; tells whether it could be. A reader that has gone, or a full disk, ends nothing."""
+    if stream is None:
+        return False
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        # What is left in the buffer would fail once more when the interpreter ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        return False
+    except ValueError:  # closed, or not this stream's encoding
+        return False
+    return True

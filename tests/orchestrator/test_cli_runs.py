@@ -1,8 +1,10 @@
 """What a run looks like from outside: documents, exit codes, warnings, the environment, the terminal."""
 
 import json
+import os
 import runpy
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -230,3 +232,38 @@ def test_a_run_may_be_started_from_below_the_root(lab, where):
     assert called.code == 0
     text = (lab.root / called.document["workers"][0]["output"]).read_text()
     assert "STATUS.md" in text
+
+
+@pytest.mark.parametrize("json_too", [(), ("--json",)])
+def test_a_reader_that_has_gone_ends_no_run(lab, json_too):
+    lab.templates(
+        command_1=shell("mkdir out; echo 1 > out/a", mode="write", owns=["out/**"]),
+        command_2=template(depends_on=["command-1"]),
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [LAB["SCRIPT"], "run", "phase-1", *json_too],
+        cwd=lab.root, env=lab.env(), stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    # The lines on the way are for whoever watches; the document is the answer, and nobody has it.
+    assert (done.returncode, done.stderr) == (1 if json_too else 0, "")
+    assert (lab.root / "out" / "a").read_text() == "1\n"
+    assert lab.call("status", "--json").document["runs"][0]["status"] == "integrated"
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure_without_a_trace(lab):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [LAB["SCRIPT"], "status", "--json"], cwd=lab.root, env=lab.env(), stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_what_an_encoding_cannot_spell_is_written_another_way(lab):
+    lab.templates(command_1=template(title="Größe 日本"))
+    called = lab.call("plan", "phase-1", env={"PYTHONIOENCODING": "ascii"})
+    assert called.code == 0
+    assert "Gr\\xf6\\xdfe" in called.out

@@ -24,7 +24,7 @@ REPLACES = {
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
-    "orchestrator/cli/__init__.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
+    "orchestrator/cli/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree.py": (
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
     ),
