@@ -112,13 +112,15 @@ class Checker:
 
     def _look(self, place: Place, env: Mapping[str, str], patch_cap: int) -> Found:
         changed, modules = self._changed(place, env)
+        if not changed and not git("ls-files", "-o", "--directory", "-z", cwd=place.path, env=env):
+            # Most workers read only: the base is what they leave, and no more need be asked.
+            return Found(place.base, (), tuple(modules))
         untracked = git_fields("ls-files", "-o", "--exclude-standard", "-z", cwd=place.path, env=env)
         new = [path for entry in untracked for path in _files_below(place.path, entry)]
         ignored = git_fields(
             "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", cwd=place.path, env=env
         )
         if not changed and not new:
-            # Most workers read only: the base is what they leave, and no more need be asked.
             return Found(place.base, (), (*ignored, *modules))
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if size > patch_cap:
