@@ -63,9 +63,16 @@ def set_item(document: Document, item: Item, text: str) -> Document:
 
 def remove_items(document: Document, gone: Iterable[Item]) -> Document:
     """Take whole items out, what is nested below them too."""
-    for item in sorted(gone, key=lambda one: one.start, reverse=True):
+    spans: list[tuple[int, int]] = []
+    for item in sorted(gone, key=lambda one: one.start):
         start = document.lines[document.line_at(item.start) - 1].start
-        document = _replaced(document, start, item.end, b"")
+        # Neighbours go as one edit: each is verified on the whole file.
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], item.end))
+        else:
+            spans.append((start, item.end))
+    for start, end in reversed(spans):
+        document = _replaced(document, start, end, b"")
     return document
 
 

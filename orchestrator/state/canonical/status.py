@@ -1,7 +1,7 @@
 """STATUS.md: where the project stands. The home of phase, milestone, TODO and active workers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from orchestrator.events import Completion, Event, RosterEntry, RunClosed, RunDeployed, RunIntegrated
 from orchestrator.state.canonical import status_text
@@ -9,6 +9,7 @@ from orchestrator.state.canonical.status_reading import (
     ACTIVE,
     PATH,
     RECENT,
+    Completed,
     Status,
     active_workers,
     completed,
@@ -289,8 +290,9 @@ def _completed(
 ) -> Document:
     top: list[str] = []
     below: list[str] = []
+    listed = completed(document)
+    pruned = _pruned(listed, event.run)
     for worker in settled:
-        listed = completed(document)
         known = [one for one in listed if (one.worker, one.run) == (worker.worker, event.run)]
         outcome, verdict = worker.outcome.upper(), worker.verdict or "no verdict"
         line = (
@@ -299,19 +301,19 @@ def _completed(
         )
         if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
             document = set_item(document, known[0].item, line)
-        elif not known and (worker.worker in left or not _pruned(document, event.run)):
+            listed = completed(document)
+        elif not known and (worker.worker in left or not pruned):
             run_is_there = any(one.run == event.run for one in listed)
             (below if run_is_there and worker.worker not in left else top).append(f"- {line}")
     # Of a run with more than KEPT workers the last fell off: recorded again, they belong below its first.
     same = [one.item.end for one in completed(document) if one.run == event.run]
-    document = _listed(document, RECENT, below, at=max(same, default=None))
-    document = _listed(document, RECENT, top, at=_below(document, RECENT).body)
+    document = _listed(document, RECENT, below[:KEPT], at=max(same, default=None))
+    document = _listed(document, RECENT, top[:KEPT], at=_below(document, RECENT).body)
     return remove_items(document, [one.item for one in completed(document)[KEPT:]])
 
 
-def _pruned(document: Document, run: str) -> bool:
+def _pruned(listed: Sequence[Completed], run: str) -> bool:
     """Tell whether a run is older than all that the full list keeps, so that its lines have left it."""
-    listed = completed(document)
     runs = [one.run for one in listed if one.run]
     return len(listed) >= KEPT and bool(runs) and run < min(runs)
 
