@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.refusal import Refusal
+from orchestrator.repo import UserRepo
 from orchestrator.settings import read_settings
+from workers.git import find_repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 TEMPLATES, seen_in, shell, template = (LAB[name] for name in ("TEMPLATES", "seen_in", "shell", "template"))
@@ -140,19 +142,19 @@ def test_uncommitted_changes_inside_a_scope_are_refused_and_elsewhere_a_warning(
     assert lab.everything() == before
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        ("MERGE_HEAD", "a merge"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick"),
-        ("REVERT_HEAD", "a revert"),
-        ("rebase-merge/head-name", "a rebase"),
-    ],
-)
-def test_what_the_user_is_in_the_middle_of_is_named(lab, file, words):
+def test_what_the_user_is_in_the_middle_of_is_named(lab):
     lab.templates(command_1=template())
-    lab.write(f".git/{file}", lab.git("rev-parse", "HEAD"))
-    assert f"{words} is in progress" in "\n".join(refused(lab, "run", "phase-1").says())
+    repository = find_repository(lab.root)
+    for file, words in {
+        "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert", "rebase-apply/next": "a rebase",
+        "rebase-merge/head-name": "a rebase", "MERGE_HEAD": "a merge",
+    }.items():  # fmt: skip
+        lab.write(f".git/{file}", lab.git("rev-parse", "HEAD"))
+        assert UserRepo(repository).in_progress() == words
+        if file != "MERGE_HEAD":
+            (lab.root / ".git" / file).unlink()
+            shutil.rmtree(lab.root / ".git" / file.partition("/")[0], ignore_errors=True)
+    assert "a merge is in progress" in "\n".join(refused(lab, "run", "phase-1").says())
 
 
 def test_a_repository_without_a_commit_is_refused(lab):
@@ -324,16 +326,18 @@ def test_a_template_that_leads_nowhere_is_named(lab):
     assert any("command-2.md: cannot be read" in line for line in refused(lab, "run", "phase-1").says())
 
 
-@pytest.mark.parametrize("text", ["{", '{"schema": 2}', '{"schema": 1}', "[]", '{"schema": 1, "tickets": 5}'])
-def test_a_run_whose_manifest_is_unreadable_is_passed_over_and_never_gone_on_with(lab, text):
+def test_a_run_whose_manifest_is_unreadable_is_passed_over_and_never_gone_on_with(lab):
     lab.templates(command_1=template())
-    lab.write(".taskers/runs/20260101_000000/run.json", text)
-    for command in ("resume", "integrate"):
-        (line,) = refused(lab, command, "20260101_000000").says()
-        assert line.startswith(".taskers/runs/20260101_000000/run.json: cannot be read")
+    texts = ["{", '{"schema": 2}', '{"schema": 1}', "[]", '{"schema": 1, "tickets": 5}']
+    runs = [f"20260101_00000{number}" for number in range(len(texts))]
+    for run, text in zip(runs, texts, strict=True):
+        lab.write(f".taskers/runs/{run}/run.json", text)
+    for command, run in zip(("resume", *["integrate"] * 4), runs, strict=True):
+        (line,) = refused(lab, command, run).says()
+        assert line.startswith(f".taskers/runs/{run}/run.json: cannot be read")
     status = lab.call("status", "--json")
     assert (status.code, status.document["runs"]) == (0, [])
-    assert lab.call("plan", "phase-1", "--json").code == 0
+    assert lab.call("run", "phase-1", "--json").code == 0
 
 
 @pytest.mark.parametrize("phase", ["", "-x", "a\x1b[31mb", "phase 1; rm -rf .", "phase-1/../x"])
