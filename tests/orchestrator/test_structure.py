@@ -118,15 +118,21 @@ def test_a_call_that_writes_over_a_file_is_seen(text, way):
     assert overwrites(ast.parse(text).body[0].value) == way
 
 
+def imports(tree):
+    """Give (line, top-level package) of each import."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        yield from ((node.lineno, name.partition(".")[0]) for name in names)
+
+
 def test_each_library_is_used_where_it_belongs():
-    strays = []
-    for path, tree in MODULES.items():
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for top in {name.partition(".")[0] for name in names}:
-                if top in ONLY_HERE and not path.startswith(ONLY_HERE[top]):
-                    strays.append(f"{path}:{node.lineno} imports {top}")
+    strays = [
+        f"{path}:{line} imports {top}"
+        for path, tree in MODULES.items()
+        for line, top in imports(tree)
+        if top in ONLY_HERE and not path.startswith(ONLY_HERE[top])
+    ]
     assert strays == []
 
 
