@@ -1,4 +1,4 @@
-"""A whole phase by `orchestrate run`: fifteen tickets, three real CLIs, the scripted model, one repository."""
+"""A whole phase by `orchestrate run`: fifteen tickets, three real CLIs, a scripted model, one repository."""
 
 import json
 import os
