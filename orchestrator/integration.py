@@ -58,7 +58,7 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
     if d.stopping:
         return problems
     problems += await anyio.to_thread.run_sync(_record, d, store)
-    return problems
+    return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
 
 # Verdicts
