@@ -18,6 +18,7 @@ from tickets.problems import Problem
 from tickets.ticket import AgentName
 from workers.agents import NAMES
 from workers.attempt import find_agent
+from workers.fence import level_in_force
 from workers.git import Repository
 from workers.output import is_locked
 from workers.pool import Taken, holders
@@ -82,7 +83,7 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
     problems += git_problems(git)
     agents = _agents(settings, environ)
     problems += _agent_problems(agents)
-    fence = FenceFound("advisory", "fencing by the kernel is not built yet", os.geteuid() == 0)
+    fence = FenceFound(level_in_force(), "fencing by the kernel is not built yet", os.geteuid() == 0)
     problems += fence_problems(fence, settings.fence)
     found = Examination(git, platform.python_version(), agents, fence)
     if repository is None:

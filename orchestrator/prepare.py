@@ -28,6 +28,7 @@ from tickets.template import (
 )
 from tickets.ticket import AgentName, Ticket
 from workers.attempt import find_agent
+from workers.fence import level_in_force
 from workers.git import Repository
 
 SHOWN = 5
@@ -71,6 +72,10 @@ def prepare(
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
+    level = level_in_force()
+    if settings.fence == "required" and level == "advisory":
+        what = f'`fence` is "required", and the kernel holds nothing here (the level is {level})'
+        problems.append(Problem("orchestrate.toml", what, 'set it to "auto" to run without one'))
     agents, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in skipped.items()]

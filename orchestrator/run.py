@@ -19,6 +19,7 @@ from orchestrator.settings import Settings
 from orchestrator.store import Store
 from orchestrator.work import work
 from tickets.problems import Problem
+from workers.fence import level_in_force
 from workers.git import Repository
 from workers.output import RunDir, new_run_dir
 from workers.worktree import remove_places_below, remove_tree
@@ -138,7 +139,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         lead=request.lead,
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
-        fence="advisory",
+        fence=level_in_force(),
         tickets=tuple(
             ticket.model_copy(update={"agent": prepared.agents.get(ticket.id, ticket.agent)})
             for ticket in plan.tickets

@@ -224,7 +224,7 @@ async def _conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, 
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
     evidence: dict[str, Any] = {
-        "fence": "advisory",
+        "fence": d.manifest.fence,
         "exit_code": judged.ended.exit_code,
         "signal": judged.ended.signal,
         "end": judged.ended.end,

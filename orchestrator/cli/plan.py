@@ -7,6 +7,7 @@ from typing import Any
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
 from orchestrator.prepare import Prepared, prepare
+from workers.fence import level_in_force
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
         phase=arguments.phase,
         base=prepared.head.sha,
         branch=prepared.head.branch,
-        fence="advisory",
+        fence=level_in_force(),
         slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
         tickets=[_ticket(prepared, ticket) for ticket in prepared.plan.tickets],
         overlaps=[overlap._asdict() for overlap in prepared.plan.overlaps],
