@@ -18,7 +18,7 @@ COMMANDS = {
     "init": Command("init", "write what a project needs; changes nothing that is there"),
     "plan": Command("plan", "show what would run: tickets, order, scopes, overlaps", of_lead=False),
     "run": Command("run", "deploy a phase, wait, integrate", of_run=True),
-    "deploy": Command(None, "render, prove and start a phase, without integrating it", of_run=True),
+    "deploy": Command("deploy", "render, prove and start a phase, without integrating it", of_run=True),
     "ps": Command(None, "what is running", of_lead=False),
     "watch": Command(None, "what is running, live", of_lead=False),
     "logs": Command(None, "what a worker printed", of_lead=False),
@@ -46,5 +46,9 @@ COMMANDS = {
     "archive": Command(None, "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
     "mcp": Command(None, "the same calls as an MCP server"),
+    "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True),
+    "fake-agent": Command(
+        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up with", of_lead=False
+    ),
     "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True),
 }

@@ -24,6 +24,7 @@ REPLACES = {
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
+    "orchestrator/fake_agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/cli/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree.py": (
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
@@ -51,6 +52,9 @@ ONLY_HERE = {
     "anyio": ("workers/", "orchestrator/"),
     "subprocess": ("workers/", "orchestrator/"),
 }
+
+OWN_CLOCK = ("workers/shim.py", "orchestrator/fake_voices.py")
+"""A shim outlives the runtime, so nobody could tell it the time; a fake agent is a program of its own."""
 
 CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
 
@@ -143,8 +147,7 @@ def test_only_the_command_line_prints_and_asks_the_clock():
             continue
         for node in calls(tree):
             on, name = called(node)
-            # A shim outlives the runtime, so nobody could tell it the time.
-            asks = name in CLOCK and on in ("datetime", "date", "time") and path != "workers/shim.py"
+            asks = name in CLOCK and on in ("datetime", "date", "time") and path not in OWN_CLOCK
             if asks or (not on and name == "print"):
                 strays.append(f"{path}:{node.lineno} calls {name}")
     assert strays == []

@@ -1,0 +1,216 @@
+"""The streams that a fake agent speaks: records of codex, claude and gemini, as the real ones print them.
+
+Part of a program of its own (`orchestrator.fake_agent`): standard library only, and little of it.
+"""
+
+import json
+import os
+import time
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Codex:
+    """The records of `codex exec --json`."""
+
+    def __init__(self, session: str, _model: str, _prompt: str) -> None:
+        self.session = session
+        self.items = 0
+
+    def start(self) -> list[Record]:
+        """Open the stream."""
+        return [{"type": "thread.started", "thread_id": self.session}, {"type": "turn.started"}]
+
+    def said(self, text: str) -> list[Record]:
+        """Say something on the way."""
+        return [self._item("completed", type="agent_message", text=text)]
+
+    def tool(self, command: str) -> list[Record]:
+        """Open a tool call."""
+        return [self._command("started", command, "", None)]
+
+    def tool_end(self, command: str, output: str, code: int) -> list[Record]:
+        """Close it."""
+        return [self._command("completed", command, output, code)]
+
+    def retry(self, attempt: int, status: int, message: str) -> tuple[list[Record], str]:
+        """Tell of a failed request that is made again."""
+        said = f"Reconnecting... {attempt}/5 (unexpected status {status}: {message})"
+        return [{"type": "error", "message": said}], ""
+
+    def failed(self, status: int, message: str, *, final: bool) -> tuple[list[Record], str, int]:
+        """Give up."""
+        said = f"unexpected status {status}: {message}"
+        closing = [{"type": "turn.failed", "error": {"message": said}}] if final else []
+        return [{"type": "error", "message": said}, *closing], "", 1
+
+    def ended(self, text: str, taken: int, given: int) -> list[Record]:
+        """Close the stream with success."""
+        usage = {
+            "input_tokens": taken,
+            "cached_input_tokens": 0,
+            "cache_write_input_tokens": 0,
+            "output_tokens": given,
+            "reasoning_output_tokens": 0,
+        }
+        return [*self.said(text), {"type": "turn.completed", "usage": usage}]
+
+    def _command(self, at: str, command: str, output: str, code: int | None) -> Record:
+        status = "in_progress" if code is None else "failed" if code else "completed"
+        shown = f"/bin/bash -lc {json.dumps(command)}"
+        fields = {"command": shown, "aggregated_output": output, "exit_code": code, "status": status}
+        return self._item(at, type="command_execution", **fields)
+
+    def _item(self, at: str, **fields: object) -> Record:
+        record = {"type": f"item.{at}", "item": {"id": f"item_{self.items}", **fields}}
+        self.items += at == "completed"
+        return record
+
+
+class Claude:
+    """The records of `claude -p --output-format stream-json`."""
+
+    def __init__(self, session: str, model: str, _prompt: str) -> None:
+        self.session = session
+        self.model = model or "claude-fake"
+        self.turns = 1
+
+    def start(self) -> list[Record]:
+        """Open the stream."""
+        fields = {"cwd": os.getcwd(), "tools": ["Bash", "Edit", "Read", "Write"], "mcp_servers": []}  # noqa: PTH109 - pathlib is half of a start
+        more = {"model": self.model, "permissionMode": "acceptEdits", "claude_code_version": "0.0.0"}
+        return [self._record("system", subtype="init", **fields, **more)]
+
+    def said(self, text: str) -> list[Record]:
+        """Say something on the way."""
+        return [self._message({"type": "text", "text": text})]
+
+    def tool(self, command: str) -> list[Record]:
+        """Open a tool call."""
+        self.turns += 1
+        what = {"command": command, "description": "scripted"}
+        return [self._message({"type": "tool_use", "id": self._tool(), "name": "Bash", "input": what})]
+
+    def tool_end(self, command: str, output: str, code: int) -> list[Record]:
+        """Close it."""
+        result = {
+            "type": "tool_result",
+            "tool_use_id": self._tool(),
+            "content": output,
+            "is_error": code != 0,
+        }
+        message = {"role": "user", "content": [result]}
+        shown = {"stdout": output, "stderr": "", "interrupted": False, "command": command}
+        return [self._record("user", message=message, parent_tool_use_id=None, tool_use_result=shown)]
+
+    def retry(self, attempt: int, status: int, _message: str) -> tuple[list[Record], str]:
+        """Tell of a failed request that is made again."""
+        kind = "rate_limit" if status == 429 else "server_error"
+        fields = {"attempt": attempt, "max_retries": 10, "retry_delay_ms": 1000.0, "error_status": status}
+        return [self._record("system", subtype="api_retry", **fields, error=kind)], ""
+
+    def failed(self, status: int, message: str, *, final: bool) -> tuple[list[Record], str, int]:
+        """Give up: the stream says success, and `is_error` beside it."""
+        said = f"API Error: {status} {message}"
+        shown = self._message({"type": "text", "text": said}, model="<synthetic>")
+        shown["error"] = "rate_limit" if status == 429 else "server_error"
+        closing = [self._result(said, 0, 0, is_error=True, api_error_status=status)] if final else []
+        return [shown, *closing], "", 1
+
+    def ended(self, text: str, taken: int, given: int) -> list[Record]:
+        """Close the stream with success."""
+        return [*self.said(text), self._result(text, taken, given, is_error=False, api_error_status=None)]
+
+    def _result(self, text: str, taken: int, given: int, **fields: object) -> Record:
+        usage = {**_no_cache(taken), "output_tokens": given}
+        times = {"duration_ms": 100, "duration_api_ms": 50, "num_turns": self.turns}
+        cost = round(taken * 3e-6 + given * 15e-6, 6)
+        more = {"total_cost_usd": cost, "usage": usage, "modelUsage": {}, "permission_denials": []}
+        return self._record("result", subtype="success", **fields, **times, result=text, **more)
+
+    def _message(self, block: Record, model: str = "") -> Record:
+        fields = {"id": f"msg_fake{self.turns}", "type": "message", "role": "assistant"}
+        usage = {**_no_cache(100), "output_tokens": 1}
+        message = {**fields, "model": model or self.model, "content": [block], "usage": usage}
+        return self._record("assistant", message=message, parent_tool_use_id=None)
+
+    def _record(self, kind: str, **fields: object) -> Record:
+        return {"type": kind, **fields, "session_id": self.session, "uuid": new_id()}
+
+    def _tool(self) -> str:
+        return f"toolu_fake{self.turns}"
+
+
+class Gemini:
+    """The records of `gemini --output-format stream-json`."""
+
+    def __init__(self, session: str, model: str, prompt: str) -> None:
+        self.session = session
+        self.model = model or "gemini-fake"
+        self.prompt = prompt
+        self.calls = 0
+
+    def start(self) -> list[Record]:
+        """Open the stream; it repeats the whole prompt."""
+        return [
+            self._record("init", session_id=self.session, model=self.model),
+            self._record("message", role="user", content=self.prompt),
+        ]
+
+    def said(self, text: str) -> list[Record]:
+        """Say something on the way."""
+        return [self._record("message", role="assistant", content=text, delta=True)]
+
+    def tool(self, command: str) -> list[Record]:
+        """Open a tool call."""
+        self.calls += 1
+        what = {"command": command}
+        return [
+            self._record("tool_use", tool_name="run_shell_command", tool_id=self._tool(), parameters=what)
+        ]
+
+    def tool_end(self, _command: str, output: str, _code: int) -> list[Record]:
+        """Close it; how the command ended is not shown."""
+        return [self._record("tool_result", tool_id=self._tool(), status="success", output=output)]
+
+    def retry(self, attempt: int, status: int, message: str) -> tuple[list[Record], str]:
+        """Tell of a failed request that is made again: on standard error alone."""
+        return [], f"Attempt {attempt} failed with status {status}. Retrying with backoff... {message}\n"
+
+    def failed(self, status: int, message: str, *, final: bool) -> tuple[list[Record], str, int]:
+        """Give up; the exit code is the status, cut to eight bits."""
+        said = f"[API Error: {message}]"
+        shown = self._record("error", severity="error", message=said)
+        error = {"type": "unknown", "message": said}
+        closing = [self._result(0, 0, status="error", error=error)] if final else []
+        return [shown, *closing], f"{said} (status {status})\n", status & 255
+
+    def ended(self, text: str, taken: int, given: int) -> list[Record]:
+        """Close the stream with success; what was said since the last tool is the answer."""
+        return [*self.said(text), self._result(taken, given, status="success")]
+
+    def _result(self, taken: int, given: int, **fields: object) -> Record:
+        tokens = {"total_tokens": taken + given, "input_tokens": taken, "output_tokens": given, "cached": 0}
+        more = {"input": taken, "duration_ms": 100, "tool_calls": self.calls, "models": {self.model: tokens}}
+        return self._record("result", **fields, stats={**tokens, **more})
+
+    def _record(self, kind: str, **fields: object) -> Record:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+        return {"type": kind, "timestamp": at, **fields}
+
+    def _tool(self) -> str:
+        return f"run_shell_command_{self.calls}"
+
+
+VOICES: dict[str, type[Codex | Claude | Gemini]] = {"codex": Codex, "claude": Claude, "gemini": Gemini}
+
+
+def new_id() -> str:
+    """Make an id of the form of a UUID."""
+    digits = os.urandom(16).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _no_cache(taken: int) -> dict[str, int]:
+    return {"input_tokens": taken, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
