@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from orchestrator.deployment import Deployment
-from workers.attempt import cancel_paths, mark_of, read_tail, worker_environment
+from workers.attempt import cancel_paths, mark_of, worker_environment
+from workers.follow import read_tail
 from workers.process import Launch, Limits, is_held, wait_adopted
 from workers.worktree import Place, make_place, remove_place
 
@@ -79,7 +80,7 @@ async def run_check(
         limits=Limits(
             d.settings.limits.acceptance_timeout, d.settings.limits.grace, d.settings.limits.output_cap
         ),
-        cancel_paths=cancel_paths(d.run, stem),
+        cancel_paths=(*cancel_paths(d.run, stem), *cancel_paths(d.run, stem.partition(".")[0])[:1]),
         mark=mark_of(d.run.id, stem),
     )
     try:

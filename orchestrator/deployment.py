@@ -9,19 +9,24 @@ import anyio
 import structlog
 
 from orchestrator.judgement import landable
-from orchestrator.manifest import Manifest
+from orchestrator.manifest import Manifest, roster_of
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from tickets.problems import Problem
-from tickets.ticket import AgentName, Ticket
+from tickets.ticket import Ticket
+from tickets.words import AgentName
 from workers.agents import NAMES
 from workers.changes import Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
 from workers.pool import Pool, PoolLimits, Slot
-from workers.process import Nursery, kill_marked, open_nursery
+from workers.process import Nursery, hurry, kill_marked, open_nursery
 
+ALL = "all"
+"""The name that stands for every worker of a run in its folder of cancels."""
+CANCEL_LOOK = 0.1
+"""Seconds between two looks at that folder."""
 Tell = Callable[[Mapping[str, Any], RunState], None]
 Clock = Callable[[], datetime]
 
@@ -54,8 +59,9 @@ class Deployment:
         self.stopping = False
         self._starts = anyio.Lock()
         self._started_at = float("-inf")
-        self._waits: set[anyio.CancelScope] = set()
-        self.state = RunState(run, manifest.model_dump(by_alias=True))
+        self._waits: dict[anyio.CancelScope, str] = {}
+        self._cancelled: set[str] = set()
+        self.state = RunState(run, roster_of(manifest))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id)
         slots = settings.slots
         limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
@@ -82,14 +88,16 @@ class Deployment:
         log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wait for a turn or a slot inside the block; `stop` ends all such waits."""
+    def waiting(self, ticket: Ticket) -> Iterator[None]:
+        """Wait for a turn or a slot inside the block; `stop` and a cancel end the wait."""
         with anyio.CancelScope() as scope:
-            self._waits.add(scope)
+            self._waits[scope] = ticket.worker
+            if self.stopping or self.is_cancelled(ticket):
+                scope.cancel()
             try:
                 yield
             finally:
-                self._waits.discard(scope)
+                del self._waits[scope]
 
     @asynccontextmanager
     async def slot(self, ticket: Ticket) -> AsyncIterator[Slot | None]:
@@ -99,14 +107,14 @@ class Deployment:
         """
         async with AsyncExitStack() as held:
             slot: Slot | None = None
-            with self.waiting():
+            with self.waiting(ticket):
                 await held.enter_async_context(self._turns[ticket.agent])
                 await held.enter_async_context(self._all_turns)
                 slot = await self.pool.acquire(ticket.agent, {"run": self.run.id, "worker": ticket.worker})
                 if slot is not None:
                     held.callback(slot.release)
                     await self.start_turn(ticket.agent)
-            yield None if self.stopping else slot
+            yield None if self.stopping or self.is_cancelled(ticket) else slot
 
     async def start_turn(self, agent: AgentName) -> None:
         """Wait until an agent CLI may start: each costs a second of processor time, so not all at once."""
@@ -124,10 +132,38 @@ class Deployment:
         for scope in list(self._waits):
             scope.cancel()
 
+    def stop_at_once(self) -> None:
+        """Give the workers that are being stopped no more grace."""
+        for worker, facts in self.state.workers.items():
+            if facts["started"] and not facts["ended"]:
+                hurry(self.run.attempt(worker, facts["attempts"]).started)
+
+    @property
+    def is_all_cancelled(self) -> bool:
+        """Tell whether the lead has cancelled the whole run."""
+        return ALL in self._cancelled
+
+    def is_cancelled(self, ticket: Ticket) -> bool:
+        """Tell whether the lead has cancelled a ticket's worker, or the whole run."""
+        return not self._cancelled.isdisjoint((ALL, ticket.worker))
+
+    async def watch_cancels(self) -> None:
+        """See what the lead cancels, for as long as this runs; the shims see the same files by themselves."""
+        while True:
+            self.look_for_cancels()
+            await anyio.sleep(CANCEL_LOOK)
+
+    def look_for_cancels(self) -> None:
+        """Take up the cancels there are, and end the waits of those whom they concern."""
+        found = set(self.run.cancelled()) - self._cancelled
+        self._cancelled |= found
+        for scope, worker in list(self._waits.items()):
+            if found & {ALL, worker}:
+                scope.cancel()
+
     def reopen(self) -> None:
-        """Take back what an interrupted runtime left to stop its workers, so that they may start again."""
+        """Say that an interrupted run goes on."""
         if self.state.closed == "interrupted":
-            (self.run.path / "cancel" / "all").unlink(missing_ok=True)
             self.note("opened")
 
     def facts(self, ticket: Ticket) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from orchestrator.state import DOCUMENTS
 from orchestrator.state.canonical import rules
 from orchestrator.versions import Said, ask_versions
 from tickets.problems import Problem
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import NAMES
 from workers.attempt import find_agent
 from workers.fence import level_in_force

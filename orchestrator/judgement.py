@@ -17,6 +17,9 @@ ViolationKind = Literal[
 OnViolation = Literal["hold", "reject", "land-in-scope"]
 
 
+CANCELLED = "cancelled by the lead"
+
+
 class Violation(NamedTuple):
     """Something a worker did that its ticket did not allow."""
 
@@ -121,9 +124,9 @@ def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
         case "shim_error":
             return Judgement("failed", f"its shim failed: {ended.error}", retryable=True)
         case "lost":
-            return Judgement("interrupted", "its shim was killed", retryable=True)
+            return Judgement("interrupted", ended.error, retryable=True)
         case "cancelled":
-            return Judgement("cancelled", "cancelled by the lead")
+            return Judgement("cancelled", CANCELLED)
         case "timed_out":
             return Judgement("timed_out", f"ran longer than its timeout of {_span(ticket.timeout)}")
         case "idle":

@@ -1,7 +1,9 @@
 """`run.json`: what a run was when it began; written once, read by whoever goes on with it."""
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -87,8 +89,24 @@ class Manifest(BaseModel):
         return next(ticket for ticket in self.tickets if ticket.id == ticket_id)
 
 
+def roster_of(manifest: Manifest) -> dict[str, Any]:
+    """Give what `roster.json` holds: the part of a manifest that `status` and `ps` can read in no time."""
+    workers = [
+        {
+            "worker": ticket.worker,
+            "ticket": ticket.id,
+            "agent": ticket.agent,
+            "title": ticket.title,
+            "skipped": ticket.id in manifest.skipped,
+        }
+        for ticket in manifest.tickets
+    ]
+    return {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
+
+
 def write_manifest(run: RunDir, manifest: Manifest) -> None:
-    """Create `run.json`."""
+    """Create `roster.json`, then `run.json`: a run that has the second is whole."""
+    create_file(run.roster_path, json.dumps(roster_of(manifest)).encode() + b"\n")
     create_file(run.manifest_path, manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
 
 

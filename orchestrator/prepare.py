@@ -26,7 +26,8 @@ from tickets.template import (
     read_templates,
     render_tickets,
 )
-from tickets.ticket import AgentName, Ticket
+from tickets.ticket import Ticket
+from tickets.words import AgentName
 from workers.attempt import find_agent
 from workers.fence import level_in_force
 from workers.git import Repository

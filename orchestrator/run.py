@@ -10,12 +10,13 @@ from typing import NamedTuple
 import anyio
 
 from orchestrator.deployment import Clock, Deployment, Tell, open_deployment
-from orchestrator.events import RosterEntry, RunDeployed
+from orchestrator.events import RosterEntry, RunClosed, RunDeployed
 from orchestrator.integration import Decision, integrate
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
+from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from orchestrator.work import work
 from tickets.problems import Problem
@@ -51,6 +52,13 @@ async def run_phase(project: Project, request: Request) -> Ended:
     return await go_on(project, run, prepared.warnings)
 
 
+async def deploy_phase(project: Project, request: Request) -> Ended:
+    """Take a phase as far as its workers' ends; judging them together and landing is left to the lead."""
+    prepared = prepare(project.repository, project.settings, request, project.environ)
+    run = begin(project, request, prepared)
+    return await go_on(project, run, prepared.warnings, integrates=False)
+
+
 def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     """Write down what is to run, then put its workers on the roster. Raises StateError, nothing written."""
     store, at = Store(project.repository), project.clock()
@@ -66,13 +74,19 @@ def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     return run
 
 
-async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = ()) -> Ended:
+async def go_on(
+    project: Project, run: RunDir, warnings: tuple[Problem, ...] = (), *, integrates: bool = True
+) -> Ended:
     """See a run to its end, from wherever it stands."""
+    problems: list[Problem] = []
     async with _opened(project, run) as d:
         d.reopen()
-        async with _stopped_by_signals(d) as signalled:
+        async with _watched(d) as signalled:
             await work(d)
-            problems = [] if d.stopping else await integrate(d)
+            if d.is_all_cancelled and not d.stopping:
+                problems = _close_cancelled(d)
+            elif integrates and not d.stopping:
+                problems = await integrate(d)
         if d.stopping:
             d.note("closed", status="interrupted")
     return _closed(d, (*warnings, *problems), signalled())
@@ -80,13 +94,27 @@ async def go_on(project: Project, run: RunDir, warnings: tuple[Problem, ...] = (
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     """Judge, gate, land and record what a run brought back; its workers have all ended."""
-    async with _opened(project, run) as d, _stopped_by_signals(d) as signalled:
+    async with _opened(project, run) as d, _watched(d) as signalled:
         problems = await integrate(d, decision)
     return _closed(d, tuple(problems), signalled())
 
 
+def _close_cancelled(d: Deployment) -> list[Problem]:
+    """Take a cancelled run's workers off the roster; what some had completed can still be integrated."""
+    if d.state.closed == "cancelled" or d.state.is_integrated:
+        return []
+    event = RunClosed(d.run.id, d.clock(), d.manifest.lead, "cancelled")
+    try:
+        recorded = Store(d.repository).record([event], message="", commit=False)
+    except StateError as error:
+        return list(error.problems)
+    d.note("closed", status="cancelled")
+    return list(recorded.problems)
+
+
 def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
     """Take away the workings of a run that nothing more can come of; its outputs stay."""
+    d.state.mark_end()
     if d.state.is_integrated:
         root = d.repository.root / ".taskers"
         for folder in (d.checker.directory, root / "scratch" / d.run.id):
@@ -114,18 +142,31 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
 
 
 @asynccontextmanager
-async def _stopped_by_signals(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
-    """Let the first Ctrl-C or TERM stop the run in order: its workers end, its files say `interrupted`."""
+async def _watched(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
+    """Watch for signals and cancels during the block.
+
+    The first Ctrl-C or TERM stops the run in order: its workers end within their grace, its files say
+    `interrupted`. The second lets them have no grace. A hang-up does the same, unless it is ignored, as it
+    is for a runtime that was started to outlive its terminal.
+    """
     caught: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
     async def listen() -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        with anyio.open_signal_receiver(*numbers) as signals:
             async for number in signals:
                 caught.append(number)
-                d.stop()
+                if len(caught) == 1:
+                    d.stop()
+                else:
+                    d.stop_at_once()
 
+    d.look_for_cancels()
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
+        group.start_soon(d.watch_cancels)
         yield lambda: caught[0] if caught else None
         group.cancel_scope.cancel()
 

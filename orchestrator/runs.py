@@ -13,10 +13,10 @@ _EMPTY_USAGE = {"input_tokens": 0, "output_tokens": 0, "cost_usd": None}
 class RunState:
     """A run as its journal tells it; the runtime keeps one in step with what it appends."""
 
-    def __init__(self, run: RunDir, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, run: RunDir, roster: Mapping[str, Any]) -> None:
+        """Take the roster as `roster.json` has it."""
         self.run = run
-        self.phase: str = manifest["phase"]
-        self.base: str = manifest["base"]
+        self.phase: str = roster["phase"]
         self.titles: dict[str, str] = {}
         self.workers: dict[str, dict[str, Any]] = {}
         self.landings: dict[str, str] = {}
@@ -27,13 +27,11 @@ class RunState:
         self.recorded: dict[str, tuple[Any, ...]] = {}
         """What the state files were last told, by worker."""
         self.closed: str | None = None
-        skipped = manifest.get("skipped", {})
-        self.unavailable = {ticket["worker"] for ticket in manifest["tickets"] if ticket["id"] in skipped}
+        self.unavailable = {one["worker"] for one in roster["workers"] if one["skipped"]}
         """Workers whose agent is off or missing: a warning, not a failure."""
-        for ticket in manifest["tickets"]:
-            name = ticket["worker"]
-            self.titles[name] = ticket["title"]
-            self.workers[name] = _unstarted(ticket)
+        for one in roster["workers"]:
+            self.titles[one["worker"]] = one["title"]
+            self.workers[one["worker"]] = _unstarted(one)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Fold in one record of the journal."""
@@ -87,6 +85,13 @@ class RunState:
         """Tell whether anything more can come of it: an interrupted run goes on, a cancelled one does not."""
         return not self.is_integrated and self.closed != "cancelled"
 
+    def mark_end(self) -> None:
+        """Leave word whether anything more can come of the run: nobody looks into a thousand old journals."""
+        if self.is_unfinished:
+            self.run.closed_path.unlink(missing_ok=True)
+        else:
+            self.run.closed_path.touch()
+
     def is_to_land(self, worker: str) -> bool:
         """Tell whether a worker has accepted changes."""
         facts = self.workers[worker]
@@ -108,7 +113,9 @@ class RunState:
             case "integrated":
                 return "orchestrate status"
             case "running":
-                return "orchestrate status"
+                return f"orchestrate wait {self.run.id}"
+            case "cancelled":
+                return f"orchestrate integrate {self.run.id}"
             case "finished":
                 pending = [name for name, facts in self.workers.items() if facts["verdict"] == "pending"]
                 if not pending:
@@ -137,12 +144,12 @@ def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def read_run(run: RunDir) -> RunState | None:
-    """Read a run; None where its manifest is unreadable."""
-    manifest = read_json(run.manifest_path)
-    if manifest is None or manifest.get("schema") != 1:
+    """Read a run; None where its roster is unreadable."""
+    roster = read_json(run.roster_path)
+    if roster is None or roster.get("schema") != 1:
         return None
     try:
-        state = RunState(run, manifest)
+        state = RunState(run, roster)
     except (KeyError, TypeError):
         # It is not checked here as a runtime checks it: `status` has no time to import pydantic.
         return None
@@ -155,19 +162,16 @@ def read_run(run: RunDir) -> RunState | None:
 
 def unfinished_runs(root: Any) -> list[RunState]:
     """List the runs that are not integrated, oldest first."""
-    found = [read_run(run) for run in runs_of(root)]
-    return [
-        state
-        for state in found
-        if state is not None and not state.is_integrated and state.closed != "cancelled"
-    ]
+    open_ones = (run for run in runs_of(root) if not run.closed_path.exists())
+    found = (read_run(run) for run in open_ones)
+    return [state for state in found if state is not None and state.is_unfinished]
 
 
-def _unstarted(ticket: Mapping[str, Any]) -> dict[str, Any]:
+def _unstarted(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "worker": ticket["worker"],
-        "ticket": ticket["id"],
-        "agent": ticket["agent"],
+        "worker": one["worker"],
+        "ticket": one["ticket"],
+        "agent": one["agent"],
         "outcome": None,
         "reason": "",
         "verdict": None,

@@ -13,7 +13,7 @@ from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import rules
 from tickets.problems import Problem
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import AgentSettings
 
 FILE = "orchestrate.toml"
@@ -104,6 +104,7 @@ class _Agent(_Section):
 class _File(_Section):
     families: tuple[Family, ...] = ("canonical", "checkpoints")
     fence: Literal["auto", "required", "off"] = "auto"
+    on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: StrictBool = False
     pool: PoolSettings = PoolSettings()
     limits: Limits = Limits()

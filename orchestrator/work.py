@@ -1,36 +1,30 @@
 """One ticket's life: wait for its turn, slot, worktree, worker, output, judgement; again where that helps."""
 
-import contextlib
-import shutil
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
 
-from orchestrator.checks import CheckResult, run_check
 from orchestrator.deployment import Deployment
-from orchestrator.judgement import (
-    Judgement,
-    Violation,
-    in_words,
-    judge,
-    landable,
-    verdict_of,
-    violations_of,
-)
+from orchestrator.evidence import Tried, conclude, end, judged_attempt
+from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.prompts import write_prompt
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
-from workers.agents import Answer, WorkerError
-from workers.attempt import find_agent, keep_text, mark_of, prepare_launch, read_answer
-from workers.changes import Change, Found
+from workers.agents import WorkerError
+from workers.attempt import find_agent, mark_of, prepare_launch
+from workers.changes import Change
+from workers.follow import Follower
 from workers.git import GitError
-from workers.output import create_json, read_json
+from workers.output import AttemptFiles
 from workers.pool import Slot
-from workers.process import Exit, Limits, wait_adopted
-from workers.worktree import Place, found_place, left_its_base, make_place, remove_place
+from workers.process import RUNTIME_DIED, Exit, Limits, wait_adopted
+from workers.worktree import Place, found_place, make_place
 
+LOOK = 0.1
+"""Seconds between two looks at what an agent CLI has printed."""
 RETRY_PAUSE = 2.0
 """Seconds before the second attempt; each further one waits twice as long."""
 
@@ -47,17 +41,22 @@ async def work(d: Deployment) -> None:
 
 
 async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
-    with d.waiting():
+    with d.waiting(ticket):
         for before in d.manifest.dependencies.get(ticket.id, ()):
             await done[before].wait()
-    why = d.manifest.skipped.get(ticket.id) or _fallen(d, ticket)
     if d.stopping:
         return
+    if d.is_cancelled(ticket) and not d.facts(ticket)["started"]:
+        why: str | None = CANCELLED
+    else:
+        why = d.manifest.skipped.get(ticket.id) or _fallen(d, ticket)
     if why:
         d.note("skipped", worker=ticket.worker, reason=why)
     else:
         try:
             await _do(d, ticket)
+            if d.is_cancelled(ticket) and not d.stopping and not d.facts(ticket)["ended"]:
+                _close_waiting(d, ticket)
         except (WorkerError, GitError, TicketError, OSError) as error:
             # One worker's trouble is that worker's: the others go on.
             if not d.facts(ticket)["ended"]:
@@ -65,6 +64,14 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
                 end(d, ticket, Judgement("failed", reason), {})
     if d.facts(ticket)["ended"]:
         done[ticket.id].set()
+
+
+def _close_waiting(d: Deployment, ticket: Ticket) -> None:
+    """Close a ticket that was cancelled while it waited for a slot, or for another attempt."""
+    if d.facts(ticket)["started"]:
+        end(d, ticket, Judgement("cancelled", CANCELLED), {"attempts": d.facts(ticket)["attempts"]})
+    else:
+        d.note("skipped", worker=ticket.worker, reason=CANCELLED)
 
 
 def _fallen(d: Deployment, ticket: Ticket) -> str | None:
@@ -81,52 +88,93 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
     """Go through the attempts of one ticket, an earlier runtime's first."""
     facts = d.facts(ticket)
     number, retries = facts["attempts"], facts.get("retries", 0)
-    place, ended = await _inherited(d, ticket, number) if number else (None, None)
-    while not d.stopping:
-        if ended is None:
+    place, tried = await _inherited(d, ticket, number) if number else (None, None)
+    while not (d.stopping or (tried is None and d.is_cancelled(ticket))):
+        retry = retries < ticket.retries
+        if tried is None:
             async with d.slot(ticket) as slot:
                 if slot is None:
                     return
                 place = place or await _placed(d, ticket)
                 number += 1
                 d.note("started", worker=ticket.worker, attempt=number, base=place.base)
-                ended = await _attempt(d, ticket, number, slot)
-                again = await _settle(d, ticket, number, ended, place, retry=retries < ticket.retries)
+                tried = await _attempt(d, ticket, number, slot)
+                again = await _settle(d, ticket, number, tried, place, retry=retry)
         else:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
-            again = await _settle(d, ticket, number, ended, place, retry=retries < ticket.retries)
+            again = await _settle(d, ticket, number, tried, place, retry=retry)
         if not again:
             return
-        retries, ended = retries + 1, None
-        with d.waiting():
+        retries, tried = retries + 1, None
+        with d.waiting(ticket):
             await anyio.sleep(RETRY_PAUSE * 2 ** (retries - 1))
 
 
 async def _settle(
-    d: Deployment, ticket: Ticket, number: int, ended: Exit, place: Place | None, *, retry: bool
+    d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place | None, *, retry: bool
 ) -> bool:
     """Judge an attempt and close its ticket; true where another attempt is to be made instead."""
-    if place is None or (d.stopping and ended.end == "cancelled"):
+    if place is None or (d.stopping and _went_with_a_runtime(d, tried.ended)):
         return False
-    judged = await _judged(d, ticket, number, ended, place)
-    if judged.judgement.retryable and retry and not d.stopping:
+    judged = await judged_attempt(d, ticket, number, tried, place)
+    if judged.judgement.retryable and retry and not (d.stopping or d.is_cancelled(ticket)):
         d.note("retry", worker=ticket.worker, attempt=number, reason=judged.judgement.reason)
         return True
-    await _conclude(d, ticket, number, judged, place)
+    await conclude(d, ticket, number, judged, place)
     return False
 
 
-async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place | None, Exit | None]:
+def _went_with_a_runtime(d: Deployment, ended: Exit) -> bool:
+    """Tell whether a worker was stopped with its runtime, and by nobody's wish or fault."""
+    with_it = (str(d.run.stopping_path), RUNTIME_DIED)
+    return ended.end == "lost" or (ended.end == "cancelled" and ended.cancelled_by in with_it)
+
+
+async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place | None, Tried | None]:
     """Take over what an earlier runtime had started: wait for it if it lives, never start it twice."""
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
     place = found_place(d.repository.common, d.run.worktree(ticket.worker), facts["base"], _index(d, ticket))
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
     mark = mark_of(d.run.id, ticket.worker)
-    ended = await wait_adopted(ticket.worker, files.exit, files.started, mark=mark)
-    if ended.end in ("cancelled", "lost") or place is None:
-        # It was stopped with its runtime, not by its own fault: the next attempt goes on in its tree.
-        return place, None
-    return place, ended
+    waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
+    tried = await _followed(d, ticket, files, waiting)
+    if _went_with_a_runtime(d, tried.ended) or place is None:
+        return place, None  # the next attempt goes on in its tree
+    return place, tried
+
+
+async def _followed(
+    d: Deployment, ticket: Ticket, files: AttemptFiles, waiting: Callable[[], Awaitable[Exit]]
+) -> Tried:
+    """Wait for a worker; read along with an agent CLI, whose stream says what its processes do not."""
+    follower = Follower(ticket.agent, files.stdout)
+    async with anyio.create_task_group() as group:
+        if ticket.agent != "command":
+            group.start_soon(_read_along, follower, files, d.settings.limits.grace)
+        ended = await waiting()
+        group.cancel_scope.cancel()
+    files.busy.unlink(missing_ok=True)
+    if ended.cancelled_by == str(files.done):
+        # It said its last word and would not go; how it went then says nothing.
+        ended = ended._replace(end="exited", exit_code=None)
+    answer = partial(follower.answer, exit_code=ended.exit_code, stderr=files.stderr)
+    return Tried(ended, await anyio.to_thread.run_sync(answer))
+
+
+async def _read_along(follower: Follower, files: AttemptFiles, grace: float) -> None:
+    """Keep a worker with an open tool call from being taken for idle; stop one that said its last word."""
+    while True:
+        await anyio.sleep(LOOK)
+        was_busy = follower.tools > 0
+        follower.read_more()
+        if follower.tools and not was_busy:
+            files.busy.touch()
+        elif was_busy and not follower.tools:
+            files.busy.unlink(missing_ok=True)
+        if follower.has_ended:
+            await anyio.sleep(grace)
+            files.done.touch()
+            return
 
 
 def _index(d: Deployment, ticket: Ticket) -> Path:
@@ -160,7 +208,7 @@ def _base_of(d: Deployment, ticket: Ticket) -> str:
     return d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}")
 
 
-async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Exit:
+async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tried:
     executable = find_agent(ticket.agent, d.settings.agent(ticket.agent), d.environ)
     if executable is None:
         raise WorkerError(f"{ticket.agent} is not installed any more")
@@ -168,137 +216,16 @@ async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Ex
     limits = Limits(
         ticket.timeout, d.settings.limits.grace, d.settings.limits.output_cap, ticket.idle_timeout
     )
+    files = d.run.attempt(ticket.worker, number)
     launch = prepare_launch(
         d.run,
         ticket,
-        d.run.attempt(ticket.worker, number),
+        files,
         settings=d.settings.agent(ticket.agent),
         executable=executable,
         limits=limits,
         environ=d.environ,
         trust_repository=d.settings.trust_repository,
+        stops_with_runtime=d.settings.on_runtime_death == "stop",
     )
-    return await d.nursery.run(launch, slot.fds)
-
-
-class Judged(NamedTuple):
-    """What one attempt amounts to."""
-
-    judgement: Judgement
-    ended: Exit
-    answer: Answer
-    found: Found | None
-    violations: tuple[Violation, ...] = ()
-
-
-async def _judged(d: Deployment, ticket: Ticket, number: int, ended: Exit, place: Place) -> Judged:
-    files = d.run.attempt(ticket.worker, number)
-    answer = await read_answer(ticket.agent, files, ended)
-    keep_text(files, answer.text)
-    left = left_its_base(place)
-    try:
-        found = await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
-    except WorkerError as error:
-        return Judged(Judgement("failed", error.reason), ended, answer, None)
-    if found.changes and not files.patch.exists():
-        await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
-    judgement = judge(ticket, ended, answer, found.changes)
-    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
-    violations = violations_of(ticket, found.changes, scope, state_files, left)
-    return Judged(judgement, ended, answer, found, violations)
-
-
-async def _conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
-    """Run the acceptance commands, write the record, close the ticket, and only then take its tree away."""
-    files = d.run.attempt(ticket.worker, number)
-    judgement, found = judged.judgement, judged.found
-    checks: list[CheckResult] = []
-    if judgement.outcome == "complete" and found is not None:
-        checks = await _accept(d, ticket, found, place)
-        if d.stopping and any(check.end == "cancelled" for check in checks):
-            return  # stopped with us, not failed: the next runtime asks again
-        failed = next((check for check in checks if not check.passed), None)
-        if failed is not None:
-            judgement = judgement._replace(outcome="failed", reason=f"acceptance failed: {failed.in_words()}")
-    scope = d.manifest.scopes[ticket.id]
-    landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
-    usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
-    evidence: dict[str, Any] = {
-        "fence": d.manifest.fence,
-        "exit_code": judged.ended.exit_code,
-        "signal": judged.ended.signal,
-        "end": judged.ended.end,
-        "attempts": number,
-        "seconds": judged.ended.seconds,
-        "files": landing,
-        "violations": [violation._asdict() for violation in judged.violations],
-        "usage": {
-            "input_tokens": usage.input_tokens if usage else 0,
-            "output_tokens": usage.output_tokens if usage else 0,
-            "cost_usd": usage.cost_usd if usage else None,
-        },
-        "output": d.run.relative(files.text),
-        "patch": d.run.relative(patch) if patch else None,
-        "thread": judged.answer.thread,
-        "ignored": list(found.ignored) if found else [],
-        "worktree": None if found else d.run.relative(place.path),
-        "acceptance": [check.as_json() for check in checks],
-        "started_at": judged.ended.started,
-        "ended_at": judged.ended.ended,
-        "max_rss_kb": judged.ended.max_rss_kb,
-    }
-    end(d, ticket, judgement, evidence, judged.violations)
-    if judgement.outcome not in ("cancelled", "interrupted") and found is not None:
-        await anyio.to_thread.run_sync(_clear, d, ticket, place)
-
-
-def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
-    """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
-    remove_place(place)
-    shutil.rmtree(d.run.scratch(ticket.worker), ignore_errors=True)
-    with contextlib.suppress(OSError):
-        d.run.home(ticket.worker).rmdir()
-
-
-async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
-    """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
-    if not ticket.acceptance:
-        return []
-    inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
-    tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
-    results: list[CheckResult] = []
-    for at, command in enumerate(ticket.acceptance, 1):
-        result = await run_check(d, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
-        d.note("checked", worker=ticket.worker, command=command, passed=result.passed)
-        results.append(result)
-        if not result.passed:
-            break
-    return results
-
-
-def end(
-    d: Deployment,
-    ticket: Ticket,
-    judgement: Judgement,
-    evidence: dict[str, Any],
-    violations: tuple[Violation, ...] = (),
-) -> None:
-    """Write a worker's record and close it; a record that an earlier runtime wrote stands."""
-    verdict, why = verdict_of(judgement.outcome, violations, d.settings.integration.on_violation)
-    number = max(1, int(evidence.get("attempts", d.facts(ticket)["attempts"])))
-    record = d.run.attempt(ticket.worker, number).record
-    reason = judgement.reason or why or in_words(violations)
-    facts = {
-        "worker": ticket.worker,
-        "ticket": ticket.id,
-        "agent": ticket.agent,
-        "outcome": judgement.outcome,
-        "reason": reason,
-        "verdict": verdict,
-        "flags": list(judgement.flags),
-        **evidence,
-    }
-    stands = read_json(record)
-    if stands is None:
-        create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
-    d.note("ended", worker=ticket.worker, facts=facts)
+    return await _followed(d, ticket, files, partial(d.nursery.run, launch, slot.fds))

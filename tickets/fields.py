@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from tickets.jinja import nearest
-from tickets.ticket import AgentName, Mode
+from tickets.words import AgentName, Mode
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
 MODES: tuple[str, ...] = get_args(Mode)

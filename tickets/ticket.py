@@ -1,11 +1,8 @@
 """A ticket: what one worker is asked to do, and what it owns while it does it."""
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict
 
-AgentName = Literal["codex", "claude", "gemini", "command"]
-Mode = Literal["read-only", "write"]
+from tickets.words import AgentName, Mode
 
 
 class Ticket(BaseModel):

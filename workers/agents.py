@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from tickets.ticket import AgentName, Mode
+from tickets.words import AgentName, Mode
 
 Failure = Literal["rate_limited", "login", "provider", "budget", "refused", "interrupted"]
 """Why a stream says that it failed, where it says so; anything else is told by its text alone."""

@@ -6,19 +6,14 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-import anyio.to_thread
-
-from tickets.ticket import AgentName, Ticket
-from workers.agents import AgentSettings, Answer, Job, agent_named
+from tickets.ticket import Ticket
+from tickets.words import AgentName
+from workers.agents import AgentSettings, Job, agent_named
 from workers.environment import common_environment
 from workers.output import AttemptFiles, RunDir, create_file
-from workers.process import Exit, Launch, Limits
-from workers.stream import Lines
+from workers.process import Launch, Limits
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-_CHUNK = 1 << 16
-_TAIL = 1 << 16
-"""Bytes of a stream's end that are read where only its last line matters."""
 
 
 def mark_of(run: str, worker: str) -> str:
@@ -42,6 +37,7 @@ def prepare_launch(
     environ: Mapping[str, str],
     trust_repository: bool = False,
     fenced: bool = False,
+    stops_with_runtime: bool = False,
 ) -> Launch:
     """Make everything an attempt needs but the worktree, which is there already. Raises WorkerError."""
     worktree, home, scratch = run.worktree(ticket.worker), run.home(ticket.worker), run.scratch(ticket.worker)
@@ -79,7 +75,9 @@ def prepare_launch(
         exit_record=files.exit,
         capture=invocation.capture,
         limits=limits,
-        cancel_paths=cancel_paths(run, ticket.worker),
+        cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
+        busy_path=files.busy if is_cli else None,
+        stops_with_runtime=stops_with_runtime,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         mark=mark_of(run.id, ticket.worker),
@@ -106,40 +104,6 @@ def worker_environment(
 def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
     """Name the files whose appearance stops a worker: its own, its run's, its runtime's."""
     return (run.path / "cancel" / worker, run.path / "cancel" / "all", run.stopping_path)
-
-
-async def read_answer(agent: AgentName, files: AttemptFiles, ended: Exit) -> Answer:
-    """Read an attempt's whole output, in bounded memory."""
-    return await anyio.to_thread.run_sync(_read_answer, agent, files, ended)
-
-
-def _read_answer(agent: AgentName, files: AttemptFiles, ended: Exit) -> Answer:
-    reader = agent_named(agent).new_reader()
-    lines = Lines()
-    try:
-        with files.stdout.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            # Any program's output is judged by its last line; reading all of it would cost as much again.
-            stream.seek(max(0, size - _TAIL) if agent == "command" else 0)
-            while chunk := stream.read(_CHUNK):
-                for line in lines.add(chunk):
-                    reader.feed(line)
-    except FileNotFoundError:
-        pass
-    rest = lines.rest()
-    if rest:
-        reader.feed(rest)
-    return reader.answer(exit_code=ended.exit_code, stderr_tail=read_tail(files.stderr))
-
-
-def read_tail(path: Path, size: int = 4096) -> str:
-    """Give the end of a text file, `""` where there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
 
 
 def keep_text(files: AttemptFiles, text: str) -> None:

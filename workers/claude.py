@@ -2,7 +2,7 @@
 
 import os
 
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage, WorkerError
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present

@@ -5,7 +5,7 @@ import platform
 import sys
 from pathlib import Path
 
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Invocation, Job, Progress, Usage
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present

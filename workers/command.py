@@ -3,7 +3,7 @@
 import json
 from typing import Literal
 
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Invocation, Job, Progress, WorkerError
 from workers.reasons import last_words
 from workers.stream import MAX_RECORD, printable, text_at

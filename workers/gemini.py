@@ -2,7 +2,7 @@
 
 import json
 
-from tickets.ticket import AgentName
+from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
 from workers.briefing import check_prompt
 from workers.executables import find, present

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,10 @@ class AttemptFiles(NamedTuple):
     patch: Path
     started: Path
     exit: Path
+    busy: Path
+    """There while a tool call of the worker is open: it is not idle then, however quiet."""
+    done: Path
+    """Made when the terminal record came and the worker did not go."""
 
 
 class RunDir(NamedTuple):
@@ -47,9 +51,34 @@ class RunDir(NamedTuple):
         return self.path / "run.json"
 
     @property
+    def roster_path(self) -> Path:
+        """Give the path of `roster.json`: who is in the run, for those who need not know more."""
+        return self.path / "roster.json"
+
+    @property
+    def closed_path(self) -> Path:
+        """Give the file that is there once nothing more can come of the run."""
+        return self.path / "closed"
+
+    @property
     def stopping_path(self) -> Path:
         """Give the file that stops all workers with their runtime; the next runtime takes it away."""
         return self.path / "cancel" / ".runtime"
+
+    def cancelled(self) -> list[str]:
+        """List the workers that the lead has cancelled; `all` among them is the whole run."""
+        try:
+            names = [entry.name for entry in os.scandir(self.path / "cancel")]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [name for name in names if not name.startswith(".")]
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """Leave word that these workers are to stop; runtime and shims both see it, whichever still lives."""
+        folder = self.path / "cancel"
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).touch()
 
     def attempt(self, worker: str, number: int) -> AttemptFiles:
         """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
@@ -63,6 +92,8 @@ class RunDir(NamedTuple):
             patch=self.path / f"{stem}.patch",
             started=shims / f"{stem}.started.json",
             exit=shims / f"{stem}.exit.json",
+            busy=shims / f"{stem}.busy",
+            done=shims / f"{stem}.done",
         )
 
     def ticket(self, worker: str) -> Path:

@@ -25,6 +25,8 @@ End = Literal[
 ]  # fmt: skip
 """How a worker ended; `lost`: its shim went without a record."""
 
+RUNTIME_DIED = "the death of its runtime"
+"""`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
 MARK = "ORCHESTRATE_MARK"
 """The variable by which a worker's processes are found once its shim is gone."""
 _NURSERY = Path(__file__).resolve().parent / "nursery.py"
@@ -63,6 +65,8 @@ class Launch(NamedTuple):
     busy_path: Path | None = None
     """While it exists the worker is not idle: a tool call is open."""
     soft_signal: int = signal.SIGTERM
+    stops_with_runtime: bool = False
+    """The worker is stopped when the runtime that started it dies; else it goes on, to be adopted."""
     soft_depth: int = 0
     """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
     mark: str = ""
@@ -227,7 +231,10 @@ async def wait_adopted(
             return found
         # The runtime may have died while its last launch was on its way: that shim has not yet said so.
         if not living and (_has_text(started_record) or time.monotonic() > until):
-            return await _lost(worker, mark)
+            lost = await _lost(worker, mark)
+            return (
+                lost._replace(error="the machine was restarted") if _of_earlier_boot(started_record) else lost
+            )
         await anyio.sleep(poll)
 
 
@@ -244,6 +251,13 @@ def is_held(started_record: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def hurry(started_record: Path) -> None:
+    """Have a worker that is being stopped killed now: its shim is asked, which its lock shows alive."""
+    with suppress(OSError, ValueError, KeyError):
+        if is_held(started_record):
+            os.kill(json.loads(started_record.read_bytes())["shim_pid"], signal.SIGTERM)
 
 
 def read_exit(exit_record: Path) -> Exit | None:
@@ -287,6 +301,14 @@ def _marked(wanted: bytes) -> set[int]:
 def _has_text(path: Path) -> bool:
     with suppress(FileNotFoundError):
         return path.stat().st_size > 0
+    return False
+
+
+def _of_earlier_boot(started_record: Path) -> bool:
+    """Tell whether a shim was started before the machine was; nothing of it can live."""
+    with suppress(OSError, ValueError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return bool(json.loads(started_record.read_bytes()).get("boot_id", boot) != boot)
     return False
 
 

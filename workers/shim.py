@@ -60,7 +60,8 @@ class Shim:
         self.pid: int | None = None
         self.status: int | None = None
         self.childless = False
-        self.told = False
+        self.told = 0
+        self.orphaned = False
         self.end = ""
         self.error = ""
         self.cancelled_by = ""
@@ -108,7 +109,7 @@ class Shim:
         self.poll.register(self.wake, select.POLLIN)
 
     def _tell(self, *_: object) -> None:
-        self.told = True
+        self.told += 1
 
     def _start(self) -> bool:
         """Start the worker; on failure say why in plain words and return False."""
@@ -151,6 +152,8 @@ class Shim:
             stream.started()
             if stream.source >= 0:
                 self.poll.register(stream.source, select.POLLIN)
+        if spec["stops_with_runtime"]:
+            self.poll.register(self.alive, 0)  # an error is always told: nobody reads the pipe any more
         who = {"schema": SCHEMA, "worker": spec["worker"], "pid": self.pid, "shim_pid": os.getpid()}
         os.write(
             started, json.dumps({**who, "boot_id": self.system.boot_id, "started": _utc(self.began)}).encode()
@@ -174,6 +177,8 @@ class Shim:
                 self.end = "output_cap"
             elif self._cancelled():
                 self.end = "cancelled"
+            elif self.orphaned:
+                self.end, self.cancelled_by = "cancelled", "the death of its runtime"
             elif total is not None and now >= total:
                 self.end = "timed_out"
             elif idle is not None and idle.reached(now, self._written):
@@ -187,7 +192,9 @@ class Shim:
         until = time.monotonic() + (min(grace, 0.5) if self.end == "output_cap" else grace)
         for pid in self._soft_targets():
             _send(pid, self.spec["soft_signal"])
-        while self.status is None and time.monotonic() < until:
+        told = self.told
+        # A further signal to us means: at once.
+        while self.status is None and time.monotonic() < until and self.told == told:
             self._wait(min(until, time.monotonic() + TICK))
             if self.end != "output_cap" and any(stream.over() for stream in self.streams):
                 return
@@ -231,6 +238,10 @@ class Shim:
             if descriptor == self.wake:
                 os.read(self.wake, 4096)
                 self._reap()
+                continue
+            if descriptor == self.alive:
+                self.orphaned = True
+                self.poll.unregister(descriptor)
                 continue
             for stream in self.streams:
                 if stream.source == descriptor:

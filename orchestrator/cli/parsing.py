@@ -44,7 +44,8 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
 
 def _listed() -> str:
     lines = ["commands:"]
-    lines += [f"  {name:<11} {command.help}" for name, command in COMMANDS.items() if command.module]
+    lines += [f"  {name:<11} {command.help}" for name, command in COMMANDS.items()
+              if command.module and name[0] != "_"]  # fmt: skip
     later = [name for name, command in COMMANDS.items() if not command.module]
     rows = [later[at : at + 8] for at in range(0, len(later), 8)]
     return "\n".join([*lines, "", "not built yet:", *(f"  {', '.join(row)}" for row in rows)])

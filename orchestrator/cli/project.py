@@ -93,8 +93,10 @@ def newest_unfinished(repository: Repository) -> RunDir:
     return found[-1].run
 
 
-def finish(work: Callable[[], Coroutine[Any, Any, Ended]]) -> Answer:
-    """Run the stages and answer about the run."""
+def finish(
+    work: Callable[[], Coroutine[Any, Any, Ended]], expected: tuple[str, ...] = ("integrated",)
+) -> Answer:
+    """Run the stages and answer about the run; `expected` are the states that are no failure."""
     try:
         ended = anyio.run(work)
     except BaseExceptionGroup as group:
@@ -103,10 +105,10 @@ def finish(work: Callable[[], Coroutine[Any, Any, Ended]]) -> Answer:
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]
     lines = summary_lines(state, problems, document["next_action"])
-    return Answer(_exit_code(ended, document), document, tuple(lines))
+    return Answer(_exit_code(ended, document, expected), document, tuple(lines))
 
 
-def _exit_code(ended: Ended, document: dict[str, Any]) -> int:
+def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]) -> int:
     if ended.signalled:
         return 128 + ended.signalled
     known = any(problem.severity == "error" for problem in ended.problems)
@@ -115,7 +117,7 @@ def _exit_code(ended: Ended, document: dict[str, Any]) -> int:
         worker["verdict"] not in ("accepted", "partial") and worker["worker"] not in manifest_skips
         for worker in document["workers"]
     )
-    return 1 if known or bad or document["status"] != "integrated" else 0
+    return 1 if known or bad or document["status"] not in expected else 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,0 +1,159 @@
+"""What an attempt left, looked at: its changes, the verdict on them by rule, and the record that stays."""
+
+import contextlib
+import shutil
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.checks import CheckResult, run_check
+from orchestrator.deployment import Deployment
+from orchestrator.judgement import (
+    CANCELLED,
+    Judgement,
+    Violation,
+    in_words,
+    judge,
+    landable,
+    verdict_of,
+    violations_of,
+)
+from tickets.ticket import Ticket
+from workers.agents import Answer, WorkerError
+from workers.attempt import keep_text
+from workers.changes import Found
+from workers.output import create_json, read_json
+from workers.process import Exit
+from workers.worktree import Place, left_its_base, remove_place
+
+
+class Tried(NamedTuple):
+    """How an attempt's process ended, and what its output amounts to."""
+
+    ended: Exit
+    answer: Answer
+
+
+class Judged(NamedTuple):
+    """What one attempt amounts to."""
+
+    judgement: Judgement
+    ended: Exit
+    answer: Answer
+    found: Found | None
+    violations: tuple[Violation, ...] = ()
+
+
+async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place) -> Judged:
+    """Take the worker's changes and decide what its attempt amounts to."""
+    files, (ended, answer) = d.run.attempt(ticket.worker, number), tried
+    keep_text(files, answer.text)
+    left = left_its_base(place)
+    try:
+        found = await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
+    except WorkerError as error:
+        return Judged(Judgement("failed", error.reason), ended, answer, None)
+    if found.changes and not files.patch.exists():
+        await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
+    judgement = judge(ticket, ended, answer, found.changes)
+    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
+    violations = violations_of(ticket, found.changes, scope, state_files, left)
+    return Judged(judgement, ended, answer, found, violations)
+
+
+async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
+    """Run the acceptance commands, write the record, close the ticket, and only then take its tree away."""
+    files = d.run.attempt(ticket.worker, number)
+    judgement, found = judged.judgement, judged.found
+    checks: list[CheckResult] = []
+    if judgement.outcome == "complete" and found is not None:
+        checks = await _accept(d, ticket, found, place)
+        failed = next((check for check in checks if not check.passed), None)
+        if failed is not None and failed.end == "cancelled":
+            if d.stopping:
+                return  # stopped with us, not failed: the next runtime asks again
+            judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
+        elif failed is not None:
+            judgement = judgement._replace(outcome="failed", reason=f"acceptance failed: {failed.in_words()}")
+    scope = d.manifest.scopes[ticket.id]
+    landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
+    usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
+    evidence: dict[str, Any] = {
+        "fence": d.manifest.fence,
+        "exit_code": judged.ended.exit_code,
+        "signal": judged.ended.signal,
+        "end": judged.ended.end,
+        "attempts": number,
+        "seconds": judged.ended.seconds,
+        "files": landing,
+        "violations": [violation._asdict() for violation in judged.violations],
+        "usage": {
+            "input_tokens": usage.input_tokens if usage else 0,
+            "output_tokens": usage.output_tokens if usage else 0,
+            "cost_usd": usage.cost_usd if usage else None,
+        },
+        "output": d.run.relative(files.text),
+        "patch": d.run.relative(patch) if patch else None,
+        "thread": judged.answer.thread,
+        "ignored": list(found.ignored) if found else [],
+        "worktree": None if found else d.run.relative(place.path),
+        "acceptance": [check.as_json() for check in checks],
+        "started_at": judged.ended.started,
+        "ended_at": judged.ended.ended,
+        "max_rss_kb": judged.ended.max_rss_kb,
+    }
+    end(d, ticket, judgement, evidence, judged.violations)
+    if judgement.outcome not in ("cancelled", "interrupted") and found is not None:
+        await anyio.to_thread.run_sync(_clear, d, ticket, place)
+
+
+def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
+    """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
+    remove_place(place)
+    shutil.rmtree(d.run.scratch(ticket.worker), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        d.run.home(ticket.worker).rmdir()
+
+
+async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
+    """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
+    if not ticket.acceptance:
+        return []
+    inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
+    tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
+    results: list[CheckResult] = []
+    for at, command in enumerate(ticket.acceptance, 1):
+        result = await run_check(d, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
+        d.note("checked", worker=ticket.worker, command=command, passed=result.passed)
+        results.append(result)
+        if not result.passed:
+            break
+    return results
+
+
+def end(
+    d: Deployment,
+    ticket: Ticket,
+    judgement: Judgement,
+    evidence: dict[str, Any],
+    violations: tuple[Violation, ...] = (),
+) -> None:
+    """Write a worker's record and close it; a record that an earlier runtime wrote stands."""
+    verdict, why = verdict_of(judgement.outcome, violations, d.settings.integration.on_violation)
+    number = max(1, int(evidence.get("attempts", d.facts(ticket)["attempts"])))
+    record = d.run.attempt(ticket.worker, number).record
+    reason = judgement.reason or why or in_words(violations)
+    facts = {
+        "worker": ticket.worker,
+        "ticket": ticket.id,
+        "agent": ticket.agent,
+        "outcome": judgement.outcome,
+        "reason": reason,
+        "verdict": verdict,
+        "flags": list(judgement.flags),
+        **evidence,
+    }
+    stands = read_json(record)
+    if stands is None:
+        create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+    d.note("ended", worker=ticket.worker, facts=facts)

@@ -1,0 +1,85 @@
+"""What a worker prints, read while it prints it: by its runtime, and by whoever watches."""
+
+import os
+from pathlib import Path
+
+from tickets.words import AgentName
+from workers.agents import Answer, Progress, agent_named
+from workers.stream import Lines
+
+MOST = 1 << 20
+"""Bytes read at one time; larger steps are slower, and hold up everybody else."""
+_CHUNK = 1 << 16
+_TAIL = 1 << 16
+"""Bytes of a program's output that are read where only its last lines matter."""
+
+
+class Follower:
+    """Follows the standard output of one attempt, in bounded memory."""
+
+    def __init__(self, agent: AgentName, stdout: Path) -> None:
+        self._reader = agent_named(agent).new_reader()
+        self._lines = Lines()
+        self._stdout = stdout
+        self._offset: int | None = None if agent == "command" else 0
+        self.last = ""
+        """What it said or did last, on one line."""
+        self.tools = 0
+        """Tool calls that are open."""
+        self.has_ended = False
+        """Its terminal record has come."""
+
+    def read_more(self, most: int = MOST) -> list[Progress]:
+        """Read what is new, up to about `most` bytes."""
+        found: list[Progress] = []
+        try:
+            descriptor = os.open(self._stdout, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return found
+        try:
+            if self._offset is None:
+                # Any program's output is judged by its last line; reading all of it would cost as much again.
+                self._offset = max(0, os.fstat(descriptor).st_size - _TAIL)
+            while most > 0 and (chunk := os.pread(descriptor, _CHUNK, self._offset)):
+                self._offset += len(chunk)
+                most -= len(chunk)
+                for line in self._lines.add(chunk):
+                    self._take(line, found)
+        finally:
+            os.close(descriptor)
+        return found
+
+    def answer(self, *, exit_code: int | None, stderr: Path) -> Answer:
+        """Read the rest and judge the whole, once the worker is dead."""
+        before = -1
+        while before != (self._offset or 0):
+            before = self._offset or 0
+            self.read_more()
+        if rest := self._lines.rest():
+            self._take(rest, [])
+        return self._reader.answer(exit_code=exit_code, stderr_tail=read_tail(stderr))
+
+    def _take(self, line: bytes, found: list[Progress]) -> None:
+        progress = self._reader.feed(line)
+        if progress is None:
+            return
+        found.append(progress)
+        match progress.kind:
+            case "tool":
+                self.tools += 1
+            case "tool_end":
+                self.tools = max(0, self.tools - 1)
+            case "end":
+                self.has_ended = True
+        if progress.text:
+            self.last = progress.text
+
+
+def read_tail(path: Path, size: int = 4096) -> str:
+    """Give the end of a text file, `""` where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
