@@ -69,7 +69,6 @@ class PoolSettings(_Section):
     """`[pool]`: how workers are started; how many there may be stands in AGENTS.md."""
 
     start_interval: Seconds = 0.3
-    slot_wait: Seconds = 0.0
 
 
 class IntegrationSettings(_Section):

@@ -13,6 +13,10 @@ TEXT = """\
 # refuse to start without one; `off`: rely on what is checked afterwards.
 # fence = "auto"
 
+# What becomes of workers whose runtime dies. `continue`: they go on, and `resume RUN` takes them over, so
+# that nothing paid for is lost; `stop`: they end with it, and `resume RUN` starts them again.
+# on_runtime_death = "continue"
+
 # Whether agent CLIs may load the repository's own configuration of them (hooks, MCP servers, plugins),
 # which can run programs. Instructions such as AGENTS.md are always read.
 # trust_repository = false
@@ -20,9 +24,6 @@ TEXT = """\
 [pool]
 # Pause between the starts of two agent CLIs, so that they do not all log in at once.
 # start_interval = "0.3s"
-
-# How long a command waits where every slot is taken by other runs. 0: not at all.
-# slot_wait = 0
 
 [limits]
 # Most that is kept of a worker's standard output, and of its standard error.
@@ -55,6 +56,7 @@ TEXT = """\
 
 [checks]
 # The project's own commands, run by `sh -c`: a quick one that shows that it works at all, and all tests.
+# For the status report, which is not built yet.
 # smoke = ""
 # test = ""
 

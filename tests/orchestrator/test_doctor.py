@@ -225,9 +225,10 @@ def test_a_change_that_waits_for_its_commit_is_shown(doctor, lab):
 def test_an_unfinished_run_is_shown_with_the_way_on(doctor, lab):
     run = lab.root / ".taskers" / "runs" / "20260216_142834"
     run.mkdir(parents=True)
-    ticket = {"worker": "Command-Worker-1", "id": "command-1", "agent": "command", "title": "Look"}
-    manifest = {"schema": 1, "phase": "phase-1", "base": "0" * 40, "tickets": [ticket]}
-    (run / "run.json").write_text(json.dumps(manifest))
+    worker = {"worker": "Command-Worker-1", "ticket": "command-1", "agent": "command", "title": "Look"}
+    roster = {"schema": 1, "phase": "phase-1", "workers": [worker | {"skipped": False}]}
+    (run / "run.json").write_text("{}")
+    (run / "roster.json").write_text(json.dumps(roster))
     document = doctor()
     (found,) = document["runs"]
     assert (found["run"], found["phase"], found["status"]) == ("20260216_142834", "phase-1", "interrupted")
