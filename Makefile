@@ -26,7 +26,7 @@ bench: .venv/made
 	$(BIN)/python benchmarks/bench.py
 
 soak: .venv/made agents
-	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m soak --timeout 1800
+	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hardening" --timeout 1800
 
 # The real agent CLIs, pinned. Without npm their tests are skipped, and say so.
 agents: $(AGENTS)

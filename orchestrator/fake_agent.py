@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from orchestrator.fake_voices import VOICES, Claude, Codex, Gemini, Record, new_id
 
@@ -50,7 +50,7 @@ def main() -> NoReturn:
         put(2, f"fake-agent: a step cannot be played: {error!r}; see docs/rehearsing.md\n".encode())
         sys.exit(BAD_STEP)
     fake.close()
-    sys.exit(0)
+    fake.leave(0)
 
 
 def steps_in(prompt: str) -> Iterator[Record]:
@@ -106,6 +106,8 @@ class Fake:
         self.voice: Codex | Claude | Gemini | None = None
         self.is_open = False
         self.has_ended = False
+        self.sum: Any = None
+        self.printed = 0
 
     def read_prompt(self) -> None:
         """Take what stands on standard input, to its end."""
@@ -128,7 +130,13 @@ class Fake:
 
     def tell(self, records: Iterable[Record]) -> None:
         """Print records, one a line; the first of all opens the stream."""
-        put(1, lines(self._opened(records)))
+        self._print(lines(self._opened(records)))
+
+    def leave(self, code: int) -> NoReturn:
+        """Exit."""
+        if self.sum is not None:
+            put(2, f"sha256 {self.sum.hexdigest()} of {self.printed} bytes\n".encode())
+        sys.exit(code)
 
     def do_answer(self, step: Record) -> None:
         """Give the final answer: `text`, as a report (`report`), with a `status` and tokens (`in`, `out`)."""
@@ -184,8 +192,8 @@ class Fake:
         self.tell([])
         chunk = lines(self._voice().said("flood " * 150)) * 60
         while time.monotonic() < until:
-            put(1, chunk)
-        sys.exit(0)
+            self._print(chunk)
+        self.leave(0)
 
     def do_fork(self, step: Record) -> None:
         """Leave a child of `seconds` behind: own session, same output, deaf to TERM, INT and HUP."""
@@ -205,8 +213,8 @@ class Fake:
     def do_cut(self, step: Record) -> None:
         """Print the first `bytes` of a longer answer, without an end of line, and exit with 0."""
         size = int(step.get("bytes", 65536))
-        put(1, lines(self._opened(self._voice().ended("x" * (size + size // 2), 100, 10)))[:size])
-        sys.exit(0)
+        self._print(lines(self._opened(self._voice().ended("x" * (size + size // 2), 100, 10)))[:size])
+        self.leave(0)
 
     def do_long(self, step: Record) -> None:
         """Print a record of at least `bytes` on one line: the output of a tool."""
@@ -218,18 +226,18 @@ class Fake:
         self.tell([])
         gap = float(step.get("gap", 0.02))
         for number in lines(self._voice().said(str(step.get("text", "\u00e9\u20ac\U0001f600")))):
-            put(1, bytes([number]))
+            self._print(bytes([number]))
             time.sleep(gap)
 
     def do_noise(self, step: Record) -> None:
         """Print what is no record: a log line, a blank line, an escape in front of what comes next."""
-        put(1, str(step.get("text", "[WARN] a log line\n\n\x1b[6n")).encode())
+        self._print(str(step.get("text", "[WARN] a log line\n\n\x1b[6n")).encode())
 
     def do_raw(self, step: Record) -> None:
         """Print `stdout` and `stderr` as they stand, `times` over, standard error first."""
         times = int(step.get("times", 1))
         put(2, str(step.get("stderr", "")).encode() * times)
-        put(1, str(step.get("stdout", "")).encode() * times)
+        self._print(str(step.get("stdout", "")).encode() * times)
 
     def do_never_exit(self, _step: Record) -> None:
         """Answer, unless that is done, and stay."""
@@ -241,7 +249,7 @@ class Fake:
         path = str(step.get("path", "src/never_written.py"))
         self.written.append(path)
         self.do_answer({"text": f"Wrote {path}; all tests pass."})
-        sys.exit(int(step.get("code", 0)))
+        self.leave(int(step.get("code", 0)))
 
     def do_ask(self, step: Record) -> None:
         """Ask for leave and wait for an answer that nobody gives."""
@@ -269,16 +277,16 @@ class Fake:
         self.tell(records)
         put(2, said.encode())
         if final:
-            sys.exit(code)
+            self.leave(code)
 
     def do_exit(self, step: Record) -> None:
         """Exit with `code`, whatever was said."""
-        sys.exit(int(step.get("code", 0)))
+        self.leave(int(step.get("code", 0)))
 
     def do_die(self, step: Record) -> None:
         """Die of `signal` in the middle of a record."""
         whole = lines(self._opened(self._voice().said("This sentence is cut off in the middle.")))
-        put(1, whole[:-20])
+        self._print(whole[:-20])
         number = signal.Signals(int(step.get("signal", 9)))
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
@@ -290,6 +298,12 @@ class Fake:
         import hashlib  # noqa: PLC0415 - for start-up time
 
         self.text = f"sha256 {hashlib.sha256(self.prompt).hexdigest()} of {len(self.prompt)} bytes"
+
+    def do_sum(self, _step: Record) -> None:
+        """Say on standard error at the end, as its last line, what was printed from here on."""
+        import hashlib  # noqa: PLC0415 - for start-up time
+
+        self.sum, self.printed = hashlib.sha256(), 0
 
     def do_env(self, step: Record) -> None:
         """Refuse to work where a variable of another session (or one of `names`) is seen."""
@@ -314,9 +328,15 @@ class Fake:
         self.is_open = True
         return [*start, *records]
 
+    def _print(self, data: bytes) -> None:
+        put(1, data)
+        self.printed += len(data)
+        if self.sum is not None:
+            self.sum.update(data)
+
     def _refuse(self, message: str, code: int) -> NoReturn:
         put(2, f"{message}\n".encode())
-        sys.exit(code)
+        self.leave(code)
 
 
 def _values(arguments: list[str], *options: str) -> Iterator[str]:

@@ -49,7 +49,8 @@ def answers(tmp_path_factory):
     accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
     for name, arguments in {
         "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
-        "integrate": ("integrate", "last", *accept), "doctor": ("doctor",), "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
+        "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
+        "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip
         found[name] = lab.call(*arguments, "--json")
     return {name: called.document for name, called in found.items()}
