@@ -11,8 +11,9 @@ import anyio.to_thread
 
 from orchestrator.deployment import Deployment
 from workers.attempt import cancel_paths, mark_of, worker_environment
+from workers.exits import is_held
 from workers.follow import read_tail
-from workers.process import Launch, Limits, is_held, wait_adopted
+from workers.process import Launch, Limits, wait_adopted
 from workers.worktree import Place, make_place, remove_place
 
 

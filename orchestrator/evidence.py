@@ -22,8 +22,8 @@ from tickets.ticket import Ticket
 from workers.agents import Answer, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
+from workers.exits import Exit
 from workers.output import create_json, read_json
-from workers.process import Exit
 from workers.worktree import Place, left_its_base, remove_place
 
 

@@ -9,7 +9,7 @@ from tickets.scope import Scope
 from tickets.ticket import Ticket
 from workers.agents import Answer
 from workers.changes import Change
-from workers.process import Exit
+from workers.exits import Exit
 
 ViolationKind = Literal[
     "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"

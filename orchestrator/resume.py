@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 from orchestrator.runs import RunState, unfinished_runs
 from orchestrator.store import Store
 from tickets.problems import Problem
+from workers.exits import is_held, read_exit
 from workers.git import Repository
-from workers.process import is_held, read_exit
 
 
 class Standing(NamedTuple):

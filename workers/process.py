@@ -1,6 +1,5 @@
 """Start workers below shims, wait for how they end, and find those that a dead runtime left behind."""
 
-import fcntl
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import anyio
 import anyio.abc
@@ -19,11 +18,7 @@ import anyio.to_thread
 
 from workers import descendants
 from workers.agents import WorkerError
-
-End = Literal[
-    "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",
-]  # fmt: skip
-"""How a worker ended; `lost`: its shim went without a record."""
+from workers.exits import Exit, is_held, parsed_exit, read_exit
 
 RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
@@ -70,30 +65,6 @@ class Launch(NamedTuple):
     soft_depth: int = 0
     """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
     mark: str = ""
-
-
-class Exit(NamedTuple):
-    """How a worker ended, as its shim recorded it. Times are UTC, sizes exclude the mark of a cut."""
-
-    worker: str
-    end: End
-    exit_code: int | None = None
-    signal: int | None = None
-    error: str = ""
-    cancelled_by: str = ""
-    pid: int | None = None
-    shim_pid: int | None = None
-    boot_id: str = ""
-    started: str = ""
-    ended: str = ""
-    seconds: float = 0.0
-    survivors: int = 0
-    """Processes beside the worker itself that had to be killed."""
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
-    cut: tuple[str, ...] = ()
-    cpu_seconds: float = 0.0
-    max_rss_kb: int = 0
 
 
 class Nursery:
@@ -169,7 +140,7 @@ class Nursery:
             told = await _read_to_end(alive)
         finally:
             os.close(alive)
-        return _parsed(told) if told else read_exit(launch.exit_record)
+        return parsed_exit(told) if told else read_exit(launch.exit_record)
 
     async def _hand_over(self, spec: bytes, descriptors: list[int]) -> None:
         async with self._lock:
@@ -238,34 +209,11 @@ async def wait_adopted(
         await anyio.sleep(poll)
 
 
-def is_held(started_record: Path) -> bool:
-    """Say whether the shim that made this file still lives."""
-    try:
-        descriptor = os.open(started_record, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def hurry(started_record: Path) -> None:
     """Have a worker that is being stopped killed now: its shim is asked, which its lock shows alive."""
     with suppress(OSError, ValueError, KeyError):
         if is_held(started_record):
             os.kill(json.loads(started_record.read_bytes())["shim_pid"], signal.SIGTERM)
-
-
-def read_exit(exit_record: Path) -> Exit | None:
-    """Read how a worker ended; None while there is no whole record."""
-    try:
-        return _parsed(exit_record.read_bytes())
-    except FileNotFoundError:
-        return None
 
 
 def kill_marked(mark: str) -> int:
@@ -337,12 +285,3 @@ async def _read_to_end(descriptor: int) -> bytes:
         if not part:
             return found
         found += part
-
-
-def _parsed(text: bytes) -> Exit | None:
-    try:
-        fields: dict[str, Any] = json.loads(text)
-    except ValueError:
-        return None
-    known = {name: fields[name] for name in Exit._fields if name in fields}
-    return Exit(**{"worker": "", **known, "cut": tuple(fields.get("cut", ()))})
