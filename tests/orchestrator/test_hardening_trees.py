@@ -1,0 +1,76 @@
+"""Process trees and signals: whatever a worker has started is dead when its ticket is closed."""
+
+import runpy
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
+AGENTS, step, ticket = (FAULTS[name] for name in ("AGENTS", "step", "ticket"))
+
+pytestmark = pytest.mark.hardening
+APPEND = "while :; do echo x >> log; sleep 0.1; done"
+
+
+def test_a_grandchild_dies_with_a_worker_that_is_stopped(rehearsal):
+    """T20: it is in a session of its own, holds the worker's output and is deaf to TERM; so is the worker."""
+    steps = [step("say"), step("ignore-term"), step("fork", seconds=60), step("hang")]
+    rehearsal.prepare({f"{name}-1": ticket(*steps, agent=name, timeout="1s") for name in AGENTS})
+    began = time.monotonic()
+    document = rehearsal.run()
+    assert time.monotonic() - began < 6
+    for one in document["workers"]:
+        assert one["outcome"] == "timed_out"
+        assert 2 <= one["seconds"] < 4
+        assert "left_processes" in one["flags"]
+    assert rehearsal.survivors() == []
+
+
+def test_a_helper_left_behind_by_a_finished_worker_is_dead_and_keeps_nobody_waiting(rehearsal):
+    """T21: the answer, a child of 300 seconds on the same output, exit 0."""
+    steps = [step("sum"), step("answer"), step("fork", seconds=300)]
+    rehearsal.prepare({f"{name}-1": ticket(*steps, agent=name) for name in AGENTS})
+    document = rehearsal.run()
+    for one in document["workers"]:
+        assert (one["outcome"], one["exit_code"]) == ("complete", 0)
+        assert one["seconds"] < 3
+        assert "left_processes" in one["flags"]
+        assert rehearsal.stdout(one).endswith(b"}\n")
+        assert b"COMPLETE" in rehearsal.stdout(one)
+    assert rehearsal.survivors() == []
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [((signal.SIGINT,), 130), ((signal.SIGTERM,), 143), ((signal.SIGINT, signal.SIGINT), 130)],
+    ids=["interrupted", "terminated", "interrupted twice"],
+)
+def test_a_run_that_is_stopped_leaves_nobody_and_consistent_files(rehearsal, signals, code):
+    """T22: three workers append to a file; one has a tree that hears no TERM."""
+    deaf = [step("ignore-term"), step("fork"), step("shell", command=APPEND)]
+    apart = f"setsid sh -c '{APPEND}' & wait"
+    rehearsal.prepare({
+        "command-1": ticket(APPEND, agent="command", mode="write", owns=["one/**"]),
+        "command-2": ticket(apart, agent="command", mode="write", owns=["two/**"]),
+        "claude-1": ticket(*deaf, mode="write", owns=["three/**"]),
+    }, grace=2)  # fmt: skip
+    runtime = rehearsal.begin("run", "phase-1")
+    rehearsal.wait_until(lambda: sum(path.stat().st_size > 2 for path in logs(rehearsal)) == 3)
+    began = time.monotonic()
+    for number, sent in enumerate(signals):
+        time.sleep(0.2 * number)
+        runtime.send_signal(sent)
+    document = rehearsal.end(runtime, code)
+    assert time.monotonic() - began < 4
+    assert rehearsal.survivors() == []  # so no file grows any more
+    assert document["status"] == "interrupted"
+    told = rehearsal.lab.call("resume", "--json").document
+    assert [worker["state"] for worker in told["runs"][0]["workers"]] == ["stopped"] * 3
+
+
+def logs(rehearsal):
+    """Find the files that the workers of the newest run append to."""
+    folder = rehearsal.run_folder()
+    return list((rehearsal.root / ".taskers" / "worktrees" / folder.name).glob("*/log")) if folder else []
