@@ -3,7 +3,6 @@
 Part of a program of its own (`orchestrator.fake_agent`): standard library only, and little of it.
 """
 
-import json
 import os
 import time
 from typing import Any
@@ -58,7 +57,7 @@ class Codex:
 
     def _command(self, at: str, command: str, output: str, code: int | None) -> Record:
         status = "in_progress" if code is None else "failed" if code else "completed"
-        shown = f"/bin/bash -lc {json.dumps(command)}"
+        shown = f"/bin/bash -lc '{command}'"
         fields = {"command": shown, "aggregated_output": output, "exit_code": code, "status": status}
         return self._item(at, type="command_execution", **fields)
 
@@ -101,8 +100,8 @@ class Claude:
             "is_error": code != 0,
         }
         message = {"role": "user", "content": [result]}
-        shown = {"stdout": output, "stderr": "", "interrupted": False, "command": command}
-        return [self._record("user", message=message, parent_tool_use_id=None, tool_use_result=shown)]
+        fields = {"stdout": output, "stderr": "", "interrupted": False, "command": command}
+        return [self._record("user", message=message, parent_tool_use_id=None, tool_use_result=fields)]
 
     def retry(self, attempt: int, status: int, _message: str) -> tuple[list[Record], str]:
         """Tell of a failed request that is made again."""
@@ -127,12 +126,14 @@ class Claude:
         times = {"duration_ms": 100, "duration_api_ms": 50, "num_turns": self.turns}
         cost = round(taken * 3e-6 + given * 15e-6, 6)
         more = {"total_cost_usd": cost, "usage": usage, "modelUsage": {}, "permission_denials": []}
+        more |= {"stop_reason": "end_turn", "terminal_reason": "completed"}
         return self._record("result", subtype="success", **fields, **times, result=text, **more)
 
     def _message(self, block: Record, model: str = "") -> Record:
         fields = {"id": f"msg_fake{self.turns}", "type": "message", "role": "assistant"}
         usage = {**_no_cache(100), "output_tokens": 1}
-        message = {**fields, "model": model or self.model, "content": [block], "usage": usage}
+        nothing = {"stop_reason": None, "stop_sequence": None, "context_management": None}
+        message = {**fields, "model": model or self.model, "content": [block], **nothing, "usage": usage}
         return self._record("assistant", message=message, parent_tool_use_id=None)
 
     def _record(self, kind: str, **fields: object) -> Record:

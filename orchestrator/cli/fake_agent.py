@@ -1,12 +1,13 @@
 """`orchestrate fake-agent DIR`: scripts that stand in for the agent CLIs, to rehearse a set-up with."""
 
 import argparse
+import json
 import os
 import shlex
 import sys
 from pathlib import Path
 
-from orchestrator.cli.answer import Answer, clean, envelope
+from orchestrator.cli.answer import Answer, envelope
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.output import create_file
@@ -60,5 +61,5 @@ def _settings(texts: dict[Path, bytes]) -> list[str]:
     """Give what a person puts into `orchestrate.toml`."""
     lines = ["# in orchestrate.toml, where these sections may stand already:"]
     for path in texts:
-        lines += ["", f"[agents.{path.name}]", "enabled = true", f'executable = "{clean(str(path))}"']
+        lines += ["", f"[agents.{path.name}]", "enabled = true", f"executable = {json.dumps(str(path))}"]
     return lines

@@ -1,0 +1,247 @@
+"""The fake agents: they speak as the real ones do, and each step does what its page says."""
+
+import hashlib
+import json
+import re
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.fake_agent import BAD_STEP, NESTED, Fake, report
+from tickets.report import STATUSES, read_report
+from workers.agents import agent_named
+
+FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
+LAB = FAULTS["LAB"]
+AGENTS, step, ticket = (FAULTS[name] for name in ("AGENTS", "step", "ticket"))
+ROOT = Path(__file__).parents[2]
+STREAMS = ROOT / "tests" / "workers" / "streams"
+PAGE = (ROOT / "docs" / "rehearsing.md").read_text()
+
+each_cli = pytest.mark.parametrize("name", AGENTS)
+
+
+class Played:
+    """What a fake left that was given some steps."""
+
+    def __init__(self, folder, name, *steps, arguments=(), env=None, cwd=None):
+        self.name = name
+        done = subprocess.run(
+            [folder / name, *arguments], input="\n".join(steps).encode(), capture_output=True, check=False,
+            env={"PATH": "/usr/bin:/bin", **(env or {})}, cwd=cwd, timeout=20,
+        )  # fmt: skip
+        self.code, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr.decode()
+        self.progress = []
+        reader = agent_named(name).new_reader()
+        for line in self.stdout.splitlines():
+            if found := reader.feed(line):
+                self.progress.append(found)
+        code = None if self.code < 0 else self.code
+        self.answer = reader.answer(exit_code=code, stderr_tail=self.stderr)
+
+    @property
+    def kinds(self):
+        """What its reader saw, in order."""
+        return [progress.kind for progress in self.progress]
+
+
+def kind_of(record):
+    """Name a kind of record: records of one kind have the same keys."""
+    below = record.get("item") or record.get("message")
+    block = below.get("content") if isinstance(below, dict) else None
+    inner = (block[0] if isinstance(block, list) and block else below) or {}
+    said = inner.get("type") if isinstance(inner, dict) else None
+    return (record["type"], record.get("subtype"), record.get("role"), record.get("status"), said)
+
+
+def keys_by_kind(text):
+    """Give the keys of each kind of record in a stream."""
+    found = {}
+    for line in text.splitlines():
+        record = json.loads(line)
+        found.setdefault(kind_of(record), set()).update(keys(record))
+    return found
+
+
+def keys(value, at=""):
+    """Give the keys of an object and of those in it, dotted; what a tool is given is its own affair."""
+    found = set()
+    for key, inner in value.items():
+        place = f"{at}.{key}" if at else key
+        found.add(place)
+        if isinstance(inner, dict) and key not in ("input", "parameters", "tool_use_result", "models"):
+            found |= keys(inner, place)
+        elif isinstance(inner, list) and inner and isinstance(inner[0], dict) and key == "content":
+            found |= keys(inner[0], f"{place}[]")
+    return found
+
+
+LEFT_OUT = re.compile(
+    r"ttft|time_to_request|fast_mode|usage\.(?:server_tool|service|cache_creation(?:$|\.)|infer|iter|speed)"
+)
+"""How fast it was and what is billed how: nothing that a reader looks at."""
+
+
+@each_cli
+def test_a_fake_prints_the_records_of_a_real_turn(fakes, tmp_path, name):
+    steps = (step("say"), step("shell", command="exit 3"), step("answer", text="All done", report=False))
+    fake = Played(fakes, name, *steps, cwd=tmp_path)
+    real = keys_by_kind((STREAMS / f"{name}-tool.jsonl").read_text())
+    spoken = keys_by_kind(fake.stdout.decode())
+    assert spoken.keys() <= real.keys()
+    missing = {f"{kind}: {key}" for kind, found in spoken.items() for key in real[kind] - found}
+    assert {key for key in missing if not LEFT_OUT.search(key)} == set()
+    assert fake.kinds == ["session", "text", "tool", "tool_end", "text", "end"]
+    assert (fake.answer.ended, fake.answer.text, fake.answer.flags) == ("success", "All done", ())
+    assert (fake.answer.usage.input_tokens, fake.answer.usage.output_tokens) == (100, 10)
+    assert fake.answer.thread in fake.stdout.decode()
+
+
+@each_cli
+def test_a_fake_fails_with_the_records_of_a_real_failure(fakes, name):
+    fake = Played(fakes, name, step("error", status=429, message="slow down", retries=2, every=0))
+    real = keys_by_kind((STREAMS / f"{name}-error429.jsonl").read_text())
+    spoken = keys_by_kind(fake.stdout.decode())
+    closing = max(kind for kind in real if kind[0] in ("turn.failed", "result"))
+    assert {key for key in real[closing] - spoken[closing] if not LEFT_OUT.search(key)} == set()
+    assert (fake.answer.ended, fake.answer.failure) == ("error", "rate_limited")
+    assert "slow down" in fake.answer.error
+    assert fake.code == {"codex": 1, "claude": 1, "gemini": 173}[name]
+    told = fake.stderr.count("Retrying") if name == "gemini" else fake.kinds.count("retry")
+    assert told == 2
+
+
+@each_cli
+def test_without_a_step_a_fake_gives_a_whole_report(fakes, name):
+    fake = Played(fakes, name, "Look around and report.")
+    found = read_report(fake.answer.text)
+    assert (found.status, found.complaints) == ("COMPLETE", ())
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_report_lacks_nothing_whatever_its_status(status):
+    found = read_report(report("Stuck on a door.", status, ["src/a.py"]))
+    assert (found.status, found.complaints) == (status, ())
+    assert found.proposal.affected_files != ()
+
+
+@each_cli
+def test_a_fake_has_the_hash_of_what_it_was_asked(fakes, name):
+    prompt = f"{step('hash')}\n\u00e9\u20ac"
+    fake = Played(fakes, name, prompt)
+    assert hashlib.sha256(prompt.encode()).hexdigest() in fake.answer.text
+
+
+@each_cli
+@pytest.mark.parametrize("variable", NESTED)
+def test_a_fake_sees_a_session_around_it(fakes, name, variable):
+    fake = Played(fakes, name, step("env"), env={variable: "1"})
+    assert (fake.code, fake.stdout) == (1, b"")
+    assert variable in fake.stderr
+
+
+@each_cli
+@pytest.mark.parametrize(
+    ("steps", "code", "ended"),
+    [
+        ((step("exit", code=7),), 7, "none"),
+        ((step("refuse"),), 1, "none"),
+        ((step("die", signal=9),), -9, "none"),
+        ((step("die", signal=15),), -15, "none"),
+        ((step("cut", bytes=300),), 0, "none"),
+        ((step("lie"),), 0, "success"),
+        ((step("lie", code=1),), 1, "error"),
+        ((step("answer"), step("exit", code=1)), 1, "error"),
+        ((step("answer"), step("noise"), step("raw", stdout="Bye.")), 0, "success"),
+        ((step("noise"), step("long", bytes=5000), step("split", gap=0)), 0, "success"),
+    ],
+)  # fmt: skip
+def test_a_step_ends_as_it_says(fakes, name, steps, code, ended):
+    fake = Played(fakes, name, *steps)
+    assert (fake.code, fake.answer.ended) == (code, ended)
+
+
+@each_cli
+def test_a_step_that_cannot_be_played_is_named(fakes, name):
+    for bad in (step("dance"), '<<fake {"do": >>', '<<fake {"do": "hang"}', "<<fake []>>", step("write")):
+        fake = Played(fakes, name, bad)
+        assert (fake.code, fake.stdout) == (BAD_STEP, b"")
+        assert "docs/rehearsing.md" in fake.stderr
+
+
+@each_cli
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_fake_ends_on_a_signal_as_the_real_one_does(fakes, name, number):
+    worker = subprocess.Popen([fakes / name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    worker.stdin.write(step("stall", records=1).encode())
+    worker.stdin.close()
+    while b"Step 1." not in worker.stdout.readline():
+        assert worker.poll() is None
+    worker.send_signal(number)
+    worker.stdout.close()
+    by_signal = {"codex": (1, -15), "claude": (0, 143), "gemini": (0, 0)}[name]
+    assert worker.wait(10) == by_signal[number == signal.SIGTERM]
+
+
+def test_a_fake_starts_with_next_to_nothing():
+    found = f"import sys; sys.path.append({str(ROOT)!r}); import orchestrator.fake_agent; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", found], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith(("orchestrator", "workers", "tickets"))} == {
+        "orchestrator", "orchestrator.fake_agent", "orchestrator.fake_voices",
+    }  # fmt: skip
+    assert loaded.isdisjoint({"pathlib", "subprocess", "argparse", "hashlib", "uuid", "datetime"})
+
+
+def test_the_page_lists_the_steps_that_there_are():
+    listed = set(re.findall(r"^\| `([a-z-]+)`", PAGE, re.MULTILINE))
+    assert listed == {name[3:].replace("_", "-") for name in vars(Fake) if name.startswith("do_")}
+
+
+def test_the_fakes_are_usable_agents(rehearsal):
+    rehearsal.prepare({"claude-1": ticket()})
+    told = rehearsal.lab.call("doctor", "--json").document
+    agents = {one["agent"]: one for one in told["agents"]}
+    for name in AGENTS:
+        assert (agents[name]["usable"], agents[name]["reason"]) == (True, ""), agents[name]
+        assert agents[name]["executable"] == str(rehearsal.fakes / name)
+
+
+def test_the_settings_that_are_shown_are_settings(lab, tmp_path):
+    folder = tmp_path / 'it\'s a "folder"'
+    shown = lab.call("fake-agent", str(folder))
+    assert shown.code == 0
+    toml = shown.out[: shown.out.index("next: ")]
+    lab.commit({"orchestrate.toml": toml})
+    told = lab.call("doctor", "--json").document
+    assert [one["usable"] for one in told["agents"]] == [True] * 4
+
+
+def test_the_fakes_are_written_once_and_over_nothing(lab, tmp_path):
+    folder = tmp_path / "a" / "b"
+    first = lab.call("fake-agent", str(folder), "--json")
+    assert (first.code, [one["agent"] for one in first.document["agents"]]) == (0, list(AGENTS))
+    before = LAB["seen_in"](tmp_path)
+    assert lab.call("fake-agent", str(folder), "--json").document == first.document
+    assert LAB["seen_in"](tmp_path) == before
+    (folder / "claude").write_text("mine")
+    (folder / "codex").unlink()
+    refused = lab.call("fake-agent", str(folder), "--json")
+    assert (refused.code, refused.document["ok"]) == (2, False)
+    assert refused.says() == [
+        f"{folder / 'claude'}: is there already, and no fake agent; move it, or name another folder"
+    ]
+    assert not (folder / "codex").exists()
+    assert lab.call("fake-agent", str(folder / "claude")).code == 2
+
+
+def test_steps_among_the_arguments_hold_for_every_ticket(fakes):
+    fake = Played(fakes, "codex", step("say"), arguments=("--fake", json.dumps({"do": "refuse"}), "-"))
+    assert (fake.code, fake.stdout) == (1, b"")
+    assert "trusted" in fake.stderr
