@@ -17,6 +17,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.agents import NAMES
+from workers.attempt import mark_of
 from workers.changes import Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
@@ -100,8 +101,8 @@ class Deployment:
                 del self._waits[scope]
 
     @asynccontextmanager
-    async def slot(self, ticket: Ticket) -> AsyncIterator[Slot | None]:
-        """Hold a slot of the shared pool for the block; None where the run was stopped while waiting.
+    async def slot(self, ticket: Ticket, number: int) -> AsyncIterator[Slot | None]:
+        """Hold a slot of the shared pool for an attempt; None where the run was stopped while waiting.
 
         First come, first served within this runtime: only as many as could get one ask the shared pool.
         """
@@ -110,7 +111,9 @@ class Deployment:
             with self.waiting(ticket):
                 await held.enter_async_context(self._turns[ticket.agent])
                 await held.enter_async_context(self._all_turns)
-                slot = await self.pool.acquire(ticket.agent, {"run": self.run.id, "worker": ticket.worker})
+                mark = mark_of(self.run.id, ticket.worker, number)
+                holder = {"run": self.run.id, "worker": ticket.worker, "mark": mark}
+                slot = await self.pool.acquire(ticket.agent, holder)
                 if slot is not None:
                     held.callback(slot.release)
                     await self.start_turn(ticket.agent)
@@ -133,10 +136,10 @@ class Deployment:
             scope.cancel()
 
     def stop_at_once(self) -> None:
-        """Give the workers that are being stopped no more grace."""
-        for worker, facts in self.state.workers.items():
-            if facts["started"] and not facts["ended"]:
-                hurry(self.run.attempt(worker, facts["attempts"]).started)
+        """Give the workers and checks that are being stopped no more grace."""
+        for folder in ("shims", "checks"):
+            for started in (self.run.path / folder).glob("*.started.json"):
+                hurry(started)
 
     @property
     def is_all_cancelled(self) -> bool:
@@ -219,5 +222,5 @@ async def open_deployment(
 
 def _clean_up(holder: Mapping[str, Any]) -> None:
     """See a worker dead whose shim was killed, before its slot is given to another."""
-    killed = kill_marked(f"{holder.get('run', '')}/{holder.get('worker', '')}")
+    killed = kill_marked(str(holder.get("mark", "")))
     log.warning("dirty slot cleaned", killed=killed, **holder)

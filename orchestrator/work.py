@@ -92,7 +92,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
     while not (d.stopping or (tried is None and d.is_cancelled(ticket))):
         retry = retries < ticket.retries
         if tried is None:
-            async with d.slot(ticket) as slot:
+            async with d.slot(ticket, number + 1) as slot:
                 if slot is None:
                     return
                 place = place or await _placed(d, ticket)
@@ -135,9 +135,11 @@ async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place 
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
     place = found_place(d.repository.common, d.run.worktree(ticket.worker), facts["base"], _index(d, ticket))
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
-    mark = mark_of(d.run.id, ticket.worker)
+    mark = mark_of(d.run.id, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
     tried = await _followed(d, ticket, files, waiting)
+    if tried.ended.end == "lost":
+        d.note("lost", worker=ticket.worker, attempt=number, reason=tried.ended.error)
     if _went_with_a_runtime(d, tried.ended) or place is None:
         return place, None  # the next attempt goes on in its tree
     return place, tried
@@ -220,7 +222,7 @@ async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tr
     launch = prepare_launch(
         d.run,
         ticket,
-        files,
+        number,
         settings=d.settings.agent(ticket.agent),
         executable=executable,
         limits=limits,

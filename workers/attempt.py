@@ -16,9 +16,10 @@ from workers.process import Launch, Limits
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
-def mark_of(run: str, worker: str) -> str:
-    """Name what every process of a worker carries in its environment."""
-    return f"{run}/{worker}"
+def mark_of(run: str, worker: str, number: int = 1) -> str:
+    """Name what every process of an attempt carries in its environment."""
+    # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
+    return f"{run}/{worker}/{number}"
 
 
 def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
@@ -29,7 +30,7 @@ def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, s
 def prepare_launch(
     run: RunDir,
     ticket: Ticket,
-    files: AttemptFiles,
+    number: int,
     *,
     settings: AgentSettings,
     executable: str,
@@ -40,6 +41,7 @@ def prepare_launch(
     stops_with_runtime: bool = False,
 ) -> Launch:
     """Make everything an attempt needs but the worktree, which is there already. Raises WorkerError."""
+    files = run.attempt(ticket.worker, number)
     worktree, home, scratch = run.worktree(ticket.worker), run.home(ticket.worker), run.scratch(ticket.worker)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +82,7 @@ def prepare_launch(
         stops_with_runtime=stops_with_runtime,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
-        mark=mark_of(run.id, ticket.worker),
+        mark=mark_of(run.id, ticket.worker, number),
     )
 
 

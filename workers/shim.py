@@ -25,6 +25,8 @@ from workers.descendants import below, busy_seconds, processes
 SCHEMA = 1
 TICK = 0.1
 """Seconds between two looks at cancel files, sizes and idleness."""
+SIGNALLED = "a signal"
+"""What a worker was cancelled by where no file says so."""
 UNKILLABLE = 30.0
 """Seconds after which a tree that does not die is given up and named in the record."""
 LINUX = sys.platform.startswith("linux")
@@ -192,9 +194,9 @@ class Shim:
         until = time.monotonic() + (min(grace, 0.5) if self.end == "output_cap" else grace)
         for pid in self._soft_targets():
             _send(pid, self.spec["soft_signal"])
-        told = self.told
-        # A further signal to us means: at once.
-        while self.status is None and time.monotonic() < until and self.told == told:
+        # A signal beyond the one that we stop for means: at once. It may have come before we saw the file.
+        asked = 1 if self.cancelled_by == SIGNALLED else 0
+        while self.status is None and time.monotonic() < until and self.told <= asked:
             self._wait(min(until, time.monotonic() + TICK))
             if self.end != "output_cap" and any(stream.over() for stream in self.streams):
                 return
@@ -263,7 +265,7 @@ class Shim:
 
     def _cancelled(self) -> bool:
         found = (path for path in self.spec["cancel_paths"] if os.path.lexists(path))
-        self.cancelled_by = "a signal" if self.told else next(found, "")
+        self.cancelled_by = next(found, SIGNALLED if self.told else "")
         return bool(self.cancelled_by)
 
     def _piped(self) -> bool:
