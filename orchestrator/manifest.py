@@ -91,6 +91,7 @@ class Manifest(BaseModel):
 
 def roster_of(manifest: Manifest) -> dict[str, Any]:
     """Give what `roster.json` holds: the part of a manifest that `status` and `ps` can read in no time."""
+    workers_of = {ticket.id: ticket.worker for ticket in manifest.tickets}
     workers = [
         {
             "worker": ticket.worker,
@@ -98,6 +99,7 @@ def roster_of(manifest: Manifest) -> dict[str, Any]:
             "agent": ticket.agent,
             "title": ticket.title,
             "skipped": ticket.id in manifest.skipped,
+            "waits_for": [workers_of[before] for before in manifest.dependencies.get(ticket.id, ())],
         }
         for ticket in manifest.tickets
     ]

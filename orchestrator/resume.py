@@ -2,11 +2,12 @@
 
 from typing import Any, NamedTuple
 
+from orchestrator.live import doing_of
 from orchestrator.runs import RunState, unfinished_runs
 from orchestrator.store import Store
 from tickets.problems import Problem
-from workers.exits import is_held, read_exit
 from workers.git import Repository
+from workers.output import is_locked
 
 
 class Standing(NamedTuple):
@@ -32,19 +33,8 @@ def look(repository: Repository) -> Standing:
 def standing_of(state: RunState) -> list[dict[str, Any]]:
     """Say of each worker of a run what it is doing, from its files alone."""
     found = []
+    lives = is_locked(state.run.path / "run.lock")
     for name, facts in state.workers.items():
-        shown = {"worker": name, "ticket": facts["ticket"], "state": _state(state, name, facts)}
+        shown = {"worker": name, "ticket": facts["ticket"], "state": doing_of(state, name, lives=lives)}
         found.append({**shown, "outcome": facts["outcome"], "verdict": facts["verdict"]})
     return found
-
-
-def _state(state: RunState, worker: str, facts: dict[str, Any]) -> str:
-    if facts["ended"]:
-        return "ended"
-    if not facts["started"]:
-        return "waiting"
-    files = state.run.attempt(worker, facts["attempts"])
-    ended = read_exit(files.exit)
-    if ended is not None:
-        return "stopped" if ended.end == "cancelled" else "ended, not judged"
-    return "running" if is_held(files.started) else "lost"

@@ -1,6 +1,6 @@
 """What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,8 @@ class RunState:
         self.run = run
         self.phase: str = roster["phase"]
         self.titles: dict[str, str] = {}
+        self.waits_for: dict[str, list[str]] = {}
+        """Worker to those workers that must have ended before it starts."""
         self.workers: dict[str, dict[str, Any]] = {}
         self.landings: dict[str, str] = {}
         """Worker to the commit that its work landed in."""
@@ -31,6 +33,7 @@ class RunState:
         """Workers whose agent is off or missing: a warning, not a failure."""
         for one in roster["workers"]:
             self.titles[one["worker"]] = one["title"]
+            self.waits_for[one["worker"]] = one.get("waits_for", [])
             self.workers[one["worker"]] = _unstarted(one)
 
     def take(self, record: Mapping[str, Any]) -> None:
@@ -39,13 +42,14 @@ class RunState:
         match record.get("event"):
             case "started":
                 facts.update(started=True, attempts=record["attempt"], base=record["base"])
+                facts.update(started_at=record["at"], retrying=False)
             case "ended":
                 facts.update(record["facts"])
                 facts["ended"] = True
             case "skipped":
                 facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
             case "retry":
-                facts["retries"] = facts.get("retries", 0) + 1
+                facts.update(retries=facts.get("retries", 0) + 1, retrying=True)
             case "settled":
                 facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
                 if record["by"] == "lead":
@@ -65,6 +69,13 @@ class RunState:
             case _:
                 return
 
+    def take_all(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Fold in what was read from a journal, and pass over what makes no sense."""
+        for record in records:
+            # Half of a record may stand there as a whole one, where a disk was full: what it said is lost.
+            with suppress(KeyError, TypeError):
+                self.take(record)
+
     @property
     def has_ended(self) -> bool:
         """Tell whether every worker has an outcome."""
@@ -77,6 +88,14 @@ class RunState:
             facts["verdict"] in FINAL
             and self.recorded.get(name) == told_of(facts)
             and (name in self.landings or not self.is_to_land(name))
+            for name, facts in self.workers.items()
+        )
+
+    @property
+    def has_failures(self) -> bool:
+        """Tell whether a worker's work was not accepted; one whose agent is off or missing is no failure."""
+        return any(
+            facts["verdict"] not in ("accepted", "partial") and name not in self.unavailable
             for name, facts in self.workers.items()
         )
 
@@ -145,25 +164,27 @@ def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def read_run(run: RunDir) -> RunState | None:
     """Read a run; None where its roster is unreadable."""
+    state = read_roster(run)
+    if state is not None:
+        state.take_all(read_journal(run.path / "events.jsonl"))
+    return state
+
+
+def read_roster(run: RunDir) -> RunState | None:
+    """Read who is in a run, and nothing yet of what happened; None where its roster is unreadable."""
     roster = read_json(run.roster_path)
     if roster is None or roster.get("schema") != 1:
         return None
     try:
-        state = RunState(run, roster)
+        return RunState(run, roster)
     except (KeyError, TypeError):
         # It is not checked here as a runtime checks it: `status` has no time to import pydantic.
         return None
-    for record in read_journal(run.path / "events.jsonl"):
-        # Half of a record may stand there as a whole one, where a disk was full: what it says is not known.
-        with suppress(KeyError, TypeError):
-            state.take(record)
-    return state
 
 
 def unfinished_runs(root: Any) -> list[RunState]:
     """List the runs that are not integrated, oldest first."""
-    open_ones = (run for run in runs_of(root) if not run.closed_path.exists())
-    found = (read_run(run) for run in open_ones)
+    found = (read_run(run) for run in runs_of(root, closed=False))
     return [state for state in found if state is not None and state.is_unfinished]
 
 

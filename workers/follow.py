@@ -17,17 +17,24 @@ _TAIL = 1 << 16
 class Follower:
     """Follows the standard output of one attempt, in bounded memory."""
 
-    def __init__(self, agent: AgentName, stdout: Path) -> None:
+    def __init__(self, agent: AgentName, stdout: Path, *, skims: bool = False) -> None:
+        """Begin with nothing read; one that `skims` wants to know the latest, and jumps over what is old."""
         self._reader = agent_named(agent).new_reader()
         self._lines = Lines()
         self._stdout = stdout
         self._offset: int | None = None if agent == "command" else 0
+        self._skims = skims
         self.last = ""
         """What it said or did last, on one line."""
         self.tools = 0
         """Tool calls that are open."""
         self.has_ended = False
         """Its terminal record has come."""
+
+    @property
+    def offset(self) -> int:
+        """Give how far it has read, in bytes."""
+        return self._offset or 0
 
     def read_more(self, most: int = MOST) -> list[Progress]:
         """Read what is new, up to about `most` bytes."""
@@ -40,6 +47,8 @@ class Follower:
             if self._offset is None:
                 # Any program's output is judged by its last line; reading all of it would cost as much again.
                 self._offset = max(0, os.fstat(descriptor).st_size - _TAIL)
+            if self._skims and (size := os.fstat(descriptor).st_size) - self._offset > _TAIL:
+                self._offset, self._lines = size - _TAIL, Lines()
             while most > 0 and (chunk := os.pread(descriptor, _CHUNK, self._offset)):
                 self._offset += len(chunk)
                 most -= len(chunk)

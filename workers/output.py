@@ -137,13 +137,23 @@ def new_run_dir(root: Path, at: datetime) -> RunDir:
         return run
 
 
-def runs_of(root: Path) -> list[RunDir]:
-    """List the runs that have a manifest, oldest first; a directory without one never started anything."""
+def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
+    """List the runs that have a manifest, oldest first; a directory without one never started anything.
+
+    With `closed=False`, only those of which something more can come.
+    """
     try:
         names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=_age)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [run for run in (RunDir(root, name) for name in names) if run.manifest_path.is_file()]
+    # A thousand old runs are looked at each time: paths as values would take longer than all else.
+    prefix = f"{root}/{RUNS}/"
+    return [
+        RunDir(root, name)
+        for name in names
+        if (closed or not os.access(f"{prefix}{name}/closed", os.F_OK))
+        and os.access(f"{prefix}{name}/run.json", os.F_OK)
+    ]
 
 
 def _age(name: str) -> tuple[str, int]:
@@ -203,14 +213,42 @@ class Journal:
         os.close(self._descriptor)
 
 
+class JournalReader:
+    """Reads a journal while it is written, a line when it is whole."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self.offset = offset
+        """Where what was not yet read begins, in bytes: always the beginning of a line."""
+
+    def read(self, until: int | None = None) -> list[dict[str, Any]]:
+        """Give the records that are new, up to a place; half a line is left for the next time."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        try:
+            size = os.fstat(descriptor).st_size if until is None else until
+            data = os.pread(descriptor, size - self.offset, self.offset) if size > self.offset else b""
+        finally:
+            os.close(descriptor)
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return _records(whole)
+
+
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Read all records; a line that was cut by a kill is passed over."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        data = path.read_bytes()
     except FileNotFoundError:
         return []
+    return _records(data)
+
+
+def _records(data: bytes) -> list[dict[str, Any]]:
     found = []
-    for line in lines:
+    for line in data.split(b"\n"):
         with contextlib.suppress(ValueError):
             record = json.loads(line)
             if isinstance(record, dict):

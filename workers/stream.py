@@ -100,6 +100,12 @@ def printable(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", _ESCAPE.sub("", text)).split())
 
 
+def plain(text: str) -> str:
+    """Take out what a terminal would act upon, and leave the spaces as they are."""
+    text = _ESCAPE.sub("", text.rstrip("\r").expandtabs())
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def _record_start(line: bytes) -> int | None:
     start = line.find(b"{")
     if start < 0:

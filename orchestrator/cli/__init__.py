@@ -68,6 +68,8 @@ def _told(answer: "Answer", *, as_json: bool) -> int:
     """Print an answer; give its exit code, or 1 where all was well and nobody could be told."""
     from orchestrator.cli.terminal import say  # noqa: PLC0415 - for start-up time
 
+    if answer.streamed:
+        return answer.exit_code
     if as_json:
         import json  # noqa: PLC0415 - for start-up time
 

@@ -14,6 +14,8 @@ class Answer(NamedTuple):
     lines: tuple[str, ...] = ()
     refusal: bool = False
     """Nothing was done: the lines are for standard error."""
+    streamed: bool = False
+    """All of it was printed on the way."""
 
 
 def envelope(

@@ -4,7 +4,8 @@ import argparse
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.project import finish, project_of, run_named
+from orchestrator.cli.finding import run_named
+from orchestrator.cli.project import finish, project_of
 from orchestrator.integration import Decision
 from orchestrator.run import judge_run
 

@@ -22,7 +22,7 @@ from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.output import RunDir, runs_of
+from workers.output import RunDir
 
 
 def now() -> datetime:
@@ -69,21 +69,6 @@ def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:
     return found or UserRepo(repository).setting("user.name") or "unnamed lead"
 
 
-def run_named(repository: Repository, name: str) -> RunDir:
-    """Find a run by its id, `last` or a unique beginning. Raises Refusal."""
-    runs = runs_of(repository.root)
-    found = [run for run in runs if run.id == name] or [run for run in runs if run.id.startswith(name)]
-    if name == "last" and runs:
-        return runs[-1]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(run.id for run in found)
-        raise Refusal(Problem(name, "begins the names of several runs", f"say one of: {ids}"))
-    newest = f"the newest is {runs[-1].id}" if runs else "there are none yet"
-    raise Refusal(Problem(name, "there is no such run", newest), next_action="orchestrate status")
-
-
 def newest_unfinished(repository: Repository) -> RunDir:
     """Give the newest run that is not integrated. Raises Refusal where there is none."""
     found = unfinished_runs(repository.root)
@@ -112,12 +97,7 @@ def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]
     if ended.signalled:
         return 128 + ended.signalled
     known = any(problem.severity == "error" for problem in ended.problems)
-    manifest_skips = ended.state.unavailable
-    bad = any(
-        worker["verdict"] not in ("accepted", "partial") and worker["worker"] not in manifest_skips
-        for worker in document["workers"]
-    )
-    return 1 if known or bad or document["status"] not in expected else 0
+    return 1 if known or ended.state.has_failures or document["status"] not in expected else 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

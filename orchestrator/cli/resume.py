@@ -17,7 +17,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     """Report, or go on with a run."""
     if arguments.run is None:
         return _report(arguments)
-    from orchestrator.cli.project import finish, project_of, run_named  # noqa: PLC0415 - the report needs less
+    from orchestrator.cli.finding import run_named  # noqa: PLC0415 - the report needs less
+    from orchestrator.cli.project import finish, project_of  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(arguments)

@@ -5,7 +5,8 @@ import signal
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.project import finish, project_of, run_named
+from orchestrator.cli.finding import run_named
+from orchestrator.cli.project import finish, project_of
 from orchestrator.run import go_on
 
 

@@ -1,0 +1,111 @@
+"""`orchestrate ps`: the workers that run, the queue behind them, the slots. Imports little: asked often."""
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import repository_of
+from orchestrator.cli.terminal import columns
+from orchestrator.cli.width import cut
+from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs
+from tickets.problems import Problem
+from workers.pool import Taken, holders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `ps` takes: nothing of its own."""
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Show what is running."""
+    repository = repository_of(arguments)
+    now = datetime.now(UTC)
+    runs = live_runs(repository.root)
+    rows = [row for run in runs for row in run.rows(now)]
+    queues = [run.queue() for run in runs]
+    slots = holders(repository.own / "slots")
+    problems = [*_lost(rows), *_dirty(slots)]
+    shown = [_shown(run, queue) for run, queue in zip(runs, queues, strict=True)]
+    next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")
+    document = envelope(
+        problems,
+        next_action,
+        workers=[row._asdict() for row in rows],
+        queued={
+            "total": sum(queue.total for queue in queues),
+            "slot": sum(queue.slot for queue in queues),
+            "dependency": sum(queue.dependency for queue in queues),
+            "next": [one._asdict() for queue in queues for one in queue.first][:NEXT],
+        },
+        slots={
+            # An agent CLI holds one of its agent's slots beside that of the pool.
+            "taken": sum(slot.slot.startswith("pool-") for slot in slots if not slot.dirty),
+            "dirty": [slot.slot for slot in slots if slot.dirty],
+        },
+        runs=shown,
+    )
+    lines = _lines(runs, rows, queues)
+    return Answer(0, document, (*lines, *problem_lines(problems, next_action)))
+
+
+def elapsed(seconds: float) -> str:
+    """Give a span as `0:07`, `12:34` or `1:02:03`."""
+    whole = int(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def queue_words(queue: Queue) -> str:
+    """Say how many wait, and for what."""
+    return f"{queue.total} queued ({queue.slot} for a slot, {queue.dependency} for other tickets)"
+
+
+def _shown(run: LiveRun, queue: Queue) -> dict[str, Any]:
+    facts = run.state.workers.values()
+    return {
+        "run": run.state.run.id,
+        "phase": run.state.phase,
+        "status": run.state.status(),
+        "running": sum(one["started"] and not one["ended"] for one in facts),
+        "queued": queue.total,
+        "ended": sum(one["ended"] for one in facts),
+        "next_action": run.state.next_action(),
+    }
+
+
+def _lost(rows: list[Row]) -> list[Problem]:
+    what, do = "its shim is gone and left no record", "`orchestrate resume {}` starts it again"
+    return [
+        Problem(f"{row.run} {row.worker}", what, do.format(row.run), "warning")
+        for row in rows
+        if row.state == "lost"
+    ]
+
+
+def _dirty(slots: list[Taken]) -> list[Problem]:
+    what, do = (
+        "its shim was killed; processes of its worker may live",
+        "whoever takes the slot next ends them",
+    )
+    return [
+        Problem(slot.slot, f"{slot.holder.get('worker', 'somebody')}: {what}", do, "warning")
+        for slot in slots
+        if slot.dirty
+    ]
+
+
+def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue]) -> list[str]:
+    lines = []
+    for run, queue in zip(runs, queues, strict=True):
+        own = [row for row in rows if row.run == run.state.run.id]
+        counted = f"{len(own)} running" + (f", {queue_words(queue)}" if queue.total else "")
+        lines.append(clean(f"run {run.state.run.id} ({run.state.phase}) {run.state.status()}: {counted}"))
+        for row in own:
+            again = f" (attempt {row.attempt})" if row.attempt > 1 else ""
+            head = f"  {row.worker:<18}{row.state:<9} {elapsed(row.seconds):>7}  "
+            lines.append(cut(f"{head}{row.ticket}: {row.title}{again}", columns()))
+            if row.last:
+                lines.append(cut(f"{'':<20}{row.last}", columns()))
+        lines += [cut(f"  {one.worker:<18}waits for {one.waits_for}", columns()) for one in queue.first]
+    return lines or ["nothing is running"]

@@ -1,0 +1,172 @@
+"""What is running, from files alone: any process can look, whether a runtime lives or not."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from orchestrator.runs import RunState, read_roster
+from workers.exits import is_held, read_exit
+from workers.follow import Follower
+from workers.output import JournalReader, RunDir, is_locked, runs_of
+
+NEXT = 5
+"""How many of those that wait are named; there may be thousands."""
+
+Doing = Literal[
+    "waiting", "waiting: another attempt", "starting", "running", "stopping", "stopped",
+    "ended, not judged", "ended", "lost",
+]  # fmt: skip
+"""What a worker does; `lost`: its shim is gone and left no record."""
+
+
+class Row(NamedTuple):
+    """A worker that was started and has no outcome yet. `last` is the last thing it said, on one line."""
+
+    run: str
+    worker: str
+    ticket: str
+    agent: str
+    title: str
+    state: Doing
+    attempt: int
+    seconds: float
+    last: str
+
+
+class Waiting(NamedTuple):
+    """A worker that was not started yet, and for what it waits: a slot, a ticket, or a runtime."""
+
+    run: str
+    worker: str
+    ticket: str
+    title: str
+    waits_for: str
+
+
+class Queue(NamedTuple):
+    """Those that were not started yet, counted by what they wait for, and the first few of them."""
+
+    total: int
+    slot: int
+    dependency: int
+    first: tuple[Waiting, ...]
+
+
+class LiveRun:
+    """One run as its files tell it, looked at again and again."""
+
+    def __init__(self, state: RunState) -> None:
+        """Take a run of which nothing was read yet, or one that a runtime keeps in step itself."""
+        self.state = state
+        self._reader = JournalReader(state.run.path / "events.jsonl")
+        self._followers: dict[tuple[str, int], Follower] = {}
+
+    @property
+    def cursor(self) -> int:
+        """Give the place in the journal up to which it was read, in bytes."""
+        return self._reader.offset
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether a runtime works on it."""
+        return is_locked(self.state.run.path / "run.lock")
+
+    def look(self) -> list[dict[str, Any]]:
+        """Read what is new in the journal, fold it in, and give it."""
+        records = self._reader.read()
+        self.state.take_all(records)
+        return records
+
+    def since(self, offset: int) -> list[dict[str, Any]]:
+        """Give once more what was read from a place in the journal on."""
+        return JournalReader(self.state.run.path / "events.jsonl", offset).read(until=self.cursor)
+
+    def rows(self, now: datetime) -> list[Row]:
+        """Give what the workers do that were started and have no outcome."""
+        workers = self.state.workers.items()
+        going = [name for name, facts in workers if facts["started"] and not facts["ended"]]
+        if not going:
+            return []
+        lives, cancelled = self.is_running, set(self.state.run.cancelled())
+        self._followers = {key: one for key, one in self._followers.items() if key[0] in going}
+        return [self._row(name, now, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going]
+
+    def queue(self) -> Queue:
+        """Count those that wait, and say for what the first of them do."""
+        workers = self.state.workers
+        lives = self.is_running
+        slot = dependency = 0
+        first: list[Waiting] = []
+        for name, facts in workers.items():
+            if facts["started"] or facts["ended"]:
+                continue
+            before = [one for one in self.state.waits_for[name] if not workers[one]["ended"]]
+            dependency += bool(before)
+            slot += not before
+            if len(first) < NEXT:
+                why = workers[before[0]]["ticket"] if before else "a slot" if lives else "a runtime"
+                title = self.state.titles[name]
+                first.append(Waiting(self.state.run.id, name, facts["ticket"], title, why))
+        return Queue(slot + dependency, slot, dependency, tuple(first))
+
+    def _row(self, worker: str, now: datetime, *, lives: bool, stops: bool) -> Row:
+        facts = self.state.workers[worker]
+        doing = doing_of(self.state, worker, lives=lives)
+        if doing == "running" and stops:
+            doing = "stopping"
+        began = datetime.fromisoformat(facts["started_at"])
+        return Row(
+            run=self.state.run.id,
+            worker=worker,
+            ticket=facts["ticket"],
+            agent=facts["agent"],
+            title=self.state.titles[worker],
+            state=doing,
+            attempt=facts["attempts"],
+            seconds=max(0.0, round((now - began).total_seconds(), 1)),
+            last=self._last(worker, facts),
+        )
+
+    def _last(self, worker: str, facts: Mapping[str, Any]) -> str:
+        key = (worker, facts["attempts"])
+        follower = self._followers.get(key)
+        if follower is None:
+            stdout = self.state.run.attempt(*key).stdout
+            follower = self._followers[key] = Follower(facts["agent"], stdout, skims=True)
+        follower.read_more()
+        return follower.last
+
+
+def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:
+    """Say what a worker does; `lives` tells whether its run has a runtime."""
+    facts = state.workers[worker]
+    if facts["ended"]:
+        return "ended"
+    if not facts["started"]:
+        return "waiting"
+    if facts.get("retrying"):
+        return "waiting: another attempt"
+    files = state.run.attempt(worker, facts["attempts"])
+    if is_held(files.started):
+        return "running"
+    # Looked for after the lock: a shim writes its record before it lets go.
+    ended = read_exit(files.exit)
+    if ended is not None:
+        return "stopped" if ended.end == "cancelled" else "ended, not judged"
+    return "starting" if lives else "lost"
+
+
+def live_run(run: RunDir) -> LiveRun | None:
+    """Read a run as it stands now; None where it cannot be read."""
+    state = read_roster(run)
+    if state is None:
+        return None
+    found = LiveRun(state)
+    found.look()
+    return found
+
+
+def live_runs(root: Any) -> list[LiveRun]:
+    """Read the runs of which something more can come, oldest first."""
+    found = (live_run(run) for run in runs_of(root, closed=False))
+    return [one for one in found if one is not None and one.state.is_unfinished]
