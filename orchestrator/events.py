@@ -65,4 +65,128 @@ class RunClosed(NamedTuple):
     status: Literal["cancelled", "interrupted"]
 
 
-Event = RunDeployed | RunIntegrated | RunClosed
+Grade = Literal["P0", "P1", "P2"]
+
+
+class TodoAdded(NamedTuple):
+    """New items on the TODO list; one that is open there already is not added again."""
+
+    items: tuple[str, ...]
+    grade: Grade
+    at: datetime
+    lead: str
+
+
+class TodoDone(NamedTuple):
+    """An item of the TODO list is done. `text` is the whole item, as it reads."""
+
+    text: str
+    grade: Grade
+    at: datetime
+    lead: str
+
+
+class TodoMoved(NamedTuple):
+    """An item has another priority; `to` None takes it off the list, into the backlog."""
+
+    text: str
+    grade: Grade
+    to: Grade | None
+    at: datetime
+    lead: str
+
+
+class Decision(NamedTuple):
+    """One decision in the words of who made it; `supersedes` are headings of earlier entries."""
+
+    title: str
+    context: str
+    decision: str
+    alternatives: tuple[str, ...] = ()
+    consequences: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+
+
+class Decided(NamedTuple):
+    """Decisions of the lead."""
+
+    decisions: tuple[Decision, ...]
+    at: datetime
+    lead: str
+
+
+class DeliverableChanged(NamedTuple):
+    """A deliverable was begun, finished or is stuck. `phase` is the phase's heading."""
+
+    phase: str
+    name: str
+    status: Literal["IN PROGRESS", "COMPLETE", "BLOCKED"]
+    owner: str
+    """Empty: as it was, or nobody's."""
+    reason: str
+    """Why it is stuck; empty otherwise."""
+    tests: str
+    """What the project's tests said; empty where they were not run."""
+    at: datetime
+    lead: str
+
+
+class CriterionMet(NamedTuple):
+    """An acceptance criterion is met, or after all is not. `section` is the heading that it stands under."""
+
+    section: str
+    text: str
+    met: bool
+    at: datetime
+    lead: str
+
+
+class MilestoneReached(NamedTuple):
+    """The milestone of a phase is reached."""
+
+    phase: str
+    milestone: str
+    at: datetime
+    lead: str
+
+
+class PhaseMoved(NamedTuple):
+    """The project goes from one phase to the next. Both are headings of the plan."""
+
+    ended: str | None
+    """None where a phase is only begun."""
+    begun: str | None
+    """None where the last one has ended."""
+    gate: str
+    """The approval that lets it; empty where none is needed."""
+    tests: str
+    at: datetime
+    lead: str
+
+
+class GateAnswered(NamedTuple):
+    """The user's answer to a request for approval."""
+
+    gate: str
+    by: str
+    answer: Literal["approved", "rejected"]
+    condition: str
+    about: str
+    """What is asked for, in words."""
+    at: datetime
+    lead: str
+
+
+class EditsAcknowledged(NamedTuple):
+    """Old decisions that were mended by hand, and that is known: (heading, what its text is now)."""
+
+    edits: tuple[tuple[str, str], ...]
+    at: datetime
+    lead: str
+
+
+LeadEvent = (
+    TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
+    | PhaseMoved | GateAnswered | EditsAcknowledged
+)  # fmt: skip
+Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent

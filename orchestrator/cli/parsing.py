@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -24,7 +25,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="orchestrate", description="Lead teams of coding agents from files.", epilog=_listed()
     )
-    _add_common(parser)
+    add_common(parser)
     # Set here and not on the options: those of a command would put the default over what stood before it.
     parser.set_defaults(project=None, json=False)
     parser.add_argument("--version", action="version", version=f"orchestrate {__version__}")
@@ -34,12 +35,24 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     for name in (name for name in COMMANDS if name in arguments):
         command = COMMANDS[name]
         sub = commands.add_parser(name, description=command.help)
-        _add_common(sub)
+        add_common(sub)
         if command.module:
             import_module(f"orchestrator.cli.{command.module}").add_arguments(sub)
         else:
             sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
+    """Let a command have actions (`todo add`); gives what declares one by name and purpose."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
+
+    def add(name: str, purpose: str) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, help=purpose, description=purpose)
+        add_common(action)
+        return action
+
+    return add
 
 
 def _listed() -> str:
@@ -73,7 +86,24 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"there is no command `{unknown[1]}`", do)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+class _Mixed(_Parser):
+    """Takes words before and behind options: argparse alone would take `add --from RUN` for no words."""
+
+    _inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, options first; what that calls comes back here."""
+        if self._inside:
+            return super().parse_known_args(args, namespace)
+        self._inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._inside = False
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Declare what every command takes, and every action of a command."""
     parser.add_argument("--project", type=_path, default=argparse.SUPPRESS, metavar="DIR",
                         help="the repository (default: the one around the current folder)")  # fmt: skip
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS,

@@ -7,7 +7,8 @@ from typing import Protocol
 from orchestrator.events import Event
 from tickets.problems import Problem
 
-_NAMES = ("canonical.status", "canonical.decisions", "canonical.rules")
+# The backlog takes what STATUS.md loses, so it comes first: an event goes through them one by one.
+_NAMES = ("canonical.backlog", "canonical.status", "canonical.decisions", "canonical.rules")
 
 
 class DocumentModule(Protocol):

@@ -3,8 +3,19 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from orchestrator.events import Completion, Event, RosterEntry, RunClosed, RunDeployed, RunIntegrated
-from orchestrator.state.canonical import status_text
+from orchestrator.events import (
+    Completion,
+    Event,
+    RosterEntry,
+    RunClosed,
+    RunDeployed,
+    RunIntegrated,
+    TodoAdded,
+    TodoDone,
+    TodoMoved,
+)
+from orchestrator.state.canonical import status_text, todo
+from orchestrator.state.canonical.places import editable
 from orchestrator.state.canonical.status_reading import (
     ACTIVE,
     PATH,
@@ -64,6 +75,10 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
     Raises StateError where the file is missing or lacks what the event needs.
     """
+    if isinstance(event, TodoAdded | TodoDone | TodoMoved):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, todo.edited(before, event), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
@@ -75,11 +90,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
             after = _left(before, event.run, None)
         else:
             return {}
-        if after.data == before.data:
-            return {}
-        after = set_field(after, header(after), "Last Updated", minute(event.at))
-        after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
-    return {PATH: after.data}
+        return _stamped(before, after, event)
 
 
 def problems(text: bytes) -> list[Problem]:
@@ -163,6 +174,14 @@ def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
 def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
     wanted = key_of(title)
     return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
+
+
+def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
+    if after.data == before.data:
+        return {}
+    after = set_field(after, header(after), "Last Updated", minute(event.at))
+    after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
+    return {PATH: after.data}
 
 
 def _place(document: Document, key: str) -> str:

@@ -1,0 +1,136 @@
+"""What the lead's writing commands share: one event through the store, and the answer about it."""
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import repository_of
+from orchestrator.events import LeadEvent
+from orchestrator.reading import read_file
+from orchestrator.refusal import Refusal
+from orchestrator.state.canonical.places import editable
+from orchestrator.state.opening import state_errors
+from tickets.markdown import Document
+from tickets.problems import Problem
+from workers.git import Repository, git_line
+
+SETTINGS = "orchestrate.toml"
+
+
+class Desk(NamedTuple):
+    """Who writes, where and when."""
+
+    repository: Repository
+    lead: str
+    at: datetime
+
+    def text(self, path: str) -> bytes | None:
+        """Read a state file. Raises Refusal where it cannot be read, or is a link out of the repository."""
+        root = self.repository.root
+        target = (root / path).resolve()
+        if not target.is_relative_to(root.resolve()):
+            raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
+        return read_file(root, path)
+
+    def document(self, path: str) -> Document:
+        """Open a state file that is about to be changed. Raises StateError or Refusal."""
+        with state_errors():
+            return editable(path, {path: self.text(path)})
+
+
+def desk_of(arguments: argparse.Namespace) -> Desk:
+    """Find out who writes, where and when. Raises Refusal."""
+    repository = repository_of(arguments)
+    lead = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
+    lead = lead or git_line("config", "--get", "user.name", cwd=repository.root, check=False)
+    return Desk(repository, lead or "unnamed lead", datetime.now(UTC))
+
+
+def add_lead(parser: argparse.ArgumentParser) -> None:
+    """Declare `--lead`."""
+    parser.add_argument("--lead", metavar="NAME", help="who leads (default: git's user.name)")
+
+
+def record(
+    desk: Desk,
+    event: LeadEvent,
+    message: str,
+    lines: Sequence[str],
+    *,
+    next_action: str = "orchestrate status",
+    warnings: Iterable[Problem] = (),
+    **facts: Any,
+) -> Answer:
+    """Record one event as one change, and answer with what is new. Raises StateError, Refusal."""
+    from orchestrator.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
+
+    done = Store(desk.repository).record([event], message=message, commit=_commits(desk.repository.root))
+    problems = [*warnings, *done.problems]
+    is_bad = any(problem.severity == "error" for problem in problems)
+    if is_bad:
+        next_action = "orchestrate resume"
+    document = envelope(
+        problems, next_action, ok=not is_bad, **facts, changed=list(done.changed), commit=done.commit
+    )
+    said = [*lines] if done.changed else ["it stands there already; nothing was changed"]
+    if done.commit:
+        said.append(f"commit {done.commit[:10]}")
+    return Answer(1 if is_bad else 0, document, (*map(clean, said), *problem_lines(problems, next_action)))
+
+
+def shown(lines: Sequence[str], next_action: str, **facts: Any) -> Answer:
+    """Answer a command that only looks."""
+    said = (*map(clean, lines), *problem_lines((), next_action))
+    return Answer(0, envelope((), next_action, **facts), said)
+
+
+def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
+    """Give the index of what a word means: a number from 1, the whole text, else a unique part of it.
+
+    Raises Refusal, which names what there is.
+    """
+    if word.isdecimal() and 1 <= int(word) <= len(choices):
+        return int(word) - 1
+    wanted = " ".join(word.casefold().split())
+    folded = [" ".join(choice.casefold().split()) for choice in choices]
+    same = [at for at, choice in enumerate(folded) if choice == wanted]
+    found = same or [at for at, choice in enumerate(folded) if wanted and wanted in choice]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = "; ".join(f"{at + 1}: {choices[at]}" for at in found[:8])
+        raise Refusal(
+            Problem(place, f"`{word}` may be {len(found)} of the {what}s ({named})", "give its number")
+        )
+    known = "; ".join(f"{at + 1}: {choice}" for at, choice in enumerate(choices[:8]))
+    raise Refusal(
+        Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none")
+    )
+
+
+def shortened(text: str, width: int = 60) -> str:
+    """Cut a text for the subject of a commit, at a blank if there is one."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _commits(root: Path) -> bool:
+    """Tell whether state is committed. Reads one key: to check all settings takes longer than the command."""
+    import tomllib  # noqa: PLC0415 - for start-up time
+
+    text = read_file(root, SETTINGS)
+    try:
+        said = tomllib.loads((text or b"").decode())["git"]["commit"]
+    except KeyError:
+        return True
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError):
+        said = None
+    if said in ("integration", "never"):
+        return bool(said == "integration")
+    from orchestrator.settings import read_settings  # noqa: PLC0415 - says what is wrong, and where
+
+    return read_settings(root).git.commit == "integration"
