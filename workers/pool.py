@@ -46,6 +46,7 @@ class Slot:
     def __init__(self, pool: "Pool", files: tuple[tuple[str, int], ...]) -> None:
         self._pool = pool
         self._files = files
+        self._is_shared = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,13 +55,18 @@ class Slot:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """The locked descriptors, for the shim to inherit."""
+        """The locked descriptors, for the shim to inherit; once asked for, the slot may be a shim's, too."""
+        self._is_shared = True
         return tuple(descriptor for _, descriptor in self._files)
 
     def release(self) -> None:
         """Let go. Where a shim still holds the locks, the slot stays taken until it ends. Twice is fine."""
         files, self._files = self._files, ()
         for name, descriptor in files:
+            if not self._is_shared:
+                # Before the lock goes: a program that we are just starting (git, in another thread) may hold
+                # a copy of it for an instant, and the name would stay.
+                os.ftruncate(descriptor, 0)
             os.close(descriptor)
             # Nobody else has the lock: no shim lives, so the holder's name is out of date.
             if (again := _locked(self._pool.directory / f"{name}.lock")) is not None:

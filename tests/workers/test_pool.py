@@ -72,6 +72,26 @@ def test_descriptors_are_not_passed_on_and_all_are_given_back(tmp_path):
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
+def test_a_slot_that_no_shim_had_names_nobody_even_while_a_starting_program_has_its_lock(tmp_path):
+    pool = Pool(tmp_path, PoolLimits())
+    slot = pool.acquire_nowait("codex", HOLDER)
+    descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir() if is_lock(path)]
+    copies = [os.dup(descriptor) for descriptor in descriptors]  # what a child has between fork and exec
+    assert len(copies) == 2
+    slot.release()
+    assert pool.holders() == []
+    for copy in copies:
+        os.close(copy)
+    assert pool.acquire_nowait("codex", HOLDER).names == ("codex-1", "pool-01")
+
+
+def is_lock(path):
+    try:
+        return path.readlink().suffix == ".lock"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_slot_whose_holder_is_gone_is_cleaned_before_it_is_taken(tmp_path):
     Pool(tmp_path, PoolLimits())
     (tmp_path / "codex-1.lock").write_text(json.dumps(HOLDER))
