@@ -5,7 +5,7 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "workers", "scope")
+NAMES = ("start", "workers", "lives", "scope")
 
 
 def main(names: list[str]) -> None:
