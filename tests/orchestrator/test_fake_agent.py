@@ -245,3 +245,26 @@ def test_steps_among_the_arguments_hold_for_every_ticket(fakes):
     fake = Played(fakes, "codex", step("say"), arguments=("--fake", json.dumps({"do": "refuse"}), "-"))
     assert (fake.code, fake.stdout) == (1, b"")
     assert "trusted" in fake.stderr
+
+
+def test_what_the_page_says_of_a_rehearsal_comes_of_it(rehearsal):
+    owned = {"mode": "write", "owns": ["src/**"]}
+    rehearsal.prepare({
+        "claude-1": ticket(step("stall"), idle_timeout="1s"),
+        "claude-2": ticket(step("never-exit")),
+        "claude-3": ticket(step("error", forever=True, every=0.1), timeout="2s"),
+        "claude-4": ticket(step("lie"), acceptance=["test -e src/never_written.py"], **owned),
+        "codex-1": ticket(step("write", path="elsewhere.py"), agent="codex", mode="write", owns=["docs/**"]),
+        "gemini-1": ticket(step("answer"), step("fork"), agent="gemini"),
+    })  # fmt: skip
+    document = rehearsal.run()
+    stalled, staying, limited, lying, straying, leaving = document["workers"]
+    assert (stalled["ticket"], stalled["outcome"]) == ("claude-1", "timed_out")
+    assert (staying["outcome"], staying["flags"]) == ("complete", ["did_not_exit"])
+    assert limited["outcome"] in ("rate_limited", "timed_out")
+    assert limited["seconds"] < 5
+    assert (lying["outcome"], lying["flags"]) == ("failed", ["no_changes"])
+    assert (straying["verdict"], straying["violations"]) == (
+        "pending", [{"kind": "out_of_scope", "path": "elsewhere.py"}],
+    )  # fmt: skip
+    assert (leaving["outcome"], leaving["flags"]) == ("complete", ["left_processes"])

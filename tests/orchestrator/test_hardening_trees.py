@@ -14,10 +14,31 @@ pytestmark = pytest.mark.hardening
 APPEND = "while :; do echo x >> log; sleep 0.1; done"
 
 
-def test_a_grandchild_dies_with_a_worker_that_is_stopped(rehearsal):
-    """T20: it is in a session of its own, holds the worker's output and is deaf to TERM; so is the worker."""
-    steps = [step("say"), step("ignore-term"), step("fork", seconds=60), step("hang")]
-    rehearsal.prepare({f"{name}-1": ticket(*steps, agent=name, timeout="1s") for name in AGENTS})
+DEAF = (step("say"), step("ignore-term"), step("fork", seconds=60), step("hang"))
+"""A worker that hears no TERM, with a child in a session of its own that holds its output and hears none."""
+
+
+def test_a_grandchild_dies_with_a_worker_whose_ticket_is_cancelled(rehearsal):
+    """T20: the lead cancels one worker of two; the other one goes on."""
+    rehearsal.prepare({"claude-1": ticket(*DEAF), "codex-1": ticket(step("sleep", seconds=2), agent="codex")})
+    runtime = rehearsal.begin("run", "phase-1")
+    rehearsal.wait_until(lambda: len(rehearsal.survivors()) == 3)
+    began = time.monotonic()
+    run = rehearsal.run_folder().name
+    assert rehearsal.lab.call("cancel", run, "Claude-Worker-1", "--json").code == 0
+    rehearsal.wait_until(lambda: rehearsal.journal("ended"))
+    assert time.monotonic() - began < 4
+    document = rehearsal.end(runtime)
+    told = {one["ticket"]: one for one in document["workers"]}
+    assert told["claude-1"]["outcome"] == "cancelled"
+    assert "left_processes" in told["claude-1"]["flags"]
+    assert told["codex-1"]["outcome"] == "complete"
+    assert rehearsal.survivors() == []
+
+
+def test_a_grandchild_dies_with_a_worker_whose_time_is_up(rehearsal):
+    """T20, stopped by its timeout instead."""
+    rehearsal.prepare({f"{name}-1": ticket(*DEAF, agent=name, timeout="1s") for name in AGENTS})
     began = time.monotonic()
     document = rehearsal.run()
     assert time.monotonic() - began < 6
