@@ -1,7 +1,8 @@
 """What is running, from files alone: any process can look, whether a runtime lives or not."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.runs import RunState, read_roster
@@ -70,6 +71,14 @@ class LiveRun:
     def is_running(self) -> bool:
         """Tell whether a runtime works on it."""
         return is_locked(self.state.run.path / "run.lock")
+
+    @property
+    def is_going(self) -> bool:
+        """Tell whether something goes on in it: a runtime, or workers that have outlived theirs."""
+        if self.is_running:
+            return True
+        names = [name for name, facts in self.state.workers.items() if facts["started"]]
+        return any(doing_of(self.state, name, lives=False) == "running" for name in names)
 
     def look(self) -> list[dict[str, Any]]:
         """Read what is new in the journal, fold it in, and give it."""
@@ -166,7 +175,7 @@ def live_run(run: RunDir) -> LiveRun | None:
     return found
 
 
-def live_runs(root: Any) -> list[LiveRun]:
-    """Read the runs of which something more can come, oldest first."""
-    found = (live_run(run) for run in runs_of(root, closed=False))
+def live_runs(root: Path, besides: Collection[str] = ()) -> list[LiveRun]:
+    """Read the runs of which something more can come, oldest first, besides those with certain ids."""
+    found = (live_run(run) for run in runs_of(root, closed=False) if run.id not in besides)
     return [one for one in found if one is not None and one.state.is_unfinished]

@@ -91,7 +91,7 @@ def _close(arguments: argparse.Namespace, run: RunDir) -> list[Problem]:
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(arguments)._replace(tell=tell_nothing)
-    closed = finish(partial(go_on, project, run))
+    closed = finish(project, partial(go_on, project, run))
     return [
         Problem(one["place"], one["what"], one["do"], one["severity"]) for one in closed.document["problems"]
     ]

@@ -31,7 +31,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     project = project_of(argparse.Namespace(project=folder, json=arguments.json))
     if not arguments.json:
         print(f"made {folder}: a package with faults, its tests, eight tickets\n", flush=True)
-    ended = finish(partial(run_phase, project, Request(phase=PHASE, lead=lead)))
+    ended = finish(project, partial(run_phase, project, Request(phase=PHASE, lead=lead)))
     document = {**ended.document, "project": str(folder)}
     if document["next_action"]:
         # Whoever called us stands outside of the project that this is about.

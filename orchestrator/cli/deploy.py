@@ -24,6 +24,6 @@ def answer(arguments: argparse.Namespace) -> Answer:
     request = request_of(arguments, new=arguments.new)
     project = project_of(arguments, request)
     if not arguments.detach:
-        return finish(partial(deploy_phase, project, request), expected=("finished", "integrated"))
+        return finish(project, partial(deploy_phase, project, request), expected=("finished", "integrated"))
     prepared = prepare(project.repository, project.settings, request, project.environ)
     return detach(begin(project, request, prepared), prepared.warnings)

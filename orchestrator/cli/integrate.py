@@ -25,4 +25,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     project = project_of(arguments)
     run = run_named(project.repository, arguments.run)
     decision = Decision(tuple(arguments.accept), tuple(arguments.reject), arguments.reason)
-    return finish(partial(judge_run, project, run, decision))
+    return finish(project, partial(judge_run, project, run, decision))

@@ -6,14 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, TextIO, cast
 
 import anyio
 import structlog
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import repository_of
+from orchestrator.cli.painter import Painter, standard_painter
 from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
+from orchestrator.cli.table import LiveTable
+from orchestrator.deployment import Tell
 from orchestrator.prepare import Request, problems_besides
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
@@ -24,6 +28,9 @@ from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RunDir
 
+PICTURE = 0.5
+"""Seconds between two pictures of the live table."""
+
 
 def now() -> datetime:
     """Ask the clock; nothing outside the command line does."""
@@ -32,9 +39,12 @@ def now() -> datetime:
 
 def project_of(arguments: argparse.Namespace, request: Request | None = None) -> Project:
     """Read what a command needs to know. Raises Refusal; for a phase, with all that stands in its way."""
-    _configure_logs()
+    painter = None if arguments.json else standard_painter(os.environ)
+    _configure_logs(painter)
     repository = repository_of(arguments)
-    tell = tell_nothing if arguments.json else tell_lines
+    tell: Tell = tell_nothing if arguments.json else tell_lines
+    if painter is not None:
+        tell = LiveTable(painter, os.environ)
     try:
         settings = read_settings(repository.root)
     except Refusal as refusal:
@@ -79,11 +89,13 @@ def newest_unfinished(repository: Repository) -> RunDir:
 
 
 def finish(
-    work: Callable[[], Coroutine[Any, Any, Ended]], expected: tuple[str, ...] = ("integrated",)
+    project: Project,
+    work: Callable[[], Coroutine[Any, Any, Ended]],
+    expected: tuple[str, ...] = ("integrated",),
 ) -> Answer:
     """Run the stages and answer about the run; `expected` are the states that are no failure."""
     try:
-        ended = anyio.run(work)
+        ended = anyio.run(partial(_watched, project, work))
     except BaseExceptionGroup as group:
         raise _first(group) from group
     state, problems = ended.state, ended.problems
@@ -91,6 +103,27 @@ def finish(
     document["problems"] = [problem.as_json() for problem in problems]
     lines = summary_lines(state, problems, document["next_action"])
     return Answer(_exit_code(ended, document, expected), document, tuple(lines))
+
+
+async def _watched(project: Project, work: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:
+    """Run the stages; where a table shows them, draw it again and again until they have ended."""
+    table = project.tell
+    if not isinstance(table, LiveTable):
+        return await work()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_draw, table)
+            ended = await work()
+            group.cancel_scope.cancel()
+    finally:
+        table.painter.erase()
+    return ended
+
+
+async def _draw(table: LiveTable) -> None:
+    while True:
+        table.draw(now())
+        await anyio.sleep(PICTURE)
 
 
 def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]) -> int:
@@ -108,10 +141,12 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-def _configure_logs() -> None:
+def _configure_logs(painter: Painter | None) -> None:
     """Log to standard error, where a person reads what went wrong and a machine reads JSON."""
     terminal = sys.stderr.isatty()
     level = logging.WARNING if terminal or "ORCHESTRATE_LOG" not in os.environ else logging.INFO
+    # The table must know of each line on the terminal that it stands on.
+    stream = cast("TextIO", painter) if painter is not None and terminal else sys.stderr
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -120,6 +155,6 @@ def _configure_logs() -> None:
             structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )

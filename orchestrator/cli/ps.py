@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.terminal import columns
-from orchestrator.cli.width import cut
+from orchestrator.cli.width import cut, elapsed
 from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs
 from tickets.problems import Problem
 from workers.pool import Taken, holders
@@ -47,13 +47,6 @@ def answer(arguments: argparse.Namespace) -> Answer:
     )
     lines = _lines(runs, rows, queues)
     return Answer(0, document, (*lines, *problem_lines(problems, next_action)))
-
-
-def elapsed(seconds: float) -> str:
-    """Give a span as `0:07`, `12:34` or `1:02:03`."""
-    whole = int(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def queue_words(queue: Queue) -> str:

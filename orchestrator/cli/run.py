@@ -26,6 +26,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     """Run a phase."""
     if arguments.phase is None:
         project = project_of(arguments)
-        return finish(partial(go_on, project, newest_unfinished(project.repository)))
+        return finish(project, partial(go_on, project, newest_unfinished(project.repository)))
     request = request_of(arguments, new=arguments.new)
-    return finish(partial(run_phase, project_of(arguments, request), request))
+    project = project_of(arguments, request)
+    return finish(project, partial(run_phase, project, request))

@@ -20,4 +20,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project = project_of(arguments)
     work = partial(go_on, project, run_named(project.repository, arguments.run), integrates=False)
-    return finish(work, expected=("finished", "integrated"))
+    return finish(project, work, expected=("finished", "integrated"))
