@@ -12,6 +12,7 @@ import anyio
 from orchestrator.deployment import Clock, Deployment, Tell, open_deployment
 from orchestrator.events import RosterEntry, RunClosed, RunDeployed
 from orchestrator.integration import Decision, integrate
+from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
 from orchestrator.runs import RunState
@@ -70,7 +71,10 @@ def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
     run = new_run_dir(project.repository.root, at)
     write_manifest(run, _manifest(project, request, prepared, run))
-    store.record([RunDeployed(run.id, request.phase, at, request.lead, roster)], message="", commit=False)
+    # What a lost `.taskers/` left on the roster goes when its workers are sent out again.
+    closed = superseded(project.repository, roster, at, request.lead)
+    deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
+    store.record([*closed, deployed], message="", commit=False)
     return run
 
 

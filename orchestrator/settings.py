@@ -89,6 +89,8 @@ class Checks(_Section):
     """`[checks]`: the project's own commands, run by `sh -c`."""
 
     smoke: str = ""
+    unit: str = ""
+    integration: str = ""
     test: str = ""
 
 
