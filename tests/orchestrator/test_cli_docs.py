@@ -51,6 +51,7 @@ def answers(tmp_path_factory):
         "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
         "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
         "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
+        "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip
         found[name] = lab.call(*arguments, "--json")

@@ -1,17 +1,19 @@
 """DECISIONS.md: what was decided and why, newest first; entries are added and never changed."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
-from typing import NamedTuple
 
-from orchestrator.events import Completion, Event, RunIntegrated
+from orchestrator.events import Completion, Event, GateAnswered, RunIntegrated
+from orchestrator.state.canonical import gates
+from orchestrator.state.canonical.decision_reading import PATH, Entry, dated_headings, read, spans
+from orchestrator.state.canonical.entries import LogEvent, entries_of, heading_of
+from orchestrator.state.canonical.places import editable, unclosed_fence
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts, day
 from orchestrator.state.opening import opened, present, state_errors
 from tickets.markdown import (
     Document,
-    Heading,
     MarkdownError,
     add_entry,
     append_section,
@@ -22,17 +24,18 @@ from tickets.markdown import (
     items,
     labelled,
     one_line,
+    parse,
     plain,
     sections,
 )
 from tickets.problems import Problem
 
-PATH = "DECISIONS.md"
+__all__ = ["OWNS", "PATH", "Entry", "added", "changes", "complete", "initial", "problems", "read"]
+
 OWNS: tuple[str, ...] = (PATH,)
 
 _TITLE = "# Architectural Decision Log"
 _TRAILER = "**Decision Log End**"
-_DATED = re.compile(r"\W*(?P<date>\d{4}-\d{2}-\d{2})\s*(?:[:\u2013\u2014-]\s*)?(?P<title>.*)$")
 _OF_RUN = re.compile(r"(?:Integrated|Settled) run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?: \(|$)")
 _VERDICT = re.compile(
     r"(?P<worker>\S+): (?P<verdict>accepted|partial|rejected|pending|no verdict) \((?P<outcome>\w+)\)"
@@ -41,24 +44,13 @@ _LISTED = 30
 """How many landed paths an entry names; the landing commit holds them all."""
 
 
-class Entry(NamedTuple):
-    """One dated heading."""
-
-    date: str
-    title: str
-    line: int
-
-
-def read(text: bytes) -> list[Entry]:
-    """Give the entries in the order of the file. Raises StateError where it cannot be read."""
-    return [entry for _, entry in _entries(opened(PATH, text))]
-
-
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Give DECISIONS.md with an entry for verdicts that it does not hold yet; nothing for other events.
 
     Raises StateError where the file is missing or cannot be read.
     """
+    if isinstance(event, LogEvent):
+        return _logged(tree, event)
     if not isinstance(event, RunIntegrated):
         return {}
     document = opened(PATH, present(PATH, tree.get(PATH)))
@@ -72,12 +64,41 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 def added(document: Document, entry: str) -> Document:
     """Insert an entry (an H2 and its content) above the newest; at the level that the file's entries have."""
-    newest = next(_entries(document), None)
+    newest = next(dated_headings(document), None)
     if newest is None:
         return add_entry(document, entry)
     heading = newest[0]
     divider = "---\n\n" if heading.level == 2 else ""
     return insert(document, heading.start, f"{'#' * heading.level}{entry.removeprefix('##')}\n\n{divider}")
+
+
+def _logged(tree: Mapping[str, bytes | None], event: LogEvent) -> dict[str, bytes]:
+    """Add the entries of a lead's event that are not there yet."""
+    before = document = editable(PATH, tree)
+    fence = unclosed_fence(document)
+    if fence is not None:
+        place = f"{PATH}:{document.line_at(fence)}"
+        raise StateError(Problem(place, "a code fence is never closed, so what follows is code", "close it"))
+    if isinstance(event, GateAnswered) and gates.stands(document.data, event):
+        return {}
+    with state_errors():
+        for title, content in entries_of(event):
+            there = dict(spans(document.data))
+            wanted = name = parse(f"## {heading_of(event.at, title)}\n".encode(), PATH).headings[0].title
+            if not isinstance(event, GateAnswered) and _same(there.get(wanted, ""), content):
+                continue
+            number = 1
+            while name in there:
+                number += 1
+                name = f"{wanted} ({number})"
+            suffix = f" ({number})" if number > 1 else ""
+            document = added(document, f"## {heading_of(event.at, title)}{suffix}\n\n{content}")
+    return {} if document is before else {PATH: document.data}
+
+
+def _same(there: str, content: str) -> bool:
+    """Tell whether an entry says this already, whatever the line ends."""
+    return " ".join(there.split()).startswith(" ".join(content.split()))
 
 
 def problems(text: bytes) -> list[Problem]:
@@ -96,7 +117,7 @@ def problems(text: bytes) -> list[Problem]:
             found += error.problems
     seen: dict[str, int] = {}
     last = ""
-    for heading, entry in _entries(document):
+    for heading, entry in dated_headings(document):
         place = f"{PATH}:{entry.line}"
         if not _is_date(entry.date):
             found.append(Problem(place, f"{entry.date} is no date", "mend it", "warning"))
@@ -146,19 +167,9 @@ def complete(text: bytes, facts: Facts) -> bytes:
             document = insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
         elif lines:
             document = insert(document, document.body, "\n".join([_TITLE, "", *lines, "", ""]))
-        if next(_entries(document), None) is None:
+        if next(dated_headings(document), None) is None:
             document = append_section(document, _first_entry(facts))
     return document.data
-
-
-def _entries(document: Document) -> Iterator[tuple[Heading, Entry]]:
-    level = 0
-    for heading in document.headings:
-        match = _DATED.match(heading.title) if heading.level > 1 else None
-        # Entries are the dated headings of one level; a dated heading inside an entry is part of it.
-        if match and heading.level == (level or heading.level):
-            level = heading.level
-            yield heading, Entry(match["date"], match["title"], heading.line)
 
 
 def _is_date(text: str) -> bool:
@@ -172,7 +183,7 @@ def _is_date(text: str) -> bool:
 def _verdicts(document: Document, run: str) -> dict[str, tuple[str, str]]:
     """Give what the log says of each worker of a run: (verdict, outcome), the newest entry first."""
     known: dict[str, tuple[str, str]] = {}
-    starts = {heading.start for heading, entry in _entries(document) if _names(entry.title, run)}
+    starts = {heading.start for heading, entry in dated_headings(document) if _names(entry.title, run)}
     parts = [part for top in sections(document) for part in (top, *sections(document, top))]
     for part in parts:
         below = labelled(document, part, "Decision") if part.start in starts else None

@@ -1,0 +1,153 @@
+"""`orchestrate decide TITLE`: add a decision to DECISIONS.md; an editor opens where nothing is given."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from orchestrator.cli.answer import Answer
+from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, record, shortened, shown
+from orchestrator.decision_history import all_edits, fresh_edits
+from orchestrator.events import Decided, Decision, EditsAcknowledged
+from orchestrator.refusal import Refusal
+from orchestrator.state.canonical.decision_reading import PATH, spans
+from tickets.problems import Problem
+
+FORM = """# A decision: fill in what follows, save, and leave the editor. Lines that begin with # go away.
+
+Title:
+Context:
+Decision:
+
+# One on each line, as often as wanted; leave out what does not apply.
+Alternative:
+Consequence: Positive:
+Consequence: Negative:
+Supersedes:
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `decide` takes."""
+    parser.add_argument("title", nargs="?", metavar="TITLE", help="what was decided, in a few words")
+    parser.add_argument("--context", metavar="TEXT", help="why a decision was needed")
+    parser.add_argument("--decision", metavar="TEXT", help="what was decided")
+    parser.add_argument("--alternative", action="append", default=[], metavar="TEXT",
+                        help="what else was considered, and why not; may be repeated")  # fmt: skip
+    parser.add_argument("--consequence", action="append", default=[], metavar="TEXT",
+                        help="`Positive: …`, `Negative: …` or `Neutral: …`; may be repeated")  # fmt: skip
+    parser.add_argument("--supersedes", action="append", default=[], metavar="ENTRY",
+                        help="the heading of an earlier entry, or a unique part of it")  # fmt: skip
+    parser.add_argument("--acknowledge-edit", action="store_true",
+                        help="record that earlier entries were mended by hand")  # fmt: skip
+    add_lead(parser)
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Record a decision, or what `decide` was called for instead."""
+    desk = desk_of(arguments)
+    entries = [title for title, _ in spans(desk.document(PATH).data)]
+    if arguments.acknowledge_edit:
+        return _acknowledge(desk)
+    made = _made(arguments)
+    problems = [
+        Problem("decide", f"{name} is missing", f"give {option}")
+        for name, option, said in (
+            ("the title", "TITLE", made.title),
+            ("the context", "`--context TEXT`: why a decision was needed", made.context),
+            ("the decision", "`--decision TEXT`: what was decided", made.decision),
+        )
+        if not said.strip()
+    ]
+    if problems:
+        raise Refusal(*problems, next_action="orchestrate decide --help")
+    old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
+    made = made._replace(supersedes=tuple(entries[at] for at in old))
+    return decided(desk, [made])
+
+
+def decided(desk: Desk, made: list[Decision]) -> Answer:
+    """Record decisions as one change."""
+    warnings = [one.problem() for one in fresh_edits(desk.repository.root)]
+    what = shortened(made[0].title) if len(made) == 1 else f"{len(made)} decisions"
+    bullets = "\n".join(f"- {shortened(one.title, 90)}: {shortened(one.decision, 200)}" for one in made)
+    shown_ones: list[dict[str, Any]] = [
+        {"title": one.title, "date": f"{desk.at:%Y-%m-%d}", "supersedes": list(one.supersedes)}
+        for one in made
+    ]
+    lines = [f"decided: {one.title}" for one in made]
+    event = Decided(tuple(made), desk.at, desk.lead)
+    return record(desk, event, f"Decided: {what}\n\n{bullets}\n", lines, warnings=warnings,
+                  decisions=shown_ones)  # fmt: skip
+
+
+def _made(arguments: argparse.Namespace) -> Decision:
+    """Take the decision from the arguments, else from an editor."""
+    given = (arguments.title, arguments.context, arguments.decision)
+    if not any(given) and not arguments.json and sys.stdin.isatty():
+        return _from_form(_edited())
+    title, context, decision = (said or "" for said in given)
+    return Decision(
+        title,
+        context,
+        decision,
+        tuple(arguments.alternative),
+        tuple(arguments.consequence),
+        tuple(arguments.supersedes),
+    )
+
+
+def _edited() -> str:
+    """Let the user fill in the form. Raises Refusal where the editor fails."""
+    import subprocess  # noqa: PLC0415 - only for a person at a terminal
+    import tempfile  # noqa: PLC0415 - as above
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="orchestrate-decide-") as folder:
+        path = Path(folder) / "decision.md"
+        with path.open("x") as form:
+            form.write(FORM)
+        # The setting may hold options, as git has it: the shell takes it apart.
+        code = subprocess.run(["sh", "-c", f'{editor} "$1"', "sh", str(path)], check=False).returncode
+        if code:
+            problem = Problem(editor, f"ended with exit code {code}; nothing was recorded", "set `EDITOR`")
+            raise Refusal(problem, exit_code=1)
+        return path.read_text(errors="replace")
+
+
+def _from_form(text: str) -> Decision:
+    """Read the form: a label begins a part, further lines belong to it."""
+    parts: list[tuple[str, list[str]]] = []
+    labels = ("title", "context", "decision", "alternative", "consequence", "supersedes")
+    for line in text.splitlines():
+        label, colon, rest = line.partition(":")
+        if line.startswith("#"):
+            continue
+        if colon and label.strip().casefold() in labels:
+            parts.append((label.strip().casefold(), [rest.strip()]))
+        elif parts and line.strip():
+            parts[-1][1].append(line.strip())
+    said = [(label, " ".join(lines).strip()) for label, lines in parts]
+    empty = {"", "Positive:", "Negative:", "Neutral:"}
+
+    def all_of(name: str) -> tuple[str, ...]:
+        return tuple(words for label, words in said if label == name and words not in empty)
+
+    title, context, decision = (" ".join(all_of(name)) for name in labels[:3])
+    return Decision(
+        title, context, decision, all_of("alternative"), all_of("consequence"), all_of("supersedes")
+    )  # fmt: skip
+
+
+def _acknowledge(desk: Desk) -> Answer:
+    found = {(one.edit.title, one.edit.now) for one in all_edits(desk.repository.root)}
+    edits = tuple(sorted(found))
+    facts = [{"title": title, "now": now} for title, now in edits]
+    if not edits:
+        return shown(["no old entry was edited or removed"], "orchestrate status", acknowledged=facts,
+                     changed=[], commit=None)  # fmt: skip
+    bullets = "\n".join(f"- {shortened(title, 90)} ({now})" for title, now in edits)
+    event = EditsAcknowledged(edits, desk.at, desk.lead)
+    message = f"Decided: acknowledge edits of earlier decisions\n\n{bullets}\n"
+    return record(desk, event, message, [f"acknowledged: {title}" for title, _ in edits], acknowledged=facts)
