@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from orchestrator.runs import RunState, read_roster
 from workers.exits import is_held, read_exit
-from workers.follow import Follower
+from workers.follow import last_said
 from workers.output import JournalReader, RunDir, is_locked, runs_of
 
 NEXT = 5
@@ -60,7 +60,7 @@ class LiveRun:
         """Take a run of which nothing was read yet, or one that a runtime keeps in step itself."""
         self.state = state
         self._reader = JournalReader(state.run.path / "events.jsonl")
-        self._followers: dict[tuple[str, int], Follower] = {}
+        self._said: dict[tuple[str, int], str] = {}
 
     @property
     def cursor(self) -> int:
@@ -97,7 +97,6 @@ class LiveRun:
         if not going:
             return []
         lives, cancelled = self.is_running, set(self.state.run.cancelled())
-        self._followers = {key: one for key, one in self._followers.items() if key[0] in going}
         return [self._row(name, now, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going]
 
     def queue(self) -> Queue:
@@ -109,7 +108,7 @@ class LiveRun:
         for name, facts in workers.items():
             if facts["started"] or facts["ended"]:
                 continue
-            before = [one for one in self.state.waits_for[name] if not workers[one]["ended"]]
+            before = [one for one in self.state.waits_for.get(name, ()) if not workers[one]["ended"]]
             dependency += bool(before)
             slot += not before
             if len(first) < NEXT:
@@ -138,12 +137,10 @@ class LiveRun:
 
     def _last(self, worker: str, facts: Mapping[str, Any]) -> str:
         key = (worker, facts["attempts"])
-        follower = self._followers.get(key)
-        if follower is None:
-            stdout = self.state.run.attempt(*key).stdout
-            follower = self._followers[key] = Follower(facts["agent"], stdout, skims=True)
-        follower.read_more()
-        return follower.last
+        said = last_said(facts["agent"], self.state.run.attempt(*key).stdout)
+        # In the middle of a record that is longer than what is looked at, nothing can be read.
+        self._said[key] = said or self._said.get(key, "")
+        return self._said[key]
 
 
 def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:

@@ -92,17 +92,13 @@ class Manifest(BaseModel):
 def roster_of(manifest: Manifest) -> dict[str, Any]:
     """Give what `roster.json` holds: the part of a manifest that `status` and `ps` can read in no time."""
     workers_of = {ticket.id: ticket.worker for ticket in manifest.tickets}
-    workers = [
-        {
-            "worker": ticket.worker,
-            "ticket": ticket.id,
-            "agent": ticket.agent,
-            "title": ticket.title,
-            "skipped": ticket.id in manifest.skipped,
-            "waits_for": [workers_of[before] for before in manifest.dependencies.get(ticket.id, ())],
-        }
-        for ticket in manifest.tickets
-    ]
+    workers: list[dict[str, Any]] = []
+    for ticket in manifest.tickets:
+        named = {"worker": ticket.worker, "ticket": ticket.id, "agent": ticket.agent, "title": ticket.title}
+        workers.append({**named, "skipped": ticket.id in manifest.skipped})
+        # Only where there are some: of ten thousand tickets, each word is read each time.
+        if before := [workers_of[one] for one in manifest.dependencies.get(ticket.id, ())]:
+            workers[-1]["waits_for"] = before
     return {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
 
 

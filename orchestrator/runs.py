@@ -7,7 +7,26 @@ from typing import Any
 from workers.output import RunDir, is_locked, read_journal, read_json, runs_of
 
 FINAL = ("accepted", "partial", "rejected", None)
-_EMPTY_USAGE = {"input_tokens": 0, "output_tokens": 0, "cost_usd": None}
+_UNSTARTED: dict[str, Any] = {
+    "worker": "",
+    "ticket": "",
+    "agent": "",
+    "outcome": None,
+    "reason": "",
+    "verdict": None,
+    "flags": [],
+    "fence": None,
+    "exit_code": None,
+    "attempts": 0,
+    "seconds": 0.0,
+    "files": [],
+    "violations": [],
+    "usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": None},
+    "output": None,
+    "started": False,
+    "ended": False,
+}
+"""What is known of a worker before it starts. Facts are replaced and never changed in place."""
 
 
 class RunState:
@@ -19,7 +38,7 @@ class RunState:
         self.phase: str = roster["phase"]
         self.titles: dict[str, str] = {}
         self.waits_for: dict[str, list[str]] = {}
-        """Worker to those workers that must have ended before it starts."""
+        """Worker to those workers, if any, that must have ended before it starts."""
         self.workers: dict[str, dict[str, Any]] = {}
         self.landings: dict[str, str] = {}
         """Worker to the commit that its work landed in."""
@@ -32,9 +51,11 @@ class RunState:
         self.unavailable = {one["worker"] for one in roster["workers"] if one["skipped"]}
         """Workers whose agent is off or missing: a warning, not a failure."""
         for one in roster["workers"]:
-            self.titles[one["worker"]] = one["title"]
-            self.waits_for[one["worker"]] = one.get("waits_for", [])
-            self.workers[one["worker"]] = _unstarted(one)
+            worker = one["worker"]
+            self.titles[worker] = one["title"]
+            self.workers[worker] = _unstarted(one)
+            if "waits_for" in one:
+                self.waits_for[worker] = one["waits_for"]
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Fold in one record of the journal."""
@@ -189,25 +210,8 @@ def unfinished_runs(root: Any) -> list[RunState]:
 
 
 def _unstarted(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "worker": one["worker"],
-        "ticket": one["ticket"],
-        "agent": one["agent"],
-        "outcome": None,
-        "reason": "",
-        "verdict": None,
-        "flags": [],
-        "fence": None,
-        "exit_code": None,
-        "attempts": 0,
-        "seconds": 0.0,
-        "files": [],
-        "violations": [],
-        "usage": dict(_EMPTY_USAGE),
-        "output": None,
-        "started": False,
-        "ended": False,
-    }
+    # One pattern for all: of ten thousand that wait, each would make its own empty lists.
+    return {**_UNSTARTED, "worker": one["worker"], "ticket": one["ticket"], "agent": one["agent"]}
 
 
 def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Codex: `codex exec --json`, one JSON record a line, closed by `turn.completed` or `turn.failed`."""
 
 import json
-import platform
+import os
 import sys
 from pathlib import Path
 
@@ -190,7 +190,7 @@ def _native(launcher: Path) -> str | None:
     if script.name != "codex.js":
         return None
     package = script.parent.parent
-    machine = _MACHINES.get(platform.machine().lower(), platform.machine().lower())
+    machine = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
     name = f"codex-{sys.platform}-{machine}"
     # npm puts it beside the launcher's package, or below it where versions differ.
     for folder in (package.parent, package / "node_modules" / "@openai"):

@@ -1,7 +1,6 @@
 """Where an agent's executable is, and which variables it may have."""
 
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from workers.agents import AgentSettings
 
 def find(default: str, settings: AgentSettings, path: str) -> str | None:
     """Find the executable that the settings name, else `default`, on `path`: absolute, or None."""
+    import shutil  # noqa: PLC0415 - for start-up time: `ps` reads streams, and finds no executables
+
     wanted = os.path.expanduser(settings.executable or default)  # noqa: PTH111  # Path raises without a home
     found = shutil.which(wanted, path=path)
     return None if found is None else str(Path(found).absolute())

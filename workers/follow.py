@@ -17,13 +17,11 @@ _TAIL = 1 << 16
 class Follower:
     """Follows the standard output of one attempt, in bounded memory."""
 
-    def __init__(self, agent: AgentName, stdout: Path, *, skims: bool = False) -> None:
-        """Begin with nothing read; one that `skims` wants to know the latest, and jumps over what is old."""
+    def __init__(self, agent: AgentName, stdout: Path) -> None:
         self._reader = agent_named(agent).new_reader()
         self._lines = Lines()
         self._stdout = stdout
         self._offset: int | None = None if agent == "command" else 0
-        self._skims = skims
         self.last = ""
         """What it said or did last, on one line."""
         self.tools = 0
@@ -47,8 +45,6 @@ class Follower:
             if self._offset is None:
                 # Any program's output is judged by its last line; reading all of it would cost as much again.
                 self._offset = max(0, os.fstat(descriptor).st_size - _TAIL)
-            if self._skims and (size := os.fstat(descriptor).st_size) - self._offset > _TAIL:
-                self._offset, self._lines = size - _TAIL, Lines()
             while most > 0 and (chunk := os.pread(descriptor, _CHUNK, self._offset)):
                 self._offset += len(chunk)
                 most -= len(chunk)
@@ -84,11 +80,31 @@ class Follower:
             self.last = progress.text
 
 
+def last_said(agent: AgentName, stdout: Path) -> str:
+    """Give what a worker said or did last, on one line; looks no further back than 64 KiB.
+
+    Begins at the end, since whoever asks for fifteen workers has no time for all that they said.
+    """
+    tail = _end_of(stdout, _TAIL)
+    lines = tail.split(b"\n")
+    if agent != "command":
+        lines.pop()  # a record whose end has not come is none
+    reader = agent_named(agent).new_reader()
+    for line in reversed(lines):
+        if line and (progress := reader.feed(line)) and progress.text and progress.kind != "session":
+            return progress.text
+    return ""
+
+
 def read_tail(path: Path, size: int = 4096) -> str:
     """Give the end of a text file, `""` where there is none."""
+    return _end_of(path, size).decode("utf-8", "replace")
+
+
+def _end_of(path: Path, size: int) -> bytes:
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read().decode("utf-8", "replace")
+            return file.read()
     except FileNotFoundError:
-        return ""
+        return b""

@@ -1,7 +1,6 @@
 """Git by subprocess: one way to call it, blind to whatever repository the environment names."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -54,6 +53,8 @@ class GitError(Exception):
 @cache
 def _program() -> str:
     """Find git once: looking along a long PATH each time is a tenth of what a short command costs."""
+    import shutil  # noqa: PLC0415 - for start-up time: it brings three compressors
+
     return shutil.which("git") or "git"
 
 

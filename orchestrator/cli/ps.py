@@ -1,6 +1,7 @@
 """`orchestrate ps`: the workers that run, the queue behind them, the slots. Imports little: asked often."""
 
 import argparse
+import gc
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Show what is running."""
+    gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
     repository = repository_of(arguments)
     now = datetime.now(UTC)
     runs = live_runs(repository.root)

@@ -1,6 +1,7 @@
 """`orchestrate status`: the state at a glance, from files alone. Imports little: a lead asks often."""
 
 import argparse
+import gc
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Show where the project stands."""
+    gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
     repository = repository_of(arguments)
     problems: list[Problem] = []
     state = _state(repository, problems)

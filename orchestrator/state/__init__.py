@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from orchestrator.events import Event
 from tickets.problems import Problem
+
+if TYPE_CHECKING:
+    from orchestrator.events import Event  # `ps` asks for the errors beside us, and has no time for events
 
 # The backlog takes what STATUS.md loses, so it comes first: an event goes through them one by one.
 _NAMES = ("canonical.backlog", "canonical.status", "canonical.decisions", "canonical.rules")
@@ -17,7 +19,7 @@ class DocumentModule(Protocol):
     OWNS: tuple[str, ...]
     """Path patterns that no other document matches."""
 
-    def changes(self, tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+    def changes(self, tree: Mapping[str, bytes | None], event: "Event") -> dict[str, bytes]:
         """Give the new bytes of each file that the event changes. Raises StateError."""
 
     def problems(self, text: bytes) -> list[Problem]:
