@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -50,6 +49,8 @@ def _watched(
 ) -> list[LiveRun]:
     """Show the runs until all have ended, those too that begin in the meantime; give them all."""
     if painter is not None:
+        import signal  # noqa: PLC0415 - for start-up time
+
         # Ended without a word, we would leave the terminal on its other screen.
         signal.signal(signal.SIGTERM, _end)
     looks, fresh = 0, runs
@@ -65,8 +66,8 @@ def _watched(
         runs = [*runs, *fresh]
 
 
-def _end(*_: object) -> None:
-    raise SystemExit(128 + signal.SIGTERM)
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _going(root: Path, known: list[LiveRun]) -> list[LiveRun]:
