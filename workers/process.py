@@ -22,6 +22,8 @@ from workers.exits import Exit, is_held, parsed_exit, read_exit
 
 RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
+NEVER_STARTED = "its runtime died before it was started"
+"""`Exit.error` of a launch that no shim had taken up."""
 MARK = "ORCHESTRATE_MARK"
 """The variable by which a worker's processes are found once its shim is gone."""
 _NURSERY = Path(__file__).resolve().parent / "nursery.py"
@@ -195,17 +197,23 @@ async def wait_adopted(
     worker: str, exit_record: Path, started_record: Path, *, mark: str = "", poll: float = 0.05
 ) -> Exit:
     """Wait for a worker whose shim was started by another runtime; `lost` if that shim is gone unrecorded."""
-    until = time.monotonic() + _APPEARS
+    until, looks = time.monotonic() + _APPEARS, 2
     while True:
+        has_begun = _has_text(started_record)  # before its lock is looked at: it may begin in between
         living = is_held(started_record)  # before the record is looked for: it may be written in between
         if found := read_exit(exit_record):
             return found
-        # The runtime may have died while its last launch was on its way: that shim has not yet said so.
-        if not living and (_has_text(started_record) or time.monotonic() > until):
+        if has_begun and not living:
             lost = await _lost(worker, mark)
             return (
                 lost._replace(error="the machine was restarted") if _of_earlier_boot(started_record) else lost
             )
+        # The runtime may have died while its last launch was on its way: that shim has not yet said so.
+        if not living and time.monotonic() > until:
+            looks -= 1
+            if _is_claimed(started_record) or not looks:
+                return (await _lost(worker, mark))._replace(error=NEVER_STARTED)
+            until = time.monotonic() + _APPEARS
         await anyio.sleep(poll)
 
 
@@ -250,6 +258,15 @@ def _has_text(path: Path) -> bool:
     with suppress(FileNotFoundError):
         return path.stat().st_size > 0
     return False
+
+
+def _is_claimed(started_record: Path) -> bool:
+    """Make the file that a shim begins with, so that none can begin any more; false where one has."""
+    try:
+        os.close(os.open(started_record, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _of_earlier_boot(started_record: Path) -> bool:

@@ -119,7 +119,10 @@ class Shim:
         what = f"cannot create {spec['started_record']}"
         try:
             # Locked for life: whoever finds this file knows from its lock whether this shim still lives.
-            started = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                started = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                os._exit(0)  # a later runtime waited for us in vain, and starts this worker by itself
             fcntl.flock(started, fcntl.LOCK_EX)
             if self._cancelled():
                 self.end = "cancelled"
