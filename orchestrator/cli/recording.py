@@ -57,7 +57,7 @@ def add_lead(parser: argparse.ArgumentParser) -> None:
 
 def record(
     desk: Desk,
-    event: LeadEvent,
+    event: LeadEvent | None,
     message: str,
     lines: Sequence[str],
     *,
@@ -65,10 +65,14 @@ def record(
     warnings: Iterable[Problem] = (),
     **facts: Any,
 ) -> Answer:
-    """Record one event as one change, and answer with what is new. Raises StateError, Refusal."""
+    """Record one event as one change, and answer with what is new; None: it is so already.
+
+    Raises StateError, Refusal.
+    """
     from orchestrator.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
 
-    done = Store(desk.repository).record([event], message=message, commit=_commits(desk.repository.root))
+    events = [] if event is None else [event]
+    done = Store(desk.repository).record(events, message=message, commit=_commits(desk.repository.root))
     problems = [*warnings, *done.problems]
     is_bad = any(problem.severity == "error" for problem in problems)
     if is_bad:

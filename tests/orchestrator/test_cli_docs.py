@@ -57,6 +57,10 @@ def answers(tmp_path_factory):
         "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
         "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
         "deploy": ("deploy", "phase-1", "--new"),
+        "deliverable": ("deliverable", "done", "1"),
+        "criterion": ("criterion", "done", "documentation says", "--in", "v1"),
+        "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
+        "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip
         found[name] = lab.call(*arguments, "--json")

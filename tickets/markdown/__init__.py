@@ -12,6 +12,7 @@ from tickets.markdown.edits import (
     set_item,
     set_percent,
     set_section,
+    set_text,
 )
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.front import front_problems, front_value
@@ -36,5 +37,5 @@ __all__ = [
     "add_entry", "append_section", "field", "fields", "find", "front_problems", "front_value",
     "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain", "remove_items",
     "section", "sections", "set_checkbox", "set_field", "set_front", "set_item", "set_percent", "set_section",
-    "trailer_start",
+    "set_text", "trailer_start",
 ]  # fmt: skip

@@ -61,6 +61,13 @@ def set_item(document: Document, item: Item, text: str) -> Document:
     return _replaced(document, item.text_start, item.text_end, text.encode())
 
 
+def set_text(document: Document, start: int, end: int, text: str) -> Document:
+    """Replace a stretch of plain text inside one line."""
+    if document.data[start:end] == text.encode():
+        return document
+    return _replaced(document, start, end, text.encode())
+
+
 def remove_items(document: Document, gone: Iterable[Item]) -> Document:
     """Take whole items out, what is nested below them too."""
     spans: list[tuple[int, int]] = []

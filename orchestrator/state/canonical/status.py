@@ -14,7 +14,7 @@ from orchestrator.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state.canonical import status_text, todo
+from orchestrator.state.canonical import plan_edits, status_text, todo
 from orchestrator.state.canonical.places import editable
 from orchestrator.state.canonical.status_reading import (
     ACTIVE,
@@ -79,6 +79,10 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, todo.edited(before, event), event)
+    if isinstance(event, plan_edits.PlanEvent):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)

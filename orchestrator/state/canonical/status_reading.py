@@ -28,9 +28,12 @@ _PHASE = re.compile(
 )
 _PHASE_WORD = re.compile(r"phase[-_ ]?(\d+(?:\.\d+)*)", re.IGNORECASE)
 _WORDS = r"COMPLETE|DONE|IN PROGRESS|NEXT|PLANNED|BLOCKED"
-_DELIVERABLE = re.compile(
-    rf"(?P<name>.*?)\s*\((?P<status>{_WORDS})(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$", re.IGNORECASE
+DELIVERABLE = re.compile(
+    rf"(?P<name>.*?)\s*\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
+    r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
+    re.IGNORECASE,
 )
+_REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
 _ACTIVE = re.compile(
     r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
     r"(?: \u2014 pending: (?P<pending>.*))?$"
@@ -49,6 +52,8 @@ class Deliverable(NamedTuple):
     status: str
     owner: str
     done: bool
+    reason: str = ""
+    """Why it is blocked, where the line says so."""
 
 
 class Phase(NamedTuple):
@@ -62,6 +67,8 @@ class Phase(NamedTuple):
     deliverables: tuple[Deliverable, ...]
     criteria: tuple[tuple[bool, str], ...]
     line: int
+    reached: bool = False
+    """Whether its milestone line says COMPLETE."""
 
     @property
     def complete(self) -> bool:
@@ -111,12 +118,12 @@ class Status(NamedTuple):
     @property
     def current(self) -> Phase | None:
         """The phase of the plan that the header names."""
-        return _phase_of(self.phases, self.phase)
+        return phase_of(self.phases, self.phase)
 
     @property
     def milestones(self) -> tuple[int, int]:
         """Milestones complete, and all; a phase has one."""
-        return sum(phase.complete for phase in self.phases), len(self.phases)
+        return sum(phase.complete or phase.reached for phase in self.phases), len(self.phases)
 
 
 def read(text: bytes) -> Status:
@@ -142,7 +149,7 @@ def read(text: bytes) -> Status:
 def phase_matches(status: Status, phase: str) -> str | None:
     """Give the title of the phase that a template means: by number for `phase-2`, else by slug."""
     word = _PHASE_WORD.fullmatch(phase.strip())
-    titles = [_spelled(found.number, found.name) or found.title for found in status.phases]
+    titles = [spelled(found.number, found.name) or found.title for found in status.phases]
     titles += [status.phase] if status.phase and status.current is None else []
     if word:
         for title in titles:
@@ -242,16 +249,18 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
         match = _PHASE.match(part.title)
         made = labelled_items(document, part, "Deliverables")
         criteria = labelled_items(document, part, "Acceptance Criteria")
+        milestone = _REACHED.match(value(document, part, "Milestone"))
         found.append(
             Phase(
                 _number(match["number"]) if match else None,
                 match["name"] if match else part.title,
                 part.title,
                 value(document, part, "Status"),
-                value(document, part, "Milestone"),
+                milestone["name"] if milestone else "",
                 tuple(_deliverable(item) for item in made if item.done is not None),
                 tuple((bool(item.done), plain(item.text)) for item in criteria if item.done is not None),
                 part.line,
+                bool(milestone and milestone["done"]),
             )
         )
     return tuple(found)
@@ -268,11 +277,12 @@ def labelled_items(document: Document, part: Part, label: str) -> tuple[Item, ..
 
 
 def _deliverable(item: Item) -> Deliverable:
-    match = _DELIVERABLE.match(item.text)
+    match = DELIVERABLE.match(item.text)
     if match is None:
         return Deliverable(plain(item.text), "COMPLETE" if item.done else "", "", bool(item.done))
     owner = plain(match["owner"] or "").strip()
-    return Deliverable(plain(match["name"]), match["status"].upper(), owner, bool(item.done))
+    reason = plain(match["reason"] or "").strip()
+    return Deliverable(plain(match["name"]), match["status"].upper(), owner, bool(item.done), reason)
 
 
 def _progress(document: Document, part: Part | None) -> tuple[tuple[str, str], ...]:
@@ -288,12 +298,14 @@ def _todo(document: Document, part: Part | None) -> dict[str, tuple[tuple[bool, 
     return found
 
 
-def _phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
+def phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
+    """Give the phase that a title means, however it is spelled."""
     wanted = slug(title)
     return next((phase for phase in phases if wanted and slug(phase.title) == wanted), None)
 
 
-def _spelled(number: str | None, name: str) -> str:
+def spelled(number: str | None, name: str) -> str:
+    """Give a phase's title as the header has it; empty for one without a number."""
     return f"Phase {number} - {name}" if number and name else f"Phase {number}" if number else ""
 
 

@@ -1,0 +1,99 @@
+"""`orchestrate approve GATE --by NAME`: the user's answer to a request for approval, in DECISIONS.md."""
+
+import argparse
+import difflib
+import re
+from pathlib import Path
+
+from orchestrator.cli.answer import Answer
+from orchestrator.cli.planning import Plan, plan_of
+from orchestrator.cli.recording import Desk, add_lead, record, shortened
+from orchestrator.decision_history import fresh_edits
+from orchestrator.events import GateAnswered
+from orchestrator.refusal import Refusal
+from orchestrator.state.canonical import rules
+from orchestrator.state.canonical.gates import KINDS, phase_gate
+from tickets.problems import Problem
+
+_GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9][a-z0-9.-]*))?")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `approve` takes."""
+    parser.add_argument("gate", metavar="GATE", help=f"what it is about: {', '.join(KINDS)}, as in `phase-2`")
+    parser.add_argument("--by", required=True, metavar="NAME", help="the person who answered")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--condition", default="", metavar="TEXT", help="approved, but only so")
+    how.add_argument("--reject", action="store_true", help="the answer was no")
+    add_lead(parser)
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Record the answer."""
+    _refuse_worker()
+    plan = plan_of(arguments)
+    if ".taskers" in plan.desk.repository.root.parts:
+        raise Refusal(_worker_problem())
+    gate, about = _meant(plan, arguments.gate)
+    by = " ".join(arguments.by.split())
+    if not by:
+        raise Refusal(Problem("--by", "names nobody", "write who answered"))
+    condition = " ".join(arguments.condition.split())
+    word = "rejected" if arguments.reject else "approved"
+    event = GateAnswered(gate, by, word, condition, about, plan.desk.at, plan.desk.lead)  # type: ignore[arg-type]  # one of the two words
+    subject = f"Gate {gate}: {word} by {by}"
+    bullets = [f"- About: {about}", *([f"- Condition: {shortened(condition, 200)}"] if condition else [])]
+    warnings = [one.problem() for one in fresh_edits(plan.desk.repository.root)]
+    fact = {"gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about}
+    return record(plan.desk, event, f"{subject}\n\n" + "\n".join(bullets) + "\n", [subject, about],
+                  warnings=warnings, approval=fact)  # fmt: skip
+
+
+def _meant(plan: Plan, word: str) -> tuple[str, str]:
+    """Give the gate's name and what it is about. Raises Refusal for one that there is none of."""
+    match = _GATE.fullmatch(word.strip().casefold())
+    if match is None:
+        near = difflib.get_close_matches(word, KINDS, 1)
+        do = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(KINDS)}, as in `phase-2`"
+        raise Refusal(Problem("approve", f"there is no gate `{word}`", do))
+    kind, which = match["kind"], match["which"]
+    if kind == "pool":
+        return _pool(plan.desk, which)
+    if kind in ("phase", "milestone"):
+        phase = plan.phase(which)
+        return phase_gate(phase, kind), f"{KINDS[kind]}, {phase.title}"
+    if which and kind == "first-plan":
+        raise Refusal(
+            Problem("approve", f"there is no gate `{word}`", "there is one first plan: `first-plan`")
+        )
+    return (f"{kind}-{which}", f"{KINDS[kind]}, {which}") if which else (kind, KINDS[kind])
+
+
+def _pool(desk: Desk, which: str | None) -> tuple[str, str]:
+    if which is not None and not which.isdecimal():
+        raise Refusal(Problem("approve", f"`{which}` is no number of workers", "write it as `pool-20`"))
+    size = int(which) if which else rules.read_pool(desk.text(rules.PATH), approved=10**6)[0].total
+    if size <= rules.LIMIT:
+        do = f"write the new number into {rules.PATH} first, or name it: `pool-20`"
+        raise Refusal(Problem("approve", f"a pool of {size} workers needs no approval", do))
+    return f"pool-{size}", f"a pool of {size} workers in place of {rules.LIMIT}"
+
+
+def _refuse_worker() -> None:
+    """Refuse a worker that has taken its mark out of its environment: those above it still have it."""
+    pid = "self"
+    while pid not in ("0", "1"):
+        folder = Path("/proc") / pid
+        try:
+            marked = b"\0ORCHESTRATE_WORKER=" in b"\0" + (folder / "environ").read_bytes()
+            pid = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            return  # somebody else's process, or a system without /proc: the variable itself was looked at
+        if marked:
+            raise Refusal(_worker_problem())
+
+
+def _worker_problem() -> Problem:
+    return Problem(
+        "approve", "this runs inside a worker, and approvals are the user's", "end with your report"
+    )

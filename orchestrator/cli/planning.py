@@ -1,0 +1,114 @@
+"""What the commands about the plan share: the plan as it reads, the project's tests, the commit's message."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of
+from orchestrator.events import LeadEvent
+from orchestrator.refusal import APPROVAL, Refusal
+from orchestrator.state.canonical import gates, status
+from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
+from orchestrator.state.canonical.status_reading import PATH, Phase, Status, slug
+from orchestrator.state.figures import percent
+from tickets.markdown import Document
+from tickets.problems import Problem
+
+
+class Plan(NamedTuple):
+    """STATUS.md as it stands, and who is about to change it."""
+
+    desk: Desk
+    document: Document
+    status: Status
+
+    def phase(self, word: str | None) -> Phase:
+        """Give the phase that is meant: by number, slug or part of its title; the current one for None.
+
+        Raises Refusal.
+        """
+        phases = self.status.phases
+        if word is None:
+            if self.status.current is None:
+                what = f"the current phase `{self.status.phase}` is not in the Phase Plan"
+                raise Refusal(Problem(PATH, what, "name a phase, or add it to the plan"))
+            return self.status.current
+        wanted = f"phase-{word}" if word.isdecimal() else word.strip().casefold().replace(" ", "-")
+        for phase in phases:
+            if wanted in (slug(phase.title), slug(phase.title).removeprefix("phase-")):
+                return phase
+        return phases[chosen(PATH, word, [phase.title for phase in phases], "phase")]
+
+    def after(self, event: LeadEvent) -> Status:
+        """Give the status as the event will leave it. Raises StateError."""
+        text = self.document.data
+        return status.read(status.changes({PATH: text}, event).get(PATH, text))
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """Read the plan. Raises Refusal, StateError."""
+    desk = desk_of(arguments)
+    document = desk.document(PATH)
+    return Plan(desk, document, status.read(document.data))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what a step that is worth a test run takes."""
+    parser.add_argument("--verify", action="store_true",
+                        help="run `[checks] test` first; if it fails, nothing is recorded")  # fmt: skip
+    parser.add_argument("--timeout", type=float, default=1800.0, metavar="S", help="most seconds for that")
+    add_lead(parser)
+
+
+def tested(desk: Desk, arguments: argparse.Namespace) -> str:
+    """Run the project's tests if asked; give what they came to. Raises Refusal where they fail."""
+    if not arguments.verify:
+        return ""
+    import os  # noqa: PLC0415 - only if asked
+
+    from orchestrator.repo import UserRepo  # noqa: PLC0415 - only if asked
+    from orchestrator.settings import read_settings  # noqa: PLC0415 - only if asked
+    from orchestrator.verifying import verify  # noqa: PLC0415 - only if asked
+
+    command = read_settings(desk.repository.root).checks.test
+    if not command:
+        raise Refusal(Problem("orchestrate.toml", "no test command is set", "set `test` below `[checks]`"))
+    if not arguments.timeout > 0:
+        raise Refusal(Problem("--timeout", f"{arguments.timeout:g} is no time to wait", "write more than 0"))
+    repo = UserRepo(desk.repository)
+    (figure,) = verify(
+        desk.repository.root, {"test": command}, commit=repo.head().sha or "",
+        changed=bool(repo.uncommitted()), at=desk.at, environ=dict(os.environ), timeout=arguments.timeout,
+    )  # fmt: skip
+    if not figure.passed:
+        what = f"`{command}` failed ({figure.ended}), so nothing was recorded"
+        raise Refusal(Problem("[checks] test", what, f"see {figure.output}"), exit_code=1)
+    return f"{figure.good}/{figure.total} passing ({percent(figure.good, figure.total)}%)"
+
+
+def message(subject: str, bullets: Sequence[str], tests: str) -> str:
+    """Give the message of a commit: subject, what was done, what the tests said."""
+    listed = "\n".join(f"- {bullet}" for bullet in bullets)
+    return f"{subject}\n\n{listed}\n\nTests: {tests or 'not run'}\n"
+
+
+def progress(phase: Phase) -> str:
+    """Say how far a phase is."""
+    done = sum(one.done for one in phase.deliverables)
+    total = len(phase.deliverables)
+    return (
+        f"{phase.title.partition(':')[0]} now {percent(done, total)}% complete, {done}/{total} deliverables"
+    )
+
+
+def pass_gate(desk: Desk, gate: str, about: str) -> None:
+    """Go on where the gate is approved, or none is needed. Raises Refusal with exit code 4."""
+    if not gate:
+        return
+    known = gates.answers(desk.document(DECISIONS).data).get(gate)
+    if known is not None and known.answer == "approved":
+        return
+    said = f"was rejected by {known.by} on {known.date}" if known else "needs the user's approval first"
+    command = f"orchestrate approve {gate} --by NAME"
+    problem = Problem(f"gate {gate}", f"{about} {said}", f"when the user agrees, run `{command}`")
+    raise Refusal(problem, exit_code=APPROVAL, next_action=command)
