@@ -16,11 +16,12 @@ from tickets.ticket import Ticket
 from workers.agents import WorkerError
 from workers.attempt import find_agent, mark_of, prepare_launch
 from workers.changes import Change
+from workers.exits import Exit
 from workers.follow import Follower
 from workers.git import GitError
 from workers.output import AttemptFiles
 from workers.pool import Slot
-from workers.process import RUNTIME_DIED, Exit, Limits, wait_adopted
+from workers.process import RUNTIME_DIED, Limits, wait_adopted
 from workers.worktree import Place, found_place, make_place
 
 LOOK = 0.1
@@ -60,10 +61,17 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
         except (WorkerError, GitError, TicketError, OSError) as error:
             # One worker's trouble is that worker's: the others go on.
             if not d.facts(ticket)["ended"]:
-                reason = getattr(error, "reason", None) or str(error).partition("\n")[0]
-                end(d, ticket, Judgement("failed", reason), {})
+                end(d, ticket, Judgement("failed", _in_words(d, error)), {})
     if d.facts(ticket)["ended"]:
         done[ticket.id].set()
+
+
+def _in_words(d: Deployment, error: Exception) -> str:
+    """Give the reason of a worker that could not be seen to, without the number of an error."""
+    if isinstance(error, OSError) and error.strerror:
+        place = str(error.filename or "the system").removeprefix(f"{d.repository.root}/")
+        return f"{place}: {error.strerror.lower()}"
+    return getattr(error, "reason", None) or str(error).partition("\n")[0]
 
 
 def _close_waiting(d: Deployment, ticket: Ticket) -> None:
