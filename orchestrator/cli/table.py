@@ -165,7 +165,12 @@ def _widths(rows: Sequence[Fields], columns: int) -> list[int]:
     if left < LEAST_LAST and widths[1]:
         left += widths[1] + 2
         widths[1] = 0
-    return [*widths, left if left >= LEAST_LAST else 0]
+    fitting, used = [], 0
+    for width in (*widths, left if left >= LEAST_LAST else 0):
+        fits = width if used + width <= columns else columns if not used else 0
+        fitting.append(fits)
+        used += fits + 2 if fits else 0
+    return fitting
 
 
 def _line(fields: Fields, widths: Sequence[int], *, colour: bool) -> str:

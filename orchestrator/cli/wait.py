@@ -46,7 +46,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 def _offset(run: RunDir, cursor: str) -> int:
     """Read a cursor: a place in the journal, at the beginning of a line."""
     journal = run.path / "events.jsonl"
-    offset = int(cursor) if cursor.isdecimal() and len(cursor) < 19 else -1
+    offset = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 19 else -1
     if offset == 0:
         return 0
     try:

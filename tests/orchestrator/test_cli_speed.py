@@ -12,7 +12,7 @@ import pytest
 from orchestrator import __version__
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
-_pattern, lab, template = LAB["_pattern"], LAB["lab"], LAB["template"]
+_pattern, lab, shell, template = (LAB[name] for name in ("_pattern", "lab", "shell", "template"))
 
 PROBE = """
 import sys, json
@@ -75,7 +75,7 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
-        "orchestrator.cli.terminal", "orchestrator.events", "orchestrator.reading", "orchestrator.refusal",
+        "orchestrator.cli.terminal", "orchestrator.reading", "orchestrator.refusal",
         "orchestrator.runs",
         "orchestrator.state", "orchestrator.state.canonical",
         "orchestrator.state.canonical.status_reading",
@@ -85,6 +85,22 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections", "tickets.problems",
         "workers", "workers.environment", "workers.git", "workers.output",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ps", "--json"), ("wait", "last", "--json"), ("logs", "last", "command-1", "--json"),
+        ("cancel", "last", "--json"), ("watch", "--json"),
+    ],
+)  # fmt: skip
+def test_what_looks_at_a_run_imports_nothing_slow(lab, arguments):
+    lab.templates(command_1=shell("echo done"))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    code, modules, _ = imported(lab, *arguments)
+    assert code == 0
+    slow = SLOW | {"shutil", "platform"}
+    assert not {name.partition(".")[0] for name in modules} & slow
 
 
 def test_options_may_stand_before_the_command(lab):
