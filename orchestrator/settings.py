@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
-from orchestrator.state.canonical import rules
+from orchestrator.state.canonical import decision_reading, gates, rules
+from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from tickets.words import AgentName
 from workers.agents import AgentSettings
@@ -141,7 +142,7 @@ def read_settings(root: Path) -> Settings:
     problems: list[Problem] = []
     text = _read(root, FILE, problems) or b""
     values = _read_toml(text, problems)
-    slots, found = rules.read_pool(_read(root, rules.PATH, problems))
+    slots, found = _pool(_read(root, rules.PATH, problems), root)
     problems += [problem for problem in found if problem.severity == "error"]
     warnings = tuple(problem for problem in found if problem.severity != "error")
     try:
@@ -152,6 +153,18 @@ def read_settings(root: Path) -> Settings:
         lines = text.decode().splitlines()
         problems += [_problem(dict(one), values, lines) for one in error.errors()]
     raise Refusal(*problems)
+
+
+def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
+    """Read the pool; one that is larger than usual holds where DECISIONS.md has the user's approval."""
+    slots, found = rules.read_pool(text)
+    if not any(problem.severity == "error" for problem in found):
+        return slots, found
+    try:
+        approved = gates.approved_pool(read_file(root, decision_reading.PATH) or b"")
+    except (StateError, Refusal):
+        return slots, found
+    return rules.read_pool(text, approved=max(approved, rules.LIMIT))
 
 
 def _read(root: Path, path: str, problems: list[Problem]) -> bytes | None:

@@ -43,7 +43,7 @@ COMMANDS = {
     "team": Command(None, "the team roster"),
     "alert": Command(None, "alerts"),
     "backup": Command(None, "back the state files up"),
-    "validate": Command(None, "graded problems of the state files"),
+    "validate": Command("validate", "graded problems of the state files", of_lead=False),
     "repair": Command(None, "mend state files from backup, history or logs"),
     "archive": Command(None, "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),

@@ -91,13 +91,13 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     return {}
 
 
-def problems(text: bytes) -> list[Problem]:
-    """Give what is wrong with the file: missing sections, a doubtful pool."""
+def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
+    """Give what is wrong with the file: missing sections, a doubtful pool, one larger than is approved."""
     try:
         document = opened(PATH, text)
     except StateError as error:
         return list(error.problems)
-    found = [*front_problems(document), *read_pool(text)[1]]
+    found = [*front_problems(document), *read_pool(text, approved=approved)[1]]
     for title in rules_text.SECTIONS:
         same = [part for part in sections(document) if key_of(part.title) == key_of(title)]
         if not same:

@@ -1,0 +1,127 @@
+"""`orchestrate validate [PATH…]`: what is wrong with the state files, graded, with line numbers."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from orchestrator.cli.answer import Answer, envelope, problem_lines
+from orchestrator.cli.recording import Desk, desk_of
+from orchestrator.decision_history import ARCHIVES, all_edits
+from orchestrator.refusal import Refusal
+from orchestrator.state import DOCUMENTS, DocumentModule
+from orchestrator.state.canonical import gates, rules
+from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
+from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem
+from workers.git import git, git_fields, git_line
+
+NEEDED = ("STATUS.md", DECISIONS, rules.PATH)
+_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `validate` takes."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="just these state files (default: all)")
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Look; nothing is changed."""
+    desk = desk_of(arguments)
+    owned = _owned(desk.repository.root)
+    chosen = {_named(desk.repository.root, path, owned) for path in arguments.paths} or set(owned)
+    texts: dict[str, bytes] = {}
+    found: list[Problem] = []
+    for path in owned:
+        try:
+            text = desk.text(path)
+        except Refusal as refusal:
+            found += refusal.problems
+            continue
+        if text is not None:
+            texts[path] = text
+        elif path in NEEDED:
+            found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))
+    approved = _approved(texts)
+    for path, text in texts.items():
+        found += damage(path, text)
+        found += rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
+    found += anti_patterns(texts, _uncommitted(desk), _last_commit(desk))
+    found += [one.problem() for one in all_edits(desk.repository.root)]
+    kept = [problem for problem in dict.fromkeys(found) if problem.place.partition(":")[0] in chosen]
+    return _answer(kept, [path for path in owned if path in chosen and path in texts])
+
+
+def _answer(found: list[Problem], paths: list[str]) -> Answer:
+    found.sort(key=lambda one: (_ORDER[one.severity], *_placed(one.place)))
+    files = [
+        {
+            "path": path,
+            **{
+                f"{grade}s": sum(
+                    one.severity == grade and one.place.partition(":")[0] == path for one in found
+                )
+                for grade in _ORDER
+            },
+        }
+        for path in paths
+    ]
+    is_bad = any(one.severity == "error" for one in found)
+    next_action = "orchestrate validate" if is_bad else "orchestrate status"
+    counts = ", ".join(f"{sum(one.severity == grade for one in found)} {grade}s" for grade in _ORDER)
+    document = envelope(found, next_action, ok=not is_bad, files=files)
+    lines = (f"{len(files)} files: {counts}", *problem_lines(found, next_action))
+    return Answer(1 if is_bad else 0, document, lines)
+
+
+def _placed(place: str) -> tuple[str, int]:
+    path, _, line = place.partition(":")
+    return path, int(line) if line.isdecimal() else 0
+
+
+def _owned(root: Path) -> dict[str, DocumentModule]:
+    """Give each path that a document owns: those with a name of their own, and those that are there."""
+    found = {}
+    for document in DOCUMENTS:
+        for pattern in document.OWNS:
+            if set(pattern) & set("*?[{"):
+                there = sorted(
+                    path.relative_to(root).as_posix() for path in root.glob(pattern) if path.is_file()
+                )
+                found.update(dict.fromkeys(there, document))
+            else:
+                found[pattern] = document
+    return found
+
+
+def _named(root: Path, path: str, owned: dict[str, DocumentModule]) -> str:
+    """Give a path as documents have it. Raises Refusal for what is no state file."""
+    here = Path.cwd() / path
+    for target in (here, root / path):
+        if target.absolute().is_relative_to(root):
+            name = target.absolute().relative_to(root).as_posix()
+            if name in owned:
+                return name
+    raise Refusal(Problem(path, "is no state file that can be validated", f"there are: {', '.join(owned)}"))
+
+
+def _approved(texts: dict[str, bytes]) -> int:
+    try:
+        return max(rules.LIMIT, gates.approved_pool(texts.get(DECISIONS, b"")))
+    except StateError:
+        return rules.LIMIT
+
+
+def _uncommitted(desk: Desk) -> set[str]:
+    root = desk.repository.root
+    fields = git_fields("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--",
+                        *NEEDED, "docs/backlog.md", ARCHIVES, cwd=root)  # fmt: skip
+    return {field[3:] for field in fields}
+
+
+def _last_commit(desk: Desk) -> datetime | None:
+    root = desk.repository.root
+    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
+        return None
+    said = git_line("log", "-1", "--no-show-signature", "--format=%ct", cwd=root)
+    return datetime.fromtimestamp(int(said), UTC)
