@@ -1,6 +1,6 @@
 """What a lead needs to know, read once from state files, runs and git; it writes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -65,6 +65,8 @@ class Gathered(NamedTuple):
     behind: int
     """Commits since STATUS.md was last updated."""
     figures: tuple[Figure, ...]
+    texts: Mapping[str, bytes | None]
+    """The state files as they stand."""
     problems: tuple[Problem, ...]
     """What could not be read."""
 
@@ -81,7 +83,8 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     lost = lost_workers(repository, status, texts) if status else ()
     return Gathered(
         repository, at, status, recent, count, started, _rules(texts["AGENTS.md"], problems), tuple(runs),
-        lost, head, uncommitted, _behind(repository, status, head), known_figures(root), tuple(problems),
+        lost, head, uncommitted, _behind(repository, status, head), known_figures(root), texts,
+        tuple(problems),
     )  # fmt: skip
 
 

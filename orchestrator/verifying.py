@@ -58,7 +58,7 @@ class Figure(NamedTuple):
         """Say it as a status report does."""
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
         # All that was counted may pass and the command fail all the same.
-        text += "" if self.passed else f", failed: {self.ended}"
+        text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""
         return f"{text}, at {self.commit[:10] or 'no commit'}{' with changes' if self.changed else ''}"
 
 

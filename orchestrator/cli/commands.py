@@ -27,7 +27,7 @@ COMMANDS = {
     "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True),
     "resume": Command("resume", "after a stop: what is true, what is next; with RUN: go on"),
     "status": Command("status", "the state at a glance", of_lead=False),
-    "report": Command(None, "the seven-section status report"),
+    "report": Command("report", "the seven-section status report"),
     "todo": Command("todo", "add, finish, move TODO items"),
     "decide": Command("decide", "record a decision"),
     "deliverable": Command("deliverable", "start, finish or block a deliverable"),
