@@ -2,17 +2,21 @@
 
 import argparse
 import os
+import re
 import sys
 from typing import Any
 
 from orchestrator.cli.answer import Answer
+from orchestrator.cli.proposals import add_from, listing, proposed, taken
 from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, record, shortened, shown
 from orchestrator.decision_history import all_edits, fresh_edits
 from orchestrator.events import Decided, Decision, EditsAcknowledged
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical.decision_reading import PATH, spans
+from tickets.markdown import plain
 from tickets.problems import Problem
 
+_SAID = re.compile(r"^\*\*Decision:\*\*[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 FORM = """# A decision: fill in what follows, save, and leave the editor. Lines that begin with # go away.
 
 Title:
@@ -40,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the heading of an earlier entry, or a unique part of it")  # fmt: skip
     parser.add_argument("--acknowledge-edit", action="store_true",
                         help="record that earlier entries were mended by hand")  # fmt: skip
+    add_from(parser, "decisions")
     add_lead(parser)
 
 
@@ -49,6 +54,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     entries = [title for title, _ in spans(desk.document(PATH).data)]
     if arguments.acknowledge_edit:
         return _acknowledge(desk)
+    if arguments.run:
+        return _proposed(desk, arguments)
     made = _made(arguments)
     problems = [
         Problem("decide", f"{name} is missing", f"give {option}")
@@ -64,6 +71,22 @@ def answer(arguments: argparse.Namespace) -> Answer:
     old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
     made = made._replace(supersedes=tuple(entries[at] for at in old))
     return decided(desk, [made])
+
+
+def _proposed(desk: Desk, arguments: argparse.Namespace) -> Answer:
+    found = proposed(desk, arguments.run, "decisions")
+    if not arguments.take:
+        said = {
+            plain(match[1]) for _, body in spans(desk.document(PATH).data) for match in _SAID.finditer(body)
+        }
+        return listing(found, "decide", said)
+    made = [
+        Decision(
+            shortened(one.text, 80), f"Proposed by {one.worker} in run {found.run} ({one.verdict}).", one.text
+        )
+        for one in taken(found, arguments.take)
+    ]
+    return decided(desk, made)
 
 
 def decided(desk: Desk, made: list[Decision]) -> Answer:

@@ -5,6 +5,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
+from orchestrator.cli.proposals import add_from, listing, proposed, taken
 from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, record, shortened, shown
 from orchestrator.events import TodoAdded, TodoDone, TodoMoved
 from orchestrator.refusal import Refusal
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = action("add", "put an item on the list")
     add.add_argument("words", nargs="*", metavar="TEXT", help="what is to be done")
     add.add_argument("--priority", choices=GRADES, default="P1", help="P0, P1 (default) or P2")
+    add_from(add, "follow-ups")
     done = action("done", "tick an item; the oldest ticked ones go to docs/backlog.md")
     move = action("move", "give an item another priority, or put it off")
     for one in (done, move):
@@ -40,6 +42,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if arguments.action == "list":
         return _list(listed)
     words = " ".join(arguments.words)
+    if arguments.action == "add" and arguments.run:
+        return _add_proposed(desk, arguments, [one.text for one in listed])
     if arguments.action == "add":
         return _add(desk, [words], arguments.priority)
     item = _item(listed, words)
@@ -67,6 +71,16 @@ def _add(desk: Desk, texts: list[str], grade: Any) -> Answer:
     items = [{"priority": grade, "text": text, "done": False} for text in texts]
     lines = [f"{grade}: {text}" for text in texts]
     return record(desk, event, f"TODO added: {what}\n\n{listed}\n", lines, next_action=NEXT, items=items)
+
+
+def _add_proposed(desk: Desk, arguments: argparse.Namespace, there: list[str]) -> Answer:
+    if arguments.words:
+        problem = Problem("todo add", "a text and `--from` were given", "give one of them, or `--take N`")
+        raise Refusal(problem)
+    found = proposed(desk, arguments.run, "follow_ups")
+    if not arguments.take:
+        return listing(found, "todo add", there)
+    return _add(desk, [one.text for one in taken(found, arguments.take)], arguments.priority)
 
 
 def _item(listed: list[TodoItem], word: str) -> TodoItem:
