@@ -13,7 +13,7 @@ from orchestrator.decision_history import all_edits, fresh_edits
 from orchestrator.events import Decided, Decision, EditsAcknowledged
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical.decision_reading import PATH, spans
-from tickets.markdown import plain
+from tickets.markdown import one_line, plain
 from tickets.problems import Problem
 
 _SAID = re.compile(r"^\*\*Decision:\*\*[ \t]*(.*?)[ \t]*$", re.MULTILINE)
@@ -64,7 +64,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
             ("the context", "`--context TEXT`: why a decision was needed", made.context),
             ("the decision", "`--decision TEXT`: what was decided", made.decision),
         )
-        if not said.strip()
+        if not one_line(said)
     ]
     if problems:
         raise Refusal(*problems, next_action="orchestrate decide --help")

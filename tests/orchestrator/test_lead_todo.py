@@ -226,6 +226,22 @@ def test_two_commands_at_once_both_stand_in_the_list(lab):
     assert lab.git("status", "--porcelain") == ""
 
 
+def test_a_commit_that_cannot_be_made_waits_and_the_next_command_makes_it(lab):
+    merge = lab.root / ".git" / "MERGE_HEAD"
+    merge.write_text(lab.git("rev-parse", "HEAD"))
+    called = lab.call("todo", "add", "x", "--json")
+    assert (called.code, called.document["ok"], called.document["commit"]) == (1, False, None)
+    assert (called.document["changed"], called.document["next_action"]) == (
+        ["STATUS.md"],
+        "orchestrate resume",
+    )
+    assert "- [ ] x" in (lab.root / "STATUS.md").read_text()
+    merge.unlink()
+    assert lab.call("todo", "add", "y").code == 0
+    assert lab.git("status", "--porcelain") == ""
+    assert "TODO added: x" in lab.git("log", "-2", "--format=%B")
+
+
 def test_a_worker_may_not_touch_the_list(lab):
     before = lab.everything()
     assert lab.call("todo", "add", "x", env={"ORCHESTRATE_WORKER": "Codex-Worker-1"}).code == 2

@@ -40,7 +40,7 @@ HABITS = {
         "DECISIONS.md: no entry",
     ),
     "stale beside the log": (
-        (b"## 2026-02-16:", b"## 2026-02-20:", "DECISIONS.md"),
+        (b"## 2026-02-16:", b"## 2026-02-26:", "DECISIONS.md"),
         "older than the newest decision",
     ),
     "no priority": ((b"### P0", b"- [ ] loose\n\n### P0"), "`loose` has no priority"),

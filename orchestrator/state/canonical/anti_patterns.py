@@ -96,8 +96,8 @@ def _stale(status: Status, log: Document | None, last_commit: datetime | None) -
         return []  # said elsewhere
     newest = max((entry.date for entry in decision_reading.read(log.data)), default="") if log else ""
     why = ""
-    if newest > f"{updated:%Y-%m-%d}":
-        why = f"older than the newest decision ({newest})"
+    if newest > f"{updated + STALE:%Y-%m-%d}":
+        why = f"more than {STALE.days} days older than the newest decision ({newest})"
     elif last_commit is not None and last_commit - updated > STALE:
         why = f"{(last_commit - updated).days} days older than the newest commit"
     if not why:
