@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import add_options, message, pass_gate, plan_of, tested
+from orchestrator.cli.planning import add_options, message, pass_gate, plan_of, tested, with_report
 from orchestrator.cli.recording import record, shown
 from orchestrator.events import MilestoneReached
 from orchestrator.refusal import Refusal
@@ -49,10 +49,11 @@ def answer(arguments: argparse.Namespace) -> Answer:
     subject = f"Milestone reached: {phase.milestone}"
     bullets = [f"Updated STATUS.md ({done}/{total} milestones complete)", "Logged it in DECISIONS.md"]
     fact = next(_shown(one) for one in after.phases if one.title == phase.title)
-    return record(
+    recorded = record(
         plan.desk, None if phase.reached else event, message(subject, bullets, tests), [subject, *bullets],
         next_action="orchestrate phase complete", milestone=fact, progress=dict(after.progress),
     )  # fmt: skip
+    return with_report(plan.desk, recorded)
 
 
 def _shown(phase: Phase) -> dict[str, Any]:

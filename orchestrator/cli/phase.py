@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import Plan, add_options, message, pass_gate, plan_of, tested
+from orchestrator.cli.planning import Plan, add_options, message, pass_gate, plan_of, tested, with_report
 from orchestrator.cli.recording import record, shown
 from orchestrator.events import PhaseMoved
 from orchestrator.refusal import Refusal
@@ -76,8 +76,11 @@ def _move(plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun:
         "ended": event.ended, "begun": event.begun, "gate": gate or None,
         "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),
     }  # fmt: skip
-    return record(plan.desk, None if is_so else event, message(subject, bullets, tests), [subject, *bullets],
-                  next_action=next_action, **facts)  # fmt: skip
+    recorded = record(
+        plan.desk, None if is_so else event, message(subject, bullets, tests), [subject, *bullets],
+        next_action=next_action, **facts,
+    )  # fmt: skip
+    return with_report(plan.desk, recorded)
 
 
 def _refuse_open(phase: Phase) -> None:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from orchestrator.cli.answer import Answer
 from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of
 from orchestrator.events import LeadEvent
 from orchestrator.refusal import APPROVAL, Refusal
@@ -84,6 +85,22 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
         what = f"`{command}` failed ({figure.ended}), so nothing was recorded"
         raise Refusal(Problem("[checks] test", what, f"see {figure.output}"), exit_code=1)
     return f"{figure.good}/{figure.total} passing ({percent(figure.good, figure.total)}%)"
+
+
+def with_report(desk: Desk, answer: Answer) -> Answer:
+    """Keep a status report with the newest run, as is due where this has changed anything."""
+    written = None
+    if answer.document["changed"]:
+        from orchestrator.cli.report import keep_report  # noqa: PLC0415 - most commands need none of it
+        from orchestrator.gathering import gather  # noqa: PLC0415 - as above
+        from orchestrator.reporting import report_on  # noqa: PLC0415 - as above
+        from orchestrator.runs import unfinished_runs  # noqa: PLC0415 - as above
+
+        waiting = tuple(unfinished_runs(desk.repository.root))
+        report = report_on(gather(desk.repository, desk.at), "the user", desk.lead, waiting)
+        written = keep_report(desk.repository, report, desk.at)
+    lines = (*answer.lines, f"status report: {written}") if written else answer.lines
+    return answer._replace(document={**answer.document, "report": written}, lines=lines)
 
 
 def message(subject: str, bullets: Sequence[str], tests: str) -> str:

@@ -310,6 +310,7 @@ def test_a_phase_waits_for_the_users_approval(planned):
     assert called.code == 0, called
     assert called.document["changed"] == ["DECISIONS.md", "STATUS.md"]
     assert called.document["phase"] == "Phase 3 - Polish"
+    assert called.document["report"] is None
     head = planned.git("rev-parse", "HEAD")
     again = planned.call("phase", "complete", "2", "--json")
     assert (again.code, again.document["changed"]) == (0, [])
@@ -349,6 +350,16 @@ def test_a_milestone_needs_its_criteria_and_its_gate(planned):
         "phase": TWO, "milestone": "Parser usable", "percent": 100, "reached": True,
     }  # fmt: skip
     assert planned.call("milestone", "complete", "--json").document["changed"] == []
+
+
+def test_a_phase_that_ends_leaves_a_status_report_with_the_newest_run(planned):
+    planned.templates(command_1=LAB["template"](phase="phase-2"))
+    assert planned.call("run", "phase-2").code == 0
+    finish(planned)
+    planned.call("approve", "phase-3", "--by", "Ada")
+    written = planned.call("phase", "complete", "--json").document["report"]
+    assert "Phase 3 - Polish" in (planned.root / written).read_text()
+    assert planned.git("status", "--porcelain") == ""
 
 
 def test_an_answer_is_written_once_and_the_newest_counts(planned):
