@@ -164,11 +164,6 @@ class Deployment:
             if found & {ALL, worker}:
                 scope.cancel()
 
-    def reopen(self) -> None:
-        """Say that an interrupted run goes on."""
-        if self.state.closed == "interrupted":
-            self.note("opened")
-
     def facts(self, ticket: Ticket) -> dict[str, Any]:
         """Give what is known of a ticket's worker."""
         return self.state.workers[ticket.worker]

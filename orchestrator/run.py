@@ -5,12 +5,12 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import anyio
 
 from orchestrator.deployment import Clock, Deployment, Tell, open_deployment
-from orchestrator.events import RosterEntry, RunClosed, RunDeployed
+from orchestrator.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.integration import Decision, integrate
 from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
@@ -84,15 +84,16 @@ async def go_on(
     """See a run to its end, from wherever it stands."""
     problems: list[Problem] = []
     async with _opened(project, run) as d:
-        d.reopen()
+        if d.state.closed == "interrupted":
+            problems += _return_to_roster(d)
         async with _watched(d) as signalled:
             await work(d)
             if d.is_all_cancelled and not d.stopping:
-                problems = _close_cancelled(d)
+                problems += _leave_roster(d, "cancelled")
             elif integrates and not d.stopping:
-                problems = await integrate(d)
+                problems += await integrate(d)
         if d.stopping:
-            d.note("closed", status="interrupted")
+            problems += _leave_roster(d, "interrupted")
     return _closed(d, (*warnings, *problems), signalled())
 
 
@@ -103,17 +104,33 @@ async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     return _closed(d, tuple(problems), signalled())
 
 
-def _close_cancelled(d: Deployment) -> list[Problem]:
-    """Take a cancelled run's workers off the roster; what some had completed can still be integrated."""
-    if d.state.closed == "cancelled" or d.state.is_integrated:
+def _leave_roster(d: Deployment, status: Literal["cancelled", "interrupted"]) -> list[Problem]:
+    """Have the state files say that a run's workers do not run: cancelled for good, or until `resume`.
+
+    What some of a cancelled run had completed can still be integrated.
+    """
+    if d.state.closed == status or d.state.is_integrated:
         return []
-    event = RunClosed(d.run.id, d.clock(), d.manifest.lead, "cancelled")
+    problems = _told(d, RunClosed(d.run.id, d.clock(), d.manifest.lead, status))
+    d.note("closed", status=status)
+    return problems
+
+
+def _return_to_roster(d: Deployment) -> list[Problem]:
+    """Say that an interrupted run goes on."""
+    sent = (ticket for ticket in d.manifest.tickets if ticket.id not in d.manifest.skipped)
+    roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
+    event = RunDeployed(d.run.id, d.manifest.phase, d.clock(), d.manifest.lead, roster)
+    problems = _told(d, event)
+    d.note("opened")
+    return problems
+
+
+def _told(d: Deployment, event: Event) -> list[Problem]:
     try:
-        recorded = Store(d.repository).record([event], message="", commit=False)
+        return list(Store(d.repository).record([event], message="", commit=False).problems)
     except StateError as error:
         return list(error.problems)
-    d.note("closed", status="cancelled")
-    return list(recorded.problems)
 
 
 def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:

@@ -75,8 +75,9 @@ def _runs(repository: Repository) -> list[RunState]:
 
 def _shown(state: RunState) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
+    started = "running" if state.status() == "running" else "started"
     for facts in state.workers.values():
-        word = facts["outcome"] or ("running" if facts["started"] else "waiting")
+        word = facts["outcome"] or (started if facts["started"] else "waiting")
         outcomes[word] = outcomes.get(word, 0) + 1
     pending = [name for name, facts in state.workers.items() if facts["verdict"] == "pending"]
     return {

@@ -87,6 +87,9 @@ def test_a_run_that_is_stopped_leaves_nobody_and_consistent_files(rehearsal, sig
     assert time.monotonic() - began < 4
     assert rehearsal.survivors() == []  # so no file grows any more
     assert document["status"] == "interrupted"
+    roster = [line for line in (rehearsal.root / "STATUS.md").read_text().splitlines() if "pending: " in line]
+    assert len(roster) == 3
+    assert all("pending: interrupted, `orchestrate resume " in line for line in roster)
     told = rehearsal.lab.call("resume", "--json").document
     assert [worker["state"] for worker in told["runs"][0]["workers"]] == ["stopped"] * 3
 

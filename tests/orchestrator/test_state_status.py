@@ -274,6 +274,15 @@ def test_a_closed_run_leaves_the_roster_and_others_stay():
     assert [one.run for one in status.read(text).active] == ["20260216_150000"]
 
 
+def test_an_interrupted_runs_workers_wait_on_the_roster_until_it_goes_on():
+    sent = after(LITERAL.encode(), deployed())
+    waiting = after(sent, RunClosed(RUN, LATER, "Ada", "interrupted"))
+    said = f"interrupted, `orchestrate resume {RUN}` goes on"
+    assert [one.pending for one in status.read(waiting).active if one.run == RUN] == [said]
+    assert status.changes({"STATUS.md": waiting}, RunClosed(RUN, LATER, "Ada", "interrupted")) == {}
+    assert roster(after(waiting, deployed())) == roster(sent)
+
+
 def test_the_same_worker_name_in_another_run_is_another_worker():
     text = after(LITERAL.encode(), deployed(), deployed(run=f"{RUN}_2"), integrated(run=f"{RUN}_2"))
     assert [one.run for one in status.read(text).active] == [RUN]

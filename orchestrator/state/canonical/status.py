@@ -56,6 +56,7 @@ from tickets.problems import Problem
 __all__ = ["OWNS", "Status", "changes", "complete", "initial", "phase_matches", "problems", "read"]
 
 OWNS: tuple[str, ...] = (PATH,)
+INTERRUPTED = "interrupted"
 KEPT = 20
 """How many completions stay; the older ones are in git and in DECISIONS.md."""
 
@@ -91,7 +92,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         elif isinstance(event, RunIntegrated):
             after = _recounted(_integrated(before, event))
         elif isinstance(event, RunClosed):
-            after = _left(before, event.run, None)
+            stopped = event.status == "interrupted"
+            after = _waiting(before, event.run) if stopped else _left(before, event.run, None)
         else:
             return {}
         return _stamped(before, after, event)
@@ -266,6 +268,10 @@ def _listed(document: Document, label: str, lines: list[str], *, at: int | None 
 
 
 def _deployed(document: Document, event: RunDeployed) -> Document:
+    # From the last to the first, so that the places of those before stay what they were.
+    for one in reversed(active_workers(document)):
+        if one.run == event.run and one.pending.startswith(INTERRUPTED):
+            document = set_item(document, one.item, _bare(one.item.text, event.run))
     known = {(one.worker, one.run) for one in active_workers(document)}
     known |= {(one.worker, one.run) for one in completed(document)}
     new = [entry for entry in event.workers if (entry.worker, event.run) not in known]
@@ -296,9 +302,21 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
         entry = RosterEntry(worker.worker, worker.title, ("not recorded",))
         line = _active_line(entry, run) + note
         return document if (worker.worker, run) in done else _listed(document, ACTIVE, [line])
-    text = known[0].item.text
-    bare = text[: text.rindex(f", run {run})")] + f", run {run})"
-    return set_item(document, known[0].item, bare + note)
+    return set_item(document, known[0].item, _bare(known[0].item.text, run) + note)
+
+
+def _bare(text: str, run: str) -> str:
+    """Give a roster line without what it waits for."""
+    return text[: text.rindex(f", run {run})")] + f", run {run})"
+
+
+def _waiting(document: Document, run: str) -> Document:
+    """Say of an interrupted run's workers that they do not run, and what makes them go on."""
+    note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
+    for one in reversed(active_workers(document)):
+        if one.run == run and not one.pending:
+            document = set_item(document, one.item, one.item.text + note)
+    return document
 
 
 def _left(document: Document, run: str, workers: set[str] | None) -> Document:
