@@ -27,6 +27,9 @@ from workers.git import Repository
 LOCK_WAIT = 30.0
 """Seconds that a command waits for another one that is writing."""
 
+ARCHIVES = ("docs/history", "docs/decisions")
+"""Where files are written that no event changes."""
+
 Texts = dict[str, bytes | None]
 
 
@@ -64,7 +67,23 @@ class Store:
 
     def write(self, texts: Mapping[str, bytes], *, message: str, commit: bool) -> Recorded:
         """Write whole files (those that `init` creates or completes) as one change."""
-        return self._change(lambda _: dict(texts), message if commit else None, None)
+        return self.change(lambda _: texts, paths=tuple(texts), message=message, commit=commit)
+
+    def change(
+        self,
+        function: Callable[[Texts], Mapping[str, bytes]],
+        *,
+        paths: Sequence[str] = (),
+        also: Sequence[str] = (),
+        message: str,
+        commit: bool,
+    ) -> Recorded:
+        """Make files what a function makes of their texts, as one change; a hand edit in between is in them.
+
+        The function gets the state files and `paths`, and may be called again; new files are among `paths`.
+        Those of `also` are committed with it as they stand. Raises what the function raises, nothing changed.
+        """
+        return self._change(function, message if commit else None, None, paths, also)
 
     def land(self, landing: Landing) -> list[Problem]:
         """Move branch, index and work tree to a landing commit. Raises RepoBlocked with nothing changed."""
@@ -102,11 +121,16 @@ class Store:
             raise Refusal(problem, exit_code=HELD) from None
 
     def _change(
-        self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None, branch: str | None
+        self,
+        change: Callable[[Texts], Mapping[str, bytes]],
+        message: str | None,
+        branch: str | None,
+        paths: Sequence[str] = (),
+        also: Sequence[str] = (),
     ) -> Recorded:
         with self._locked():
             problems = self._finish()
-            changed = self._transact(change, message, branch)
+            changed = self._transact(change, message, branch, paths, also)
             made, more = self._finish_commit()
             # A commit that still waits was told of already, before the change.
             told = [problem for problem in problems if problem not in more]
@@ -137,7 +161,8 @@ class Store:
         """Take away what a command that was killed before its commit point had written beside the files."""
         intent = _read_intent(self._intent)
         named = {move["temporary"] for move in (intent or {}).get("moves", ())}
-        for folder in {self._target(path).parent for path in _paths()}:
+        archives = (self._root / folder for folder in ARCHIVES)
+        for folder in {*archives, *(self._target(path).parent for path in _paths())}:
             for left in folder.glob(".*.orchestrate-*.tmp"):
                 if str(left) not in named:
                     left.unlink(missing_ok=True)
@@ -149,12 +174,17 @@ class Store:
     # A transaction
 
     def _transact(
-        self, change: Callable[[Texts], Mapping[str, bytes]], message: str | None, branch: str | None
+        self,
+        change: Callable[[Texts], Mapping[str, bytes]],
+        message: str | None,
+        branch: str | None,
+        paths: Sequence[str],
+        also: Sequence[str],
     ) -> list[str]:
         was: dict[str, tuple[bytes | None, bytes]] = {}
         """What stood in files that are replaced already, and what stands there: no event is applied twice."""
         while True:
-            now = self._read()
+            now = self._read(paths)
             was = {path: (old, new) for path, (old, new) in was.items() if now[path] == new}
             after = change({**now, **{path: old for path, (old, _) in was.items()}})
             moves = [
@@ -169,8 +199,11 @@ class Store:
                 continue
             waiting = (_read_intent(self._intent) or {}).get("commit")
             changed = sorted({*was, *(move["path"] for move in moves)})
-            made = self._commit_of(changed, message, branch, waiting) if message and changed else waiting
+            wanted = [*changed, *also]
+            made = self._commit_of(wanted, message, branch, waiting) if message and wanted else waiting
             if not moves:
+                if also and made is not waiting:
+                    self._write_intent(self._intent, {"moves": [], "commit": made})
                 return changed
             self._write_intent(self._intent, {"moves": moves, "commit": made})
             missed = {move["path"]: move for move in self._move(moves)}
@@ -199,8 +232,8 @@ class Store:
                 message = waiting["message"]
         return {"paths": sorted(paths), "message": message, "branch": branch}
 
-    def _read(self) -> Texts:
-        return {path: self._text(path) for path in _paths()}
+    def _read(self, more: Sequence[str] = ()) -> Texts:
+        return {path: self._text(path) for path in (*_paths(), *more)}
 
     def _text(self, path: str) -> bytes | None:
         try:

@@ -35,7 +35,7 @@ COMMANDS = {
     "milestone": Command("milestone", "record that a milestone is reached"),
     "phase": Command("phase", "start or complete a phase"),
     "approve": Command("approve", "record the user's approval"),
-    "handoff": Command(None, "write what a new lead needs"),
+    "handoff": Command("handoff", "write what a new lead needs"),
     "checkpoint": Command(None, "the last step of an agent on a feature"),
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),

@@ -61,7 +61,7 @@ def answers(tmp_path_factory):
         "criterion": ("criterion", "done", "documentation says", "--in", "v1"),
         "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
         "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
-        "report": ("report",),
+        "report": ("report",), "handoff": ("handoff",),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip
