@@ -25,6 +25,8 @@ from workers.descendants import below, busy_seconds, processes
 SCHEMA = 1
 TICK = 0.1
 """Seconds between two looks at cancel files, sizes and idleness."""
+WORKS = 0.03
+"""Share of one processor from which on a silent worker counts as working."""
 SIGNALLED = "a signal"
 """What a worker was cancelled by where no file says so."""
 UNKILLABLE = 30.0
@@ -334,11 +336,11 @@ class Idle:
         if now - self.looked < self.step:
             return False
         output, busy = written(), busy_seconds(os.getpid())
-        # A hundredth of the time is what a waiting event loop uses: it is not work.
+        # Up to a hundredth of the time is what a CLI uses that only waits, more on a busy machine: not work.
         if (
             (self.busy_path and os.path.lexists(self.busy_path))
             or output != self.seen[0]
-            or busy - self.seen[1] > (now - self.looked) / 100
+            or busy - self.seen[1] > (now - self.looked) * WORKS
         ):
             self.active = now
         self.looked, self.seen = now, (output, busy)

@@ -254,6 +254,16 @@ async def test_a_silent_and_sleeping_worker_is_idle_and_a_busy_one_is_not(tmp_pa
     assert found.seconds < 6
 
 
+async def test_a_worker_that_wakes_up_only_to_wait_on_is_idle(tmp_path):
+    """As the loop of a CLI does that nobody answers: a hundredth of its time, or two."""
+    loop = (
+        "import time\nwhile True:\n    end = time.process_time() + 0.018\n"
+        "    while time.process_time() < end: pass\n    time.sleep(1)"
+    )
+    found = await run(tmp_path, python(tmp_path, loop, limits=Limits(total=20, grace=0.2, idle=4)))
+    assert found.end == "idle"
+
+
 async def test_an_open_tool_call_is_not_idleness(tmp_path):
     (tmp_path / "busy").touch()
     it = launch(tmp_path, "sh", "-c", "sleep 1; rm busy; sleep 60", busy_path=tmp_path / "busy")
