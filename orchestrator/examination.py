@@ -11,7 +11,7 @@ from typing import NamedTuple
 from orchestrator.refusal import Refusal
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import Settings, read_settings
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical import rules
 from orchestrator.versions import Said, ask_versions
 from tickets.problems import Problem
@@ -214,7 +214,8 @@ def _file_problems(root: Path) -> list[Problem]:
                 if not set(path) & set("*?[{"):
                     found += document.problems((root / path).read_bytes())
             except FileNotFoundError:
-                found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))
+                if path in NEEDED:
+                    found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))
             except OSError as error:
                 found.append(Problem(path, f"cannot be read: {error.strerror}", "make it a readable file"))
     return found

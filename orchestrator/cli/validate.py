@@ -8,7 +8,7 @@ from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.recording import Desk, desk_of
 from orchestrator.decision_history import ARCHIVES, all_edits
 from orchestrator.refusal import Refusal
-from orchestrator.state import DOCUMENTS, DocumentModule
+from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical import gates, rules
 from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
 from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
@@ -16,7 +16,6 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import git, git_fields, git_line
 
-NEEDED = ("STATUS.md", DECISIONS, rules.PATH)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 

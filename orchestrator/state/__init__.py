@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # The backlog takes what STATUS.md loses, so it comes first: an event goes through them one by one.
 _NAMES = ("canonical.backlog", "canonical.status", "canonical.decisions", "canonical.rules")
 
+NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
+"""The files that every project has; what else a document owns is there once it has something to say."""
+
 
 class DocumentModule(Protocol):
     """A plain module that satisfies this is a document."""
