@@ -45,7 +45,7 @@ COMMANDS = {
     "backup": Command(None, "back the state files up"),
     "validate": Command("validate", "graded problems of the state files", of_lead=False),
     "repair": Command(None, "mend state files from backup, history or logs"),
-    "archive": Command(None, "move what is old out of the way"),
+    "archive": Command("archive", "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
     "mcp": Command(None, "the same calls as an MCP server"),
     "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True),

@@ -252,7 +252,7 @@ def test_a_ticket_that_does_not_exist_is_refused(lab):
         ("integrate",),
         ("plan",),
         ("watch",),
-        ("archive", "--dry-run"),
+        ("backup", "--dry-run"),
         ("--frobnicate",),
     ],
 )

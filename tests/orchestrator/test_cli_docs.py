@@ -62,6 +62,7 @@ def answers(tmp_path_factory):
         "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
         "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
         "report": ("report",), "handoff": ("handoff",),
+        "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip

@@ -41,7 +41,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         for grade, text, done in gone
     ]
     with state_errors():
-        return {PATH: _with(tree, lines)}
+        return {PATH: with_lines(tree, lines)}
 
 
 def problems(text: bytes) -> list[Problem]:
@@ -52,7 +52,8 @@ def problems(text: bytes) -> list[Problem]:
         return list(error.problems)
 
 
-def _with(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
+def with_lines(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
+    """Give the backlog with lines at its top. Raises StateError where it cannot be read."""
     text = tree.get(PATH)
     if text is None or not text.strip():
         return (_HEAD + "\n".join(lines) + "\n").encode()
