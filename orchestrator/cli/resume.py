@@ -27,4 +27,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(arguments)
-    return finish(partial(go_on, project, run_named(project.repository, arguments.run)))
+    return finish(project, partial(go_on, project, run_named(project.repository, arguments.run)))

@@ -251,7 +251,7 @@ def test_a_ticket_that_does_not_exist_is_refused(lab):
         ("status", "extra"),
         ("integrate",),
         ("plan",),
-        ("watch",),
+        ("logs",),
         ("backup", "--dry-run"),
         ("--frobnicate",),
     ],
