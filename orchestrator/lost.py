@@ -90,8 +90,9 @@ def superseded(
     gone = _gone(repository, read(text)) if text else []
     again = {entry.title for entry in roster}
     runs = dict.fromkeys(one.run for one in gone)
+    # Cancelled and not interrupted: nothing of it waits any more.
     return tuple(
-        RunClosed(run, at, lead, "interrupted")
+        RunClosed(run, at, lead, "cancelled")
         for run in runs
         if all(one.title in again for one in gone if one.run == run)
     )
