@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from workers.output import is_locked
+
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 SCRIPT, shell, _pattern, lab = (LAB[name] for name in ("SCRIPT", "shell", "_pattern", "lab"))
 WORKERS = 8
@@ -158,7 +160,10 @@ def test_resume_tells_what_each_worker_does_and_starts_nothing(lab):
     refused = lab.call("run", "phase-1", "--json")
     assert (refused.code, refused.document["next_action"]) == (5, told["next_action"])
     follower = begin(lab, "resume", told["runs"][0]["run"])
-    wait_until(lambda: lab.call("resume", told["runs"][0]["run"], "--json").code == 5)
+    # Not before: the call would become the runtime itself, and wait for `go` as long as we do.
+    lock = lab.root / ".taskers" / "runs" / told["runs"][0]["run"] / "run.lock"
+    wait_until(lambda: is_locked(lock))
+    assert lab.call("resume", told["runs"][0]["run"], "--json").code == 5
     go.touch()
     out, err = follower.communicate(timeout=30)
     assert follower.returncode == 0, err
