@@ -40,13 +40,15 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     """Call a command; a refusal becomes an answer with its exit code."""
     # A git variable that names another repository must reach neither us nor a worker (see `environment`).
     drop_foreign_git(os.environ)  # type: ignore[arg-type]  # it is a mapping of strings
+    # `resume` alone reports; `resume RUN` is about a run, and is refused in the form of one.
+    of_run = command.of_run or (arguments.command == "resume" and arguments.run is not None)
     try:
         found: Answer = module.answer(arguments)
     except Refusal as error:
         next_action = error.next_action or _next(error.problems, arguments)
-        return refused(error.problems, next_action, error.exit_code, of_run=command.of_run)
+        return refused(error.problems, next_action, error.exit_code, of_run=of_run)
     except (TicketError, StateError) as error:
-        return refused(error.problems, _next(error.problems, arguments), 2, of_run=command.of_run)
+        return refused(error.problems, _next(error.problems, arguments), 2, of_run=of_run)
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
@@ -54,7 +56,7 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
         place = str(error.filename or getattr(module, "__name__", "orchestrate").rpartition(".")[2])
         problem = Problem(place, (error.strerror or "cannot be used").lower(), "see to it, then look again")
         next_action = "orchestrate resume" if command.of_lead else "orchestrate doctor"
-        return refused([problem], next_action, 1, of_run=command.of_run)
+        return refused([problem], next_action, 1, of_run=of_run)
     return found
 
 

@@ -25,7 +25,7 @@ def refused(lab, *arguments, code=2, **options):
     document = called.document
     assert set(document) >= {"schema", "problems", "next_action"}
     assert document["next_action"].startswith(("orchestrate ", "git "))
-    if arguments[0] in ("run", "integrate"):
+    if arguments[0] in ("run", "integrate") or (arguments[0] == "resume" and len(arguments) > 1):
         assert (document["run"], document["status"], document["workers"]) == (None, "refused", [])
     else:
         assert document["ok"] is False
