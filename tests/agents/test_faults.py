@@ -56,7 +56,7 @@ EXPECTED = {
     "401": ("failed", r"\b401\b.*no such key", SOON),
     "429": ("rate_limited", r"429|too much for today", SOON),
     "500": ("failed", r"high demand|broken inside", SOON),
-    "cut": ("failed", r"stream disconnected|connection closed|terminated", SOON),
+    "cut": ("failed", r"stream disconnected|connection closed|terminated|empty or malformed response", SOON),
     "refused": ("failed", r"connect|fetch failed|refused|sending request", SOON),
 }
 """Fault to outcome, words of the reason, and seconds."""
