@@ -1,5 +1,6 @@
 """Runtimes that die, and shims, and machines: what was running is adopted, never run twice."""
 
+import contextlib
 import json
 import os
 import runpy
@@ -171,6 +172,16 @@ def test_a_dirty_slot_found_late_costs_nobody_who_was_started_again(lives):
     assert sorted(lives.executed().values()) == [["x"], ["x"], ["x", "x"]]
 
 
+@contextlib.contextmanager
+def stopped(pid):
+    """Hold a process up for the block; one that is left so would stay for good."""
+    kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        kill(pid, signal.SIGCONT)
+
+
 def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(lives):
     """The nursery is held up, as on a machine that is too busy; it gets the launch when nobody wants it."""
     many(lives, 3)
@@ -178,18 +189,17 @@ def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(
     run, runtime = lives.detached()
     wait_until(lambda: len(lives.executed()) == 2)
     (nursery,) = [pid for pid in pids() if parent(pid) == runtime]
-    kill(nursery, signal.SIGSTOP)
-    lives.let_go(1)
-    begun = wait_until(lambda: [record for record in journal(run) if record["event"] == "started"][2:])
-    wait_until((lives.root / ".taskers/scratch" / run.name / begun[0]["worker"]).exists)
-    wait_until(lambda: read(runtime, "stat").rpartition(b")")[2].split()[0] == b"S")
-    kill_and_see_dead(runtime)
-    # It is the launch itself that holds the slot now.
-    assert [taken.dirty for taken in pool.holders(slots(lives))] == [False, False]
-    follower = lives.begin("resume", run.name)
-    lives.let_go(1)
-    wait_until(lambda: len(lives.executed()) == 3)
-    kill(nursery, signal.SIGCONT)
+    with stopped(nursery):
+        lives.let_go(1)
+        begun = wait_until(lambda: [record for record in journal(run) if record["event"] == "started"][2:])
+        wait_until((lives.root / ".taskers/scratch" / run.name / begun[0]["worker"]).exists)
+        wait_until(lambda: read(runtime, "stat").rpartition(b")")[2].split()[0] == b"S")
+        kill_and_see_dead(runtime)
+        # It is the launch itself that holds the slot now.
+        assert [taken.dirty for taken in pool.holders(slots(lives))] == [False, False]
+        follower = lives.begin("resume", run.name)
+        lives.let_go(1)
+        wait_until(lambda: len(lives.executed()) == 3)
     wait_until(lambda: nursery not in pids())
     lives.let_go(1)
     out, err = follower.communicate(timeout=60)
