@@ -15,6 +15,7 @@ from orchestrator.integration import Decision, integrate
 from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
+from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from orchestrator.state.errors import StateError
@@ -23,8 +24,11 @@ from orchestrator.work import work
 from tickets.problems import Problem
 from workers.fence import level_in_force
 from workers.git import Repository
-from workers.output import RunDir, new_run_dir
+from workers.output import RunDir, held_folder, new_run_dir
 from workers.worktree import remove_places_below, remove_tree
+
+START_WAIT = 30.0
+"""Seconds that a run waits while another command is starting one."""
 
 
 class Project(NamedTuple):
@@ -48,16 +52,27 @@ class Ended(NamedTuple):
 
 async def run_phase(project: Project, request: Request) -> Ended:
     """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
-    prepared = prepare(project.repository, project.settings, request, project.environ)
-    run = begin(project, request, prepared)
-    return await go_on(project, run, prepared.warnings)
+    run, warnings = start(project, request)
+    return await go_on(project, run, warnings)
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
     """Take a phase as far as its workers' ends; judging them together and landing is left to the lead."""
-    prepared = prepare(project.repository, project.settings, request, project.environ)
-    run = begin(project, request, prepared)
-    return await go_on(project, run, prepared.warnings, integrates=False)
+    run, warnings = start(project, request)
+    return await go_on(project, run, warnings, integrates=False)
+
+
+def start(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
+    """Prove a phase and write it down, one command at a time: two at once would both find no run of it.
+
+    Raises Refusal before anything is written.
+    """
+    with held_folder(project.repository.common, START_WAIT) as had:
+        if not had:
+            problem = Problem("run", "another command is starting a run", "try again when it has")
+            raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
+        prepared = prepare(project.repository, project.settings, request, project.environ)
+        return begin(project, request, prepared), prepared.warnings
 
 
 def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:

@@ -275,6 +275,29 @@ def held_lock(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def held_folder(folder: Path, patience: float) -> Iterator[bool]:
+    """Hold a raw `flock` on a folder for the block, waiting `patience` seconds: gives whether it was had.
+
+    No lock file is made, so that a command which is refused leaves no trace.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    until = time.monotonic() + patience
+    had = False
+    try:
+        while not had:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                had = True
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.02)
+        yield had
+    finally:
+        os.close(descriptor)
+
+
 def is_locked(path: Path) -> bool:
     """Tell whether some process holds the lock of `held_lock`."""
     try:

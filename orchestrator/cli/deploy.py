@@ -6,8 +6,7 @@ from functools import partial
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.detaching import detach
 from orchestrator.cli.project import add_phase_arguments, finish, project_of, request_of
-from orchestrator.prepare import prepare
-from orchestrator.run import begin, deploy_phase
+from orchestrator.run import deploy_phase, start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,5 +24,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     project = project_of(arguments, request)
     if not arguments.detach:
         return finish(project, partial(deploy_phase, project, request), expected=("finished", "integrated"))
-    prepared = prepare(project.repository, project.settings, request, project.environ)
-    return detach(begin(project, request, prepared), prepared.warnings)
+    return detach(*start(project, request))

@@ -5,6 +5,7 @@ import os
 import runpy
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,11 @@ def test_what_an_encoding_cannot_spell_is_written_another_way(lab):
     called = lab.call("plan", "phase-1", env={"PYTHONIOENCODING": "ascii"})
     assert called.code == 0
     assert "Gr\\xf6\\xdfe" in called.out
+
+
+def test_two_runs_of_a_phase_started_at_once_are_one_run_and_one_refusal(lab):
+    lab.templates(command_1=shell("sleep 1; mkdir -p out; echo x > out/1", mode="write", owns=["out/**"]))
+    with ThreadPoolExecutor(2) as pool:
+        calls = list(pool.map(lambda _: lab.call("run", "phase-1", "--json"), range(2)))
+    assert sorted(called.code for called in calls) == [0, 5], calls
+    assert len(list((lab.root / ".taskers" / "runs").iterdir())) == 1
