@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.events import RosterEntry, RunDeployed
-from orchestrator.manifest import read_manifest
+from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.reading import in_the_way, read_file
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import Head, UserRepo
-from orchestrator.runs import RunState, unfinished_runs
+from orchestrator.runs import unfinished_runs
 from orchestrator.settings import FAMILIES, Settings
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
@@ -45,6 +45,8 @@ class Request(NamedTuple):
     new: bool = False
     strict_agents: bool = False
     on_overlap: OnOverlap = "refuse"
+    wait: float = 0.0
+    """Seconds to wait for scopes that other runs hold."""
 
 
 class Prepared(NamedTuple):
@@ -69,6 +71,18 @@ def prepare(
     repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
 ) -> Prepared:
     """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
+    prepared, problems = examine(repository, settings, request, environ)
+    if problems:
+        raise Refusal(*problems)
+    _refuse_unfinished(repository.root, request)
+    refuse_conflicts(in_use(repository, prepared, new=request.new))
+    return prepared
+
+
+def examine(
+    repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
+) -> tuple[Prepared, tuple[Problem, ...]]:
+    """Render a phase, and give it with every reason why it must not run; starts and writes nothing."""
     problems: list[Problem] = []
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
@@ -84,13 +98,19 @@ def prepare(
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
     if not problems and len(skipped) == len(plan.tickets):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
-    if problems:
-        raise Refusal(*dict.fromkeys(problems))
-    _refuse_unfinished(repository.root, request, plan, ignore_case=found.ignore_case)
-    return Prepared(
+    prepared = Prepared(
         plan, found.values, found.head, found.reserved, found.links, found.files,
-        found.ignore_case,        agents, skipped, tuple(dict.fromkeys(warnings)),
+        found.ignore_case, agents, skipped, tuple(dict.fromkeys(warnings)),
     )  # fmt: skip
+    return prepared, tuple(dict.fromkeys(problems))
+
+
+def in_use(repository: Repository, prepared: Prepared, *, new: bool) -> list[Conflict]:
+    """List what other runs own of the tickets that would start; `new` minds only what may be written to."""
+    others = claimed(repository, prepared.head.branch)
+    mine = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
+    in_the_way = [other for other in others if other.standing == "running" or not new]
+    return conflicts(mine, prepared.plan.scopes, in_the_way, ignore_case=prepared.ignore_case)
 
 
 def problems_besides(repository: Repository, request: Request) -> list[Problem]:
@@ -285,10 +305,12 @@ def _some(paths: Sequence[str]) -> str:
     return ", ".join(paths[:SHOWN]) + more
 
 
-def _refuse_unfinished(root: Path, request: Request, plan: Plan, *, ignore_case: bool) -> None:
-    """Refuse a second run of the phase, and a run whose scopes a running one holds."""
+def _refuse_unfinished(root: Path, request: Request) -> None:
+    """Refuse a second run of the phase."""
+    if request.new:
+        return
     for state in unfinished_runs(root):
-        if state.phase == request.phase and not request.new:
+        if state.phase == request.phase:
             raise Refusal(
                 Problem(
                     state.run.id,
@@ -298,21 +320,3 @@ def _refuse_unfinished(root: Path, request: Request, plan: Plan, *, ignore_case:
                 exit_code=HELD,
                 next_action=f"orchestrate resume {state.run.id}",
             )
-        if state.status() == "running":
-            _refuse_held_scopes(state, plan, ignore_case=ignore_case)
-
-
-def _refuse_held_scopes(state: RunState, plan: Plan, *, ignore_case: bool) -> None:
-    manifest = read_manifest(state.run)
-    for ticket in manifest.tickets:
-        if state.workers[ticket.worker]["outcome"] in ("skipped", "failed", "rejected"):
-            continue
-        for ours in plan.tickets:
-            witness = plan.scopes[ours.id].overlaps(manifest.scopes[ticket.id])
-            if witness is not None and manifest.ignore_case == ignore_case:
-                what = f"`{witness}` is owned by {ticket.worker} of run {state.run.id}, which is running"
-                raise Refusal(
-                    Problem(ours.place("owns"), what, "wait until it has ended", witness=witness),
-                    exit_code=HELD,
-                    next_action="orchestrate status",
-                )

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC
@@ -9,7 +10,8 @@ from typing import Literal, NamedTuple
 
 import anyio
 
-from orchestrator.deployment import Clock, Deployment, Tell, open_deployment
+from orchestrator import holding
+from orchestrator.deployment import ALL, Clock, Deployment, Tell, open_deployment
 from orchestrator.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.integration import Decision, integrate
 from orchestrator.lost import superseded
@@ -29,6 +31,8 @@ from workers.worktree import remove_places_below, remove_tree
 
 START_WAIT = 30.0
 """Seconds that a run waits while another command is starting one."""
+SCOPES_LOOK = 0.1
+"""Seconds between two looks at the scopes in use."""
 
 
 class Project(NamedTuple):
@@ -52,14 +56,30 @@ class Ended(NamedTuple):
 
 async def run_phase(project: Project, request: Request) -> Ended:
     """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
-    run, warnings = start(project, request)
+    run, warnings = await start_in_time(project, request)
     return await go_on(project, run, warnings)
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
     """Take a phase as far as its workers' ends; judging them together and landing is left to the lead."""
-    run, warnings = start(project, request)
+    run, warnings = await start_in_time(project, request)
     return await go_on(project, run, warnings, integrates=False)
+
+
+async def start_in_time(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
+    """Start a phase, and wait as long as was asked for where others hold what it needs. Raises Refusal."""
+    until = time.monotonic() + request.wait
+    while True:
+        seen = holding.picture(project.repository)
+        try:
+            return start(project, request)
+        except Refusal as refusal:
+            if refusal.exit_code != HELD:
+                raise
+            while holding.picture(project.repository) == seen:
+                if time.monotonic() >= until:
+                    raise
+                await anyio.sleep(SCOPES_LOOK)
 
 
 def start(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
@@ -85,7 +105,10 @@ def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     )
     store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
     run = new_run_dir(project.repository.root, at)
-    write_manifest(run, _manifest(project, request, prepared, run))
+    manifest = _manifest(project, request, prepared, run)
+    holding.drop_stale(project.repository)
+    holding.write(project.repository, run, manifest)
+    write_manifest(run, manifest)
     # What a lost `.taskers/` left on the roster goes when its workers are sent out again.
     closed = superseded(project.repository, roster, at, request.lead)
     deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
@@ -99,6 +122,7 @@ async def go_on(
     """See a run to its end, from wherever it stands."""
     problems: list[Problem] = []
     async with _opened(project, run) as d:
+        _refuse_overtaken(d)
         if d.state.closed == "interrupted":
             problems += _return_to_roster(d)
         async with _watched(d) as signalled:
@@ -110,6 +134,20 @@ async def go_on(
         if d.stopping:
             problems += _leave_roster(d, "interrupted")
     return _closed(d, (*warnings, *problems), signalled())
+
+
+def _refuse_overtaken(d: Deployment) -> None:
+    """Refuse to go on with a run while another one holds what its workers would write to.
+
+    Both have locked what they own before they look: of two that start at once, one at least sees the other.
+    """
+    if ALL in d.run.cancelled() or d.state.has_ended:
+        return
+    with held_folder(d.repository.common, START_WAIT):
+        others = [one for one in holding.claimed(d.repository, None, d.run) if one.standing == "running"]
+    mine = [ticket for ticket in d.manifest.tickets if not d.facts(ticket)["ended"]]
+    found = holding.conflicts(mine, d.manifest.scopes, others, ignore_case=d.manifest.ignore_case)
+    holding.refuse_conflicts(found)
 
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
@@ -151,6 +189,8 @@ def _told(d: Deployment, event: Event) -> list[Problem]:
 def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
     """Take away the workings of a run that nothing more can come of; its outputs stay."""
     d.state.mark_end()
+    if not d.state.is_unfinished:
+        holding.drop(d.repository, d.run)
     if d.state.is_integrated:
         root = d.repository.root / ".taskers"
         for folder in (d.checker.directory, root / "scratch" / d.run.id):
@@ -165,16 +205,18 @@ def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None 
 
 @asynccontextmanager
 async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
-    async with open_deployment(
-        project.repository,
-        run,
-        read_manifest(run),
-        project.settings,
-        environ=project.environ,
-        tell=project.tell,
-        clock=project.clock,
-    ) as d:
-        yield d
+    manifest = read_manifest(run)
+    with holding.held(project.repository, run, manifest):
+        async with open_deployment(
+            project.repository,
+            run,
+            manifest,
+            project.settings,
+            environ=project.environ,
+            tell=project.tell,
+            clock=project.clock,
+        ) as d:
+            yield d
 
 
 @asynccontextmanager

@@ -3,10 +3,12 @@
 import argparse
 from functools import partial
 
+import anyio
+
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.detaching import detach
-from orchestrator.cli.project import add_phase_arguments, finish, project_of, request_of
-from orchestrator.run import deploy_phase, start
+from orchestrator.cli.project import add_phase_arguments, add_wait, finish, project_of, request_of
+from orchestrator.run import deploy_phase, start_in_time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lead", help="who leads (default: git's user.name)")
     parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
     add_phase_arguments(parser)
+    add_wait(parser)
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
@@ -24,4 +27,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     project = project_of(arguments, request)
     if not arguments.detach:
         return finish(project, partial(deploy_phase, project, request), expected=("finished", "integrated"))
-    return detach(*start(project, request))
+    return detach(*anyio.run(start_in_time, project, request))

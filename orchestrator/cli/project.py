@@ -62,6 +62,7 @@ def request_of(arguments: argparse.Namespace, *, new: bool) -> Request:
         new=new,
         strict_agents=arguments.strict_agents,
         on_overlap=arguments.on_overlap,
+        wait=getattr(arguments, "wait", 0.0),
     )
 
 
@@ -71,6 +72,12 @@ def add_phase_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
     parser.add_argument("--on-overlap", choices=["refuse", "serialize"], default="refuse",
                         help="what becomes of tickets that own the same path")  # fmt: skip
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    """Declare how long a command that starts workers waits for scopes that others hold."""
+    parser.add_argument("--wait", type=_seconds, default=0.0, metavar="S",
+                        help="seconds to wait for scopes that other runs hold (default: 0)")  # fmt: skip
 
 
 def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:
@@ -103,6 +110,13 @@ def finish(
     document["problems"] = [problem.as_json() for problem in problems]
     lines = summary_lines(state, problems, document["next_action"])
     return Answer(_exit_code(ended, document, expected), document, tuple(lines))
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+    return seconds
 
 
 async def _watched(project: Project, work: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:

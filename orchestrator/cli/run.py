@@ -6,6 +6,7 @@ from functools import partial
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.project import (
     add_phase_arguments,
+    add_wait,
     finish,
     newest_unfinished,
     project_of,
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `run` takes."""
     parser.add_argument("phase", nargs="?", metavar="PHASE", help="as the templates name it: phase-1")
     add_phase_arguments(parser)
+    add_wait(parser)
     parser.add_argument("--lead", help="who leads (default: git's user.name)")
     parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
 
