@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
+from orchestrator.gating import Candidate, Gated, gate_problems, note_gate, pass_gate
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
@@ -39,13 +39,6 @@ class Decision(NamedTuple):
 NOTHING_SAID = Decision()
 
 
-class Candidate(NamedTuple):
-    """A worker whose accepted changes are to land."""
-
-    ticket: Ticket
-    changes: tuple[Change, ...]
-
-
 async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Problem]:
     """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
     store = Store(d.repository)
@@ -57,6 +50,7 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
         problems += blocked.problems
     if d.stopping:
         return problems
+    problems += gate_problems(d)
     problems += await anyio.to_thread.run_sync(_record, d, store)
     return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
@@ -138,39 +132,48 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
             if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings
         ]
         if not candidates:
+            note_gate(d, Gated())
             return []
         refuse_elsewhere(repo, d.manifest.branch)
         old = repo.value_of(ref) or d.manifest.base
-        fitting = _fitting(d, candidates, d.checker.entries(old))
+        fitting: Sequence[Candidate] = _fitting(d, candidates, d.checker.entries(old))
         if not fitting:
             return []
-        changes = {change.path: change for candidate in fitting for change in candidate.changes}
-        tree = d.checker.tree_with(old, changes.values())
-        whole = tuple(d.checker.changes(old, tree))
-        kept = ref if d.settings.git.commit == "integration" or not d.manifest.branch else ""
-        landing = Landing(d.run.id, kept, old, "", whole)
+        landing, tree = _landing_of(d, fitting, old, ref)
         try:
             # Before the gate too: what can be refused at once need not wait for it.
             refuse_unready(repo, landing)
-            message = _landing_message(d, fitting)
-            why, by = await _gate(d, tree, old), "gate"
-            if not why and d.settings.git.hooks and kept and not d.stopping:
-                (why, message), by = await run_hooks(d, tree, old, message), "hook"
+            gated = await pass_gate(d, fitting, tree, old)
+            if d.stopping:
+                return []
+            _take_gate(d, fitting, gated)
+            problems = list(gated.problems)
+            if gated.held:
+                problems.append(
+                    Problem("gate", gated.held, f"mend it, then: orchestrate integrate {d.run.id}")
+                )
+            if not gated.kept:
+                return problems
+            if len(gated.kept) < len(fitting):
+                fitting, (landing, tree) = gated.kept, _landing_of(d, gated.kept, old, ref)
+            message, why = _landing_message(d, fitting), ""
+            if d.settings.git.hooks and landing.ref:
+                why, message = await run_hooks(d, tree, old, message)
             if d.stopping:
                 return []
             if why:
                 for candidate in fitting:
-                    _note(d, candidate.ticket, "pending", why, by)
-                return [Problem(by, why, f"mend it, then: orchestrate integrate {d.run.id}")]
+                    _note(d, candidate.ticket, "pending", why, "hook")
+                return [*problems, Problem("hook", why, f"mend it, then: orchestrate integrate {d.run.id}")]
             new = repo.commit_tree(tree, old, message)
-            problems = await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
+            problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
         except RepoBlocked as blocked:
             if any(problem.what == MOVED for problem in blocked.problems):
                 continue
             raise
-        if kept and not repo.is_ancestor(new, repo.value_of(ref) or ""):
+        if landing.ref and not repo.is_ancestor(new, repo.value_of(ref) or ""):
             return problems
-        d.note("landed", commit=new if kept else None, workers=[one.ticket.worker for one in fitting])
+        d.note("landed", commit=new if landing.ref else None, workers=[one.ticket.worker for one in fitting])
         if not d.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
@@ -241,21 +244,26 @@ def _clash(changes: Sequence[Change], entries: Mapping[str, tuple[str, str]]) ->
     return None
 
 
-async def _gate(d: Deployment, tree: str, old: str) -> str:
-    """Run the gate on the tree that would land; give why it must not, or `""`. Once on the base when red."""
-    for at, command in enumerate(d.settings.integration.gate, 1):
-        result = await run_check(d, f"gate-{at}", command, tree, old)
-        if not result.passed and not d.stopping:
-            before = await run_check(d, f"gate-{at}-base", command, f"{old}^{{tree}}", old)
-            word = "the gate fails" if before.passed else "the gate fails without these changes too"
-            if d.stopping:
-                return ""
-            d.note("gate", result=f"failed: {result.in_words()}", passed=False)
-            return f"{word}: {result.in_words()}"
-    commands = d.settings.integration.gate
-    if commands:
-        d.note("gate", result=f"passed: {'; '.join(commands)}", passed=True)
-    return ""
+def _landing_of(d: Deployment, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
+    """Give the landing of some candidates, its commit still to be made, and the tree of it."""
+    changes = {change.path: change for candidate in fitting for change in candidate.changes}
+    tree = d.checker.tree_with(old, changes.values())
+    kept = ref if d.settings.git.commit == "integration" or not d.manifest.branch else ""
+    return Landing(d.run.id, kept, old, "", tuple(d.checker.changes(old, tree))), tree
+
+
+def _take_gate(d: Deployment, fitting: Sequence[Candidate], gated: Gated) -> None:
+    """Settle what the gate found: who broke it falls, and with them who built on them; the held wait."""
+    for ticket, reason in gated.broken:
+        _note(d, ticket, "rejected", reason, "gate")
+    for ticket in d.manifest.tickets:
+        if ticket.worker not in d.state.landings and d.facts(ticket)["ended"]:
+            _fall(d, ticket)
+    if gated.held:
+        for candidate in fitting:
+            if d.facts(candidate.ticket)["verdict"] != "rejected":
+                _note(d, candidate.ticket, "pending", gated.held, "gate")
+    note_gate(d, gated)
 
 
 def _landing_message(d: Deployment, fitting: Sequence[Candidate]) -> str:

@@ -77,6 +77,7 @@ class IntegrationSettings(_Section):
 
     on_violation: Literal["hold", "reject", "land-in-scope"] = "hold"
     gate: tuple[str, ...] = ()
+    bisect: StrictBool = True
 
 
 class GitSettings(_Section):

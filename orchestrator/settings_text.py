@@ -46,6 +46,11 @@ TEXT = """\
 # Commands, run by `sh -c`, that must all pass before anything lands: ["make test"].
 # gate = []
 
+# Where the gate fails with the work of several workers and passes without it, find out by further runs of it
+# who breaks it (for one of 15, about eight in all), reject those and land the rest. `false`: nothing lands,
+# and the lead decides.
+# bisect = true
+
 [git]
 # When commits are made. `integration`: what has landed, and the state files after it;
 # `never`: files are written all the same, and committing them is up to you.

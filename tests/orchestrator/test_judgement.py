@@ -287,8 +287,8 @@ def test_a_worker_falls_with_the_one_that_it_built_on(lab):
 # The gate, the hooks, the branch
 
 
-def test_a_gate_that_the_landing_breaks_lands_nothing_and_says_so(lab):
-    settle(lab, '[integration]\ngate = ["test ! -e out/1"]\n')
+def test_a_gate_that_the_landing_breaks_lands_nothing_where_nobody_is_to_be_looked_for(lab):
+    settle(lab, '[integration]\nbisect = false\ngate = ["test ! -e out/1"]\n')
     lab.templates(command_1=write(1), command_2=write(2))
     base = head(lab)
     document = run(lab, 1)

@@ -1,0 +1,162 @@
+"""Who breaks the gate: the fewest workers without whom it is green. Pure: asks for a colour, is told it.
+
+The workers stand in an order in which each comes after those that it builds on, and only sets that hold with
+each worker what it builds on are asked for. All of them together are known to be red, none of them green.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from itertools import islice, product
+from typing import NamedTuple
+
+FEW = 2
+"""How many breaking sets are looked for by halves; after them, from where it was green in growing steps."""
+MEMBERS = 4
+"""How many workers that break the gate only together are told apart."""
+CHOICES = 4096
+"""How many ways to pick one of each breaking set are weighed."""
+
+Names = frozenset[str]
+
+
+class Ask(NamedTuple):
+    """Is the gate green with just these workers' changes? `again`: even if it was asked before."""
+
+    kept: Names
+    again: bool = False
+
+
+class Breaking(NamedTuple):
+    """Workers who break the gate together, each of them needed for it; the last in order comes first."""
+
+    members: tuple[str, ...]
+    seen: Names
+    """The smallest set in which that was seen."""
+
+
+class Found(NamedTuple):
+    """What is to land, and why the rest is not."""
+
+    kept: Names
+    """Seen green, or nobody."""
+    dropped: tuple[str, ...]
+    """The fewest that had to go, in order; those who build on them have gone along."""
+    breaking: tuple[Breaking, ...]
+    flaky: Names | None = None
+    """A set that was red once and green once; then it stopped there."""
+
+
+Search = Generator[Ask, bool, Found]
+_Asking = Generator[Ask, bool, bool]
+
+
+def breakers(order: Sequence[str], needs: Mapping[str, Collection[str]]) -> Search:
+    """Find the fewest workers to drop, and end with a set that was seen green.
+
+    Nobody is blamed on the word of one red run, unless there is nobody else.
+    """
+    search = _Search(order, needs)
+    breaking: list[Breaking] = []
+    while True:
+        dropped = search.fewest(breaking)
+        kept = search.without(dropped)
+        # Where many break it, the next is near: then the steps begin small.
+        found = yield from search.breaking_in(kept, step=len(order) if len(breaking) < FEW else 1)
+        if found is None:
+            return Found(kept, dropped, tuple(breaking))
+        if isinstance(found, Breaking):
+            breaking.append(found)
+            continue
+        green = search.known.get(kept) or (yield Ask(kept, again=kept in search.known))
+        return Found(kept if green else frozenset(), dropped, tuple(breaking), found)
+
+
+class _Search:
+    """What is known so far of which sets of workers."""
+
+    def __init__(self, order: Sequence[str], needs: Mapping[str, Collection[str]]) -> None:
+        self.order = tuple(order)
+        self.place = {name: at for at, name in enumerate(order)}
+        self.above = {name: _reached(name, needs).intersection(order) for name in order}
+        """Worker to itself and all that it builds on."""
+        self.known: dict[Names, bool] = {frozenset(): True, frozenset(order): False}
+
+    def without(self, dropped: Iterable[str]) -> Names:
+        gone = frozenset(dropped)
+        return frozenset(name for name in self.order if not self.above[name] & gone)
+
+    def is_green(self, kept: Names) -> _Asking:
+        if kept not in self.known:
+            self.known[kept] = yield Ask(kept)
+        return self.known[kept]
+
+    def fewest(self, breaking: Sequence[Breaking]) -> tuple[str, ...]:
+        """Pick one of each breaking set so that the fewest are lost; among equals, those who came later."""
+
+        def cost(chosen: Names) -> tuple[int, list[int]]:
+            return -len(self.without(chosen)), sorted(-self.place[name] for name in chosen)
+
+        ways = islice(product(*(one.members for one in breaking)), CHOICES)
+        best = min([frozenset(way) for way in ways], key=cost)
+        return tuple(sorted(best, key=self.place.__getitem__))
+
+    def breaking_in(self, kept: Names, step: int) -> Generator[Ask, bool, Breaking | Names | None]:
+        """Find workers who break a set together; None where it is green.
+
+        A set of names is one that was red at one time and green at another.
+        """
+        line = [name for name in self.order if name in kept]
+        firsts = [frozenset(line[:count]) for count in range(len(line) + 1)]
+        low = max(count for count, first in enumerate(firsts) if self.known.get(first))
+        reds = [count for count in range(low, len(firsts)) if self.known.get(firsts[count]) is False]
+        high = min(reds, default=len(firsts))
+        while high - low > 1:
+            middle = min((low + high) // 2 if high < len(firsts) else len(line), low + step)
+            step *= 2
+            if (yield from self.is_green(firsts[middle])):
+                low = middle
+            else:
+                high = middle
+        if high == len(firsts):
+            return None
+        last, red = line[high - 1], firsts[high]
+        alone = self.above[last]
+        if alone != red and not (yield from self.is_green(alone)):
+            return Breaking((last,), alone)
+        if len(self.order) > 1 and (yield Ask(red, again=True)):
+            self.known[red] = True
+            return red
+        if alone == red:
+            return Breaking((last,), red)
+        return (yield from self._partners(firsts[:high], line, last))
+
+    def _partners(
+        self, firsts: Sequence[Names], line: Sequence[str], last: str
+    ) -> Generator[Ask, bool, Breaking]:
+        """Find with whom a worker breaks the gate that does not do so alone."""
+        members, held, limit = [last], self.above[last], len(firsts) - 1
+        seen = firsts[limit] | held
+        while len(members) < MEMBERS and not (yield from self._is_red(held)):
+            low, high = 0, limit
+            while high - low > 1:
+                middle = (low + high) // 2
+                if (yield from self.is_green(firsts[middle] | held)):
+                    low = middle
+                else:
+                    high = middle
+            members.append(line[high - 1])
+            seen = firsts[high] | held
+            held, limit = held | self.above[line[high - 1]], high - 1
+        return Breaking(tuple(members), held if self.known.get(held) is False else seen)
+
+    def _is_red(self, kept: Names) -> _Asking:
+        return not (yield from self.is_green(kept))
+
+
+def _reached(name: str, needs: Mapping[str, Collection[str]]) -> Names:
+    found, waiting = set[str](), [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += needs.get(one, ())
+    return frozenset(found)

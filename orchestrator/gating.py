@@ -1,0 +1,212 @@
+"""The gate on what would land: which of it may, who broke it, and how many runs of it that took."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.bisection import Ask, Breaking, Found, Names, breakers
+from orchestrator.checks import run_check
+from orchestrator.deployment import Deployment
+from orchestrator.repo import UserRepo
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.changes import Change
+from workers.output import read_journal
+
+EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
+"""Ends of a command that say something about the tree that it ran in."""
+
+
+class Candidate(NamedTuple):
+    """A worker whose accepted changes are to land."""
+
+    ticket: Ticket
+    changes: tuple[Change, ...]
+
+
+class Gated(NamedTuple):
+    """What the gate says about some candidates."""
+
+    kept: tuple[Candidate, ...] = ()
+    """The gate was seen green on the tree of just these."""
+    tree: str = ""
+    broken: tuple[tuple[Ticket, str], ...] = ()
+    """Who broke it, with the reason, in order; those who build on them are to fall with them."""
+    held: str = ""
+    """Why all that is not kept has to wait, with nobody to blame."""
+    problems: tuple[Problem, ...] = ()
+
+
+def note_gate(d: Deployment, gated: Gated) -> None:
+    """Note what the gate came to, once those who broke it are settled."""
+    commands = d.settings.integration.gate
+    last = gated.held.removeprefix("the gate ")
+    if gated.kept:
+        last = f"passed: {'; '.join(commands)}"
+    line = gate_line(d, last)
+    # Left to note by a runtime that was killed, where nothing is left to land.
+    if commands and (last or (line and not d.state.gate.startswith(line))):
+        d.note("gate", result=line, passed=bool(gated.kept))
+
+
+def gate_problems(d: Deployment) -> list[Problem]:
+    """Say who broke the gate when it was run last, and what the lead can do."""
+    names = [
+        name
+        for name, facts in d.state.workers.items()
+        if (facts["verdict"], facts.get("settled_by")) == ("rejected", "gate")
+    ]
+    if not names or "broken by" not in d.state.gate:
+        return []
+    do = f"mend that, then: orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    return [Problem("gate", d.state.gate, do)]
+
+
+class _NoWord(Exception):
+    """The gate gave no answer."""
+
+
+async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> Gated:
+    """Run the gate on the tree that would land; where it is red and the base green, find out by whom.
+
+    Nobody is kept and nothing held where the run is being stopped: what was found out stands in the journal,
+    and the next to ask goes on from there.
+    """
+    gate = _Gate(d, candidates, old)
+    try:
+        return await _passed(d, gate, tuple(candidates), tree)
+    except _NoWord as no_word:
+        return Gated(held=str(no_word))
+
+
+def gate_line(d: Deployment, last: str) -> str:
+    """Say on one line what the gate came to since the state files were last told, and by how many runs."""
+    runs: set[tuple[str, int]] = set()
+    broken: dict[str, None] = {}
+    for record in read_journal(d.run.path / "events.jsonl"):
+        match record.get("event"):
+            case "recorded":
+                runs, broken = set(), {}
+            case "gate_run":
+                runs.add((record["tree"], record["look"]))
+            case "settled":
+                broken.pop(record["worker"], None)
+                if (record["by"], record["verdict"]) == ("gate", "rejected"):
+                    broken[record["worker"]] = None
+    if not broken:
+        return last
+    without = "it" if len(broken) == 1 else "them"
+    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    return f"failed, {count}, broken by {', '.join(broken)}" + (f"; without {without} {last}" if last else "")
+
+
+async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
+    if await gate.is_green(tree):
+        return Gated(candidates, tree)
+    red = gate.reds[tree, 1]
+    if not await gate.was_green(red["command"]):
+        return Gated(held=f"the gate fails without these changes too: {red['words']}")
+    if len(candidates) > 1 and not d.settings.integration.bisect:
+        return Gated(held=f"the gate fails: {red['words']}")
+    found = await _search(d, gate, candidates)
+    kept = tuple(one for one in candidates if one.ticket.id in found.kept)
+    broken = tuple(
+        (one.ticket, _reason(gate, found, one.ticket.id))
+        for one in candidates
+        if one.ticket.id in found.dropped
+    )
+    tree = await gate.tree_of(found.kept) if kept else ""
+    if found.flaky is None:
+        return Gated(kept, tree, broken)
+    first = gate.reds[await gate.tree_of(found.flaky), 1]
+    what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {first['words']}"
+    if kept:
+        return Gated(kept, tree, broken, "", (Problem("gate", what, "make it steady", "warning"),))
+    return Gated(kept, tree, broken, f"the gate is not steady: {what}")
+
+
+async def _search(d: Deployment, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
+    search = breakers([one.ticket.id for one in candidates], d.manifest.dependencies)
+    try:
+        ask: Ask = next(search)
+        while True:
+            ask = search.send(await gate.is_green(await gate.tree_of(ask.kept), 2 if ask.again else 1))
+    except StopIteration as found:
+        answer: Found = found.value
+        return answer
+
+
+def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
+    """Say with whom a worker breaks the gate, by which command, and what that said last."""
+    hit = next(one for one in found.breaking if ticket in one.members)
+    others = [gate.worker(name) for name in hit.members if name != ticket]
+    red = gate.red_of(hit)
+    along = f" together with {', '.join(others)}" if others else ""
+    return f"breaks the gate{along}: {red['words']}" + (f": {red['last']}" if red["last"] else "")
+
+
+class _Gate:
+    """The gate's commands on trees of one base, each tree asked once: what is known stands in the journal."""
+
+    def __init__(self, d: Deployment, candidates: Sequence[Candidate], old: str) -> None:
+        self._d, self._old = d, old
+        self._candidates = candidates
+        self._trees: dict[Names, str] = {}
+        self.reds: dict[tuple[str, int], dict[str, Any]] = {}
+        """What failed on a tree, when it was looked at for the first or the second time."""
+        self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
+        for record in read_journal(d.run.path / "events.jsonl"):
+            if record.get("event") == "gate_run":
+                self._known[record["tree"], record["look"], record["command"]] = record
+            elif record.get("event") == "gate":
+                # That was settled. Who asks anew has changed something, if only on the machine.
+                self._known = {key: one for key, one in self._known.items() if one["passed"]}
+
+    def worker(self, ticket: str) -> str:
+        return self._d.manifest.by_id(ticket).worker
+
+    def red_of(self, breaking: Breaking) -> dict[str, Any]:
+        tree = self._trees[breaking.seen]
+        return self.reds[tree, 1]
+
+    async def tree_of(self, kept: Names) -> str:
+        if kept not in self._trees:
+            chosen = [one for one in self._candidates if one.ticket.id in kept]
+            changes = {change.path: change for one in chosen for change in one.changes}
+            self._trees[kept] = await anyio.to_thread.run_sync(
+                self._d.checker.tree_with, self._old, changes.values()
+            )
+        return self._trees[kept]
+
+    async def is_green(self, tree: str, look: int = 1) -> bool:
+        """Tell whether all commands pass."""
+        for at, command in enumerate(self._d.settings.integration.gate, 1):
+            record = await self._run(f"gate-{at}", tree, look, command)
+            if not record["passed"]:
+                self.reds[tree, look] = record
+                return False
+        return True
+
+    async def was_green(self, command: str) -> bool:
+        """Tell whether a command passes on the base."""
+        tree = UserRepo(self._d.repository).value_of(f"{self._old}^{{tree}}") or self._old
+        at = self._d.settings.integration.gate.index(command) + 1
+        return bool((await self._run(f"gate-{at}-base", tree, 1, command))["passed"])
+
+    async def _run(self, name: str, tree: str, look: int, command: str) -> dict[str, Any]:
+        key = tree, look, command
+        if key not in self._known:
+            if self._d.stopping:
+                raise _NoWord
+            result = await run_check(self._d, name, command, tree, self._old)
+            if self._d.stopping and not result.passed:
+                raise _NoWord
+            if result.end not in EVIDENCE:
+                raise _NoWord(f"the gate said nothing: {result.in_words()}")
+            last = next((line for line in reversed(result.tail.splitlines()) if line.strip()), "")
+            said = {"words": result.in_words(), "last": " ".join(last.split())[:200]}
+            facts = {"tree": tree, "look": look, "command": command, "passed": result.passed, **said}
+            self._d.note("gate_run", seconds=result.seconds, output=result.output, **facts)
+            self._known[key] = facts
+        return self._known[key]
