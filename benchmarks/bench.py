@@ -5,7 +5,7 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "workers", "lives", "scope")
+NAMES = ("start", "workers", "lives", "scope", "state")
 
 
 def main(names: list[str]) -> None:

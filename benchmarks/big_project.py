@@ -1,6 +1,7 @@
 """A project that has grown: STATUS.md, DECISIONS.md and history of any size, seeded, in our own formats."""
 
 import random
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ PARTS = ("the lexer", "the `parse()` entry point", "request routing", "the **ret
          "the migration of old indexes")  # fmt: skip
 WHYS = ("it fails on files above 2 GB", "users asked for it in the last survey", "the benchmark shows a gap",
         "a review found that nothing tests it", "it stands in the way of the release",
-        "see src/core/engine.py:214 and the note in docs/spec.md", "two workers met there before")  # fmt: skip
+        "see src/core/engine.py:214 and docs/spec.md", "two workers met there before")  # fmt: skip
 AGENTS = ("Codex-Worker-1", "Claude-Worker-2", "Gemini-Worker-1", "Codex-Worker-4")
 PHASES = 30
 DELIVERABLES, CRITERIA = 8, 6
 FILLING = 1_760
 """TODO items that make a STATUS.md of 300 KB."""
+_NUMBERED = re.compile(r"- \[ \] \d{5}: ")
 
 
 @contextmanager
@@ -135,10 +137,18 @@ def decisions_text(count: int) -> str:
     return "\n---\n\n".join([head, *dated, "**Decision Log End**\n"])
 
 
-def open_item(text: str) -> str:
-    """Give the number of an open item in the middle of STATUS.md, as `todo done` takes it."""
-    numbers = [line[6:11] for line in text.splitlines() if line.startswith("- [ ] 0")]
-    return f"{numbers[len(numbers) // 2]}:"
+def open_items(text: str) -> list[str]:
+    """Give the numbers of the open TODO items, those in the middle of STATUS.md first."""
+    found = [line[6:12] for line in text.splitlines() if _NUMBERED.match(line)]
+    return sorted(found, key=lambda number: abs(int(number[:-1]) - len(found) // 2))
+
+
+def with_history(folder: Path, count: int) -> None:
+    """Make a log of that many decisions, each committed by itself."""
+    head, *entries, tail = decisions_text(count).split("\n---\n\n")
+    for number in range(1, count + 1):
+        (folder / "DECISIONS.md").write_text("\n---\n\n".join([head, *entries[count - number :], tail]))
+        subprocess.run(["git", "commit", "-qam", f"Decision {number}"], cwd=folder, check=True)
 
 
 def _task(chance: random.Random) -> str:
@@ -164,18 +174,25 @@ def _plan(chance: random.Random) -> str:
             for at in range(1, DELIVERABLES + 1)
         ]
         criteria = [
-            f"- [{'x' if at <= met else ' '}] {chance.choice(PARTS)} stands, and {chance.choice(WHYS)} no more"
+            f"- [{'x' if at <= met else ' '}] {chance.choice(PARTS)} stands; {chance.choice(WHYS)}"
             for at in range(1, CRITERIA + 1)
         ]
-        phases.append(
-            f"### Phase {number}: {_phase_name(number)}\n\n**Status:** {word}\n**Milestone:** Part {number} ported\n\n"
-            "**Deliverables:**\n"
-            + "\n".join(made)
-            + "\n\n**Acceptance Criteria:**\n"
-            + "\n".join(criteria)
-            + "\n"
-        )
+        phases.append(f"""### Phase {number}: {_phase_name(number)}
+
+**Status:** {word}
+**Milestone:** Part {number} ported
+
+**Deliverables:**
+{_lines(made)}
+
+**Acceptance Criteria:**
+{_lines(criteria)}
+""")
     return "\n".join(phases)
+
+
+def _lines(found: list[str]) -> str:
+    return "\n".join(found)
 
 
 def _completions(chance: random.Random) -> str:

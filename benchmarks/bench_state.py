@@ -1,0 +1,191 @@
+"""One edit of a big state file beside the same steps by hand, reading it beside a line scanner, and growth.
+
+The big project has a STATUS.md of 300 KB and 500 decisions. The floors are named: interpreter, fsync, git.
+"""
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from big_project import FILLING, TICKET, open_items, project, with_history, write_state
+from lab import ORCHESTRATE, medians, repository, say, timed
+from state_probe import BY_HAND, PROBE, told
+
+from orchestrator.state import opening
+from orchestrator.state.canonical import decision_reading, rules, status_reading
+from tickets.markdown import parse
+
+ROUNDS = 7
+SIZES = (10, 100, 1_000, 10_000)
+DECIDE = ["decide", "Keep it", "--context", "It grew", "--decision", "Measure it", "--json"]
+LOOKING = (
+    ["status", "--json"],
+    ["resume", "--json"],
+    ["resume"],
+    ["validate"],
+    ["report"],
+    ["handoff", "--check"],
+)
+
+
+def main() -> None:
+    with project(FILLING, 500) as folder:
+        update(folder)
+        reading(folder)
+        looking(folder)
+    growth()
+    history()
+
+
+def update(folder: Path) -> None:
+    """Show one `todo done` whole and in parts, beside what it cannot do without."""
+    path, python = folder / "STATUS.md", sys.executable
+    items = iter(open_items(path.read_text()))
+    walls: dict[str, list[float]] = {"ours": [], "hand": [], "pass": [], "git": []}
+    probed, by_hand = [], []
+    for _ in range(ROUNDS):
+        walls["ours"].append(timed([ORCHESTRATE, "todo", "done", next(items), "--json"], folder)[0])
+        probed.append(told(PROBE, folder, "todo", "done", next(items), "--json", python=python))
+        by_hand.append(told(BY_HAND, folder, "STATUS.md", next(items), python=python))
+        walls["pass"].append(timed([python, "-c", "pass"], folder)[0])
+        words = next(items)
+        path.write_text(path.read_text().replace(f"- [ ] {words}", f"- [x] {words}"))
+        walls["git"].append(timed(["git", "commit", "-qo", "STATUS.md", "-m", "bare"], folder)[0])
+    walls["hand"] = [one["wall"] for one in by_hand]
+    whole = {name: statistics.median(found) for name, found in walls.items()}
+    say(f"STATUS.md of {path.stat().st_size / 1e3:.0f} KB: `todo done`, start to end", ms(whole["ours"]))
+    say("  the same steps by hand, in Python, with `git commit -o`", ms(whole["hand"]))
+    say("  bare `git commit -o` of the same file", ms(whole["git"]))
+    say("  python -c pass", ms(whole["pass"]))
+    say("  beside by hand", f"{whole['ours'] / whole['hand']:.1f} x")
+    parts({name: statistics.median(one[name] for one in probed) for name in probed[0]},
+          {name: statistics.median(one[name] for one in by_hand) for name in by_hand[0]})  # fmt: skip
+
+
+def parts(ours: dict[str, float], hand: dict[str, float]) -> None:
+    """Show where the time of one update goes."""
+    say("its parts: the interpreter, until our first line", ms(ours["start"]))
+    say("  imports", ms(ours["imports"]))
+    say("  options, finding the item", f"{ms(ours['finding'])}, {ours['read parses']:.0f} parses")
+    say("  the new texts", f"{ms(ours['compute'])}, {ours['parses']:.0f} parses")
+    say("  lock, reading, temporaries, intent, renames", ms(ours["files"]))
+    say("  fsync", f"{ms(ours['fsync'])}, {ours['fsyncs']:.0f} of them")
+    say("  commit", f"{ms(ours['commit'])}, {ours['git']:.0f} git in all")
+    say("  until the process is gone", ms(ours["end"]))
+    work = ours["files"] + ours["fsync"]
+    say(
+        "work on files, beside by hand",
+        f"{ms(work)} / {ms(hand['work'])} = {work / hand['work']:.1f} x",
+        "<= 1.1",
+    )
+    say("  with the new texts", f"{(work + ours['compute']) / hand['work']:.1f} x")
+    say("commit, beside `git commit -o`", f"{ours['commit'] / hand['commit']:.1f} x", "<= 1.1")
+
+
+def reading(folder: Path) -> None:
+    """Show what it takes to read all state, beside a scanner of lines that minds fences."""
+    texts = [(folder / name).read_bytes() for name in ("STATUS.md", "DECISIONS.md", "AGENTS.md")]
+    for name, data in zip(("STATUS.md", "DECISIONS.md"), texts, strict=False):
+        scan, ours = best(lambda data=data: scanned(data)), best(lambda data=data: parse(data, "x.md"))
+        say(
+            f"parse {name} of {len(data) / 1e3:.0f} KB",
+            f"{ms(ours)} / {ms(scan)} = {ours / scan:.1f} x",
+            "<= 4",
+        )
+    scan, ours = best(lambda: [scanned(data) for data in texts]), best(lambda: read_all(*texts))
+    say("status, decisions and rules as values", f"{ms(ours)} / {ms(scan)} = {ours / scan:.1f} x")
+
+
+def read_all(status: bytes, log: bytes, law: bytes) -> None:
+    """Read the whole state as `resume` does, nothing of it known before."""
+    getattr(opening.opened, "cache_clear", lambda: None)()
+    status_reading.read(status)
+    decision_reading.spans(log)
+    rules.read_pool(law)
+
+
+def scanned(data: bytes) -> tuple[int, int]:
+    """Count headings and checkboxes outside of fences: the least that any reader does."""
+    headings = boxes = 0
+    fence = b""
+    for line in data.splitlines():
+        text = line.lstrip()
+        if fence:
+            fence = b"" if text.startswith(fence) else fence
+        elif text[:3] in (b"```", b"~~~"):
+            fence = text[:3]
+        elif text[:1] == b"#":
+            headings += 1
+        elif text[:5] in (b"- [ ]", b"- [x]"):
+            boxes += 1
+    return headings, boxes
+
+
+def looking(folder: Path) -> None:
+    """Show the commands that read the big project."""
+    found = medians({" ".join(words): [ORCHESTRATE, *words] for words in LOOKING}, folder, rounds=3)
+    for name, wall in found.items():
+        say(f"{name}, the big project", ms(wall), "< 1 s" if name.startswith("resume") else "")
+
+
+def growth() -> None:
+    """Show processor time from 10 to 10,000 TODO items and as many decisions; at most linear."""
+    names = ("todo done", "decide", "status --json", "resume --json")
+    costs: dict[str, list[float]] = {name: [] for name in names}
+    with repository(TICKET) as folder:
+        for size in SIZES:
+            write_state(folder, size, size)
+            items = iter(open_items((folder / "STATUS.md").read_text()))
+            for name in names:
+                runs = []
+                for _ in range(3 if size < SIZES[-1] else 1):
+                    words = DECIDE if name == "decide" else name.split()
+                    words = [*words, next(items), "--json"] if name == "todo done" else words
+                    runs.append(timed([ORCHESTRATE, *words], folder)[1])
+                costs[name].append(min(runs))
+    for name, found in costs.items():
+        say(f"{name}, processor, {' / '.join(f'{size:,}' for size in SIZES)}", " ".join(map(ms, found)))
+        say("  by decade", ", ".join(f"{new / old:.1f} x" for old, new in pairwise(found)))
+        # What 10 entries cost is the floor: what comes on top of it grows with the entries.
+        top = [cost - found[0] for cost in found[1:]]
+        power = math.log10(top[-1] / max(top[-2], 1e-4))
+        each = top[-1] / (SIZES[-1] - SIZES[0])
+        say(
+            "  beyond the floor: an entry, the power of the last decade",
+            f"{each * 1e6:.0f} us, n^{power:.2f}",
+            "<= 1",
+        )
+
+
+def history() -> None:
+    """Show `validate` where each decision was a commit of its own: it looks for edits of old entries."""
+    for count in (50, 100, 200):
+        with project(10, 10) as folder:
+            with_history(folder, count)
+            say(
+                f"validate, {count} decisions in {count} commits",
+                ms(timed([ORCHESTRATE, "validate"], folder)[0]),
+            )
+
+
+def best(call: Callable[[], object]) -> float:
+    """Give the least processor seconds of a few calls."""
+    found = []
+    for _ in range(5):
+        begin = time.process_time()
+        call()
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+def ms(seconds: float) -> str:
+    """Spell seconds."""
+    return f"{seconds * 1000:,.1f} ms" if seconds < 0.1 else f"{seconds * 1000:,.0f} ms"
+
+
+if __name__ == "__main__":
+    main()
