@@ -13,6 +13,7 @@ from orchestrator.manifest import Manifest, roster_of
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
+from orchestrator.tampering import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.words import AgentName
@@ -71,6 +72,9 @@ class Deployment:
         self._all_turns = anyio.Semaphore(limits.total)
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
+        self.guard: Guard | None = None
+        """Looks after the user's repository while workers run that no fence keeps from it."""
+        self.tampered: list[Tampering] = []
         self._journal = journal
         self._tell = tell
         for record in read_journal(run.path / "events.jsonl"):

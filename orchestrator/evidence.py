@@ -18,6 +18,7 @@ from orchestrator.judgement import (
     verdict_of,
     violations_of,
 )
+from orchestrator.tampering import told
 from tickets.ticket import Ticket
 from workers.agents import Answer, WorkerError
 from workers.attempt import keep_text
@@ -48,7 +49,7 @@ async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Trie
     """Take the worker's changes and decide what its attempt amounts to."""
     files, (ended, answer) = d.run.attempt(ticket.worker, number), tried
     keep_text(files, answer.text)
-    left = left_its_base(place)
+    git_writes = [*await _git_writes(d, ticket), *([left] if (left := left_its_base(place)) else [])]
     try:
         found = await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
     except WorkerError as error:
@@ -57,7 +58,7 @@ async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Trie
         await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
     judgement = judge(ticket, ended, answer, found.changes)
     scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
-    violations = violations_of(ticket, found.changes, scope, state_files, left)
+    violations = violations_of(ticket, found.changes, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 
 
@@ -68,6 +69,7 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     checks: list[CheckResult] = []
     if judgement.outcome == "complete" and found is not None:
         checks = await _accept(d, ticket, found, place)
+        judged = await _after_its_code_ran(d, ticket, judged) if checks else judged
         failed = next((check for check in checks if not check.passed), None)
         if failed is not None and failed.end == "cancelled":
             if d.stopping:
@@ -107,6 +109,23 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
 
 
+async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
+    """Look at the user's repository, and give what this worker alone can have changed there."""
+    if d.guard is None:
+        return ()
+    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker):
+        d.note("unattributed", **told(found))
+        d.tampered.append(found)
+    return d.guard.blamed(ticket.worker)
+
+
+async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> Judged:
+    """Look again when acceptance commands have run what the worker wrote."""
+    known = {violation.path for violation in judged.violations if violation.kind == "git_write"}
+    new = [path for path in await _git_writes(d, ticket) if path not in known]
+    return judged._replace(violations=(*judged.violations, *(Violation("git_write", path) for path in new)))
+
+
 def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
     """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
     remove_place(place)
@@ -119,6 +138,8 @@ async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> 
     """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
     if not ticket.acceptance:
         return []
+    if d.guard is not None:
+        d.guard.entered(ticket.worker)
     inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
     tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
     results: list[CheckResult] = []

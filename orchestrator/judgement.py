@@ -1,6 +1,7 @@
 """What a worker's evidence amounts to. Pure: exit record, answer, changes in; outcome, violations out."""
 
 import signal
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from orchestrator.events import Outcome, Verdict
@@ -50,7 +51,7 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
 
 
 def violations_of(
-    ticket: Ticket, changes: tuple[Change, ...], scope: Scope, state_files: Scope, left_base: str | None
+    ticket: Ticket, changes: tuple[Change, ...], scope: Scope, state_files: Scope, git_writes: Sequence[str]
 ) -> tuple[Violation, ...]:
     """List what the changes break: outside the scope, in a state file, in a tree that was to be read only."""
     found: list[Violation] = []
@@ -61,8 +62,7 @@ def violations_of(
             found.append(Violation("read_only_wrote", change.path))
         elif not scope.covers(change.path):
             found.append(Violation("out_of_scope", change.path))
-    if left_base is not None:
-        found.append(Violation("git_write", left_base))
+    found += [Violation("git_write", path) for path in git_writes]
     if ticket.max_files_changed is not None and len(changes) > ticket.max_files_changed:
         found.append(Violation("too_many_files", f"{len(changes)} of {ticket.max_files_changed}"))
     return tuple(found)

@@ -14,6 +14,7 @@ from tickets.problems import Problem
 from workers.changes import WHO
 from workers.environment import drop_foreign_git
 from workers.git import QUIET, Repository
+from workers.integrity import note_move
 
 LINK = "120000"
 LOCK_WAIT = 10.0
@@ -168,6 +169,7 @@ class UserRepo:
 
     def move_ref(self, ref: str, new: str, old: str, message: str) -> bool:
         """Move a ref if it still stands at `old`; tells whether it stands at `new` now."""
+        note_move(self._own, new)
         try:
             self._run("update-ref", "-m", message.partition("\n")[0], ref, new, old)
         except RepoBlocked:

@@ -127,6 +127,7 @@ async def go_on(
             problems += _return_to_roster(d)
         async with _watched(d) as signalled:
             await work(d)
+            problems += [found.as_problem() for found in d.tampered]
             if d.is_all_cancelled and not d.stopping:
                 problems += _leave_roster(d, "cancelled")
             elif integrates and not d.stopping:

@@ -11,6 +11,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.evidence import Tried, conclude, end, judged_attempt
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.prompts import write_prompt
+from orchestrator.tampering import Guard
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
 from workers.agents import WorkerError
@@ -33,6 +34,9 @@ RETRY_PAUSE = 2.0
 async def work(d: Deployment) -> None:
     """See every ticket of the run to its end, each when those that it depends on have ended."""
     done = {ticket.id: anyio.Event() for ticket in d.manifest.tickets}
+    if d.manifest.fence == "advisory" and not d.state.has_ended:
+        guard = partial(Guard, d.repository, d.checker.directory, d.environ)
+        d.guard = await anyio.to_thread.run_sync(guard)
     async with anyio.create_task_group() as group:
         for ticket in d.manifest.tickets:
             if d.facts(ticket)["ended"]:
@@ -105,6 +109,8 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
                     return
                 place = place or await _placed(d, ticket)
                 number += 1
+                if d.guard is not None:
+                    d.guard.entered(ticket.worker)
                 d.note("started", worker=ticket.worker, attempt=number, base=place.base)
                 tried = await _attempt(d, ticket, number, slot)
                 again = await _settle(d, ticket, number, tried, place, retry=retry)
@@ -142,6 +148,8 @@ async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place 
     """Take over what an earlier runtime had started: wait for it if it lives, never start it twice."""
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
     place = found_place(d.repository.common, d.run.worktree(ticket.worker), facts["base"], _index(d, ticket))
+    if d.guard is not None:
+        d.guard.entered(ticket.worker)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
     mark = mark_of(d.run.id, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)

@@ -33,6 +33,7 @@ REPLACES = {
     "workers/changes.py": (
         {"write_text", "write_bytes", "copy2"}, "our bare repository and index copy, out of workers' reach"
     ),
+    "workers/integrity.py": ({"open"}, "the list of our own moves of refs, appended to"),
     "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
     "workers/output.py": ({"open"}, "a temporary file that is linked into place; lock files; the journal"),
     "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
