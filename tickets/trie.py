@@ -9,7 +9,7 @@ from tickets.pattern import Route
 from tickets.segment import ANY_DEPTH, ANY_NAME, Glob
 
 _Pair: TypeAlias = tuple[int, int]
-_Step: TypeAlias = tuple["_Node", "_Node", str]
+_Step: TypeAlias = tuple["Node", "Node", str]
 """Two places in the tree that one path leads to, and that path."""
 
 _SEVERAL: Final = -1
@@ -24,19 +24,24 @@ def shared_paths(
 
     `wanted` is asked once for each pair that is found, and only those it wants are kept.
     """
-    root = _Node(0)
+    return _walk(tree_of(routes), wanted)
+
+
+def tree_of(routes: Iterable[tuple[int, Route]]) -> "Node":
+    """Put the routes of many owners into one tree; the routes of each owner stand together."""
+    root = Node(0)
     count = 1
     for owner, route in routes:
         count = _insert(root, owner, route, count)
-    return _walk(root, wanted)
+    return root
 
 
 _NO_OWNERS: Final[list[int]] = []
-_NO_NAMES: Final[dict[str, "_Node"]] = {}
-_NO_GLOBS: Final[dict[Glob, "_Node"]] = {}
+_NO_NAMES: Final[dict[str, "Node"]] = {}
+_NO_GLOBS: Final[dict[Glob, "Node"]] = {}
 
 
-class _Node:
+class Node:
     """What follows one beginning of routes."""
 
     __slots__ = (
@@ -58,9 +63,9 @@ class _Node:
         self.loops = loops
         """This stands behind a `**`: any segment leads back here."""
         # Most nodes are leaves: with a dict or two for each, the collector took half the time.
-        self.plain: dict[str, _Node] = _NO_NAMES
-        self.globs: dict[Glob, _Node] = _NO_GLOBS
-        self.deep: _Node | None = None
+        self.plain: dict[str, Node] = _NO_NAMES
+        self.globs: dict[Glob, Node] = _NO_GLOBS
+        self.deep: Node | None = None
         self.ends: list[int] = _NO_OWNERS
         self.takers: list[int] = _NO_OWNERS
         """The owners of all paths that lead here or further down."""
@@ -86,7 +91,7 @@ class _Node:
             self.all_below = found
         return self.all_below
 
-    def named_globs(self) -> "Iterator[tuple[str, _Node]]":
+    def named_globs(self) -> "Iterator[tuple[str, Node]]":
         """Give a name that each glob here matches, and what follows it."""
         for glob, child in self.globs.items():
             name = common_name(glob, ANY_NAME)
@@ -118,7 +123,7 @@ class _Node:
         return self.glob_index
 
 
-def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
+def _insert(root: Node, owner: int, route: Route, count: int) -> int:
     node = root
     takes_all = route[-1] is ANY_DEPTH
     for segment in route[:-1] if takes_all else route:
@@ -128,17 +133,17 @@ def _insert(root: _Node, owner: int, route: Route, count: int) -> int:
                 node.plain = {}
             child = node.plain.get(segment)
             if child is None:
-                child = node.plain[segment] = _Node(count)
+                child = node.plain[segment] = Node(count)
         elif segment is ANY_DEPTH:
             child = node.deep
             if child is None:
-                child = node.deep = _Node(count, loops=True)
+                child = node.deep = Node(count, loops=True)
         else:
             if node.globs is _NO_GLOBS:
                 node.globs = {}
             child = node.globs.get(segment)
             if child is None:
-                child = node.globs[segment] = _Node(count)
+                child = node.globs[segment] = Node(count)
         count += child.number == count
         node = child
     node.pass_by(owner)
@@ -157,7 +162,7 @@ def _added(owners: list[int], owner: int) -> list[int]:
     return owners
 
 
-def _walk(root: _Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
+def _walk(root: Node, wanted: Callable[[int, int], bool]) -> dict[_Pair, str]:
     found: dict[_Pair, str | None] = {}
     seen: set[_Pair] = set()
     stack: list[_Step] = [(root, root, "")]
@@ -199,7 +204,7 @@ def _keep(
                 found[pair] = (start + rest).rstrip("/") or "x" if wanted(*pair) else None
 
 
-def _follow(one: _Node, two: _Node, path: str, stack: list[_Step]) -> None:
+def _follow(one: Node, two: Node, path: str, stack: list[_Step]) -> None:
     if one.deep is not None:
         stack.append((one.deep, two, path))
     if two.deep is not None and one is not two:
@@ -213,12 +218,12 @@ def _follow(one: _Node, two: _Node, path: str, stack: list[_Step]) -> None:
         _follow_both(one, two, start, stack)
 
 
-def _follow_any(staying: _Node, moving: _Node, start: str, stack: list[_Step]) -> None:
+def _follow_any(staying: Node, moving: Node, start: str, stack: list[_Step]) -> None:
     stack.extend((staying, child, start + name) for name, child in moving.plain.items())
     stack.extend((staying, child, start + name) for name, child in moving.named_globs())
 
 
-def _follow_both(one: _Node, two: _Node, start: str, stack: list[_Step]) -> None:
+def _follow_both(one: Node, two: Node, start: str, stack: list[_Step]) -> None:
     if one is two:
         stack.extend(
             (child, child, start + name) for name, child in one.plain.items() if child.owner == _SEVERAL
@@ -236,7 +241,7 @@ def _follow_both(one: _Node, two: _Node, start: str, stack: list[_Step]) -> None
                 stack.append((child, more.globs[other], start + name))
 
 
-def _follow_globs_and_names(globs: _Node, names: _Node, start: str, stack: list[_Step]) -> None:
+def _follow_globs_and_names(globs: Node, names: Node, start: str, stack: list[_Step]) -> None:
     if len(globs.globs) <= len(names.plain):
         for glob, child in globs.globs.items():
             stack.extend((child, names.plain[name], start + name) for name in names.names_matching(glob))

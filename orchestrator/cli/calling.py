@@ -45,10 +45,10 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     try:
         found: Answer = module.answer(arguments)
     except Refusal as error:
-        next_action = error.next_action or _next(error.problems, arguments)
+        next_action = error.next_action or next_step(error.problems, arguments)
         return refused(error.problems, next_action, error.exit_code, of_run=of_run)
     except (TicketError, StateError) as error:
-        return refused(error.problems, _next(error.problems, arguments), 2, of_run=of_run)
+        return refused(error.problems, next_step(error.problems, arguments), 2, of_run=of_run)
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
@@ -60,7 +60,7 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     return found
 
 
-def _next(problems: Iterable[Problem], arguments: argparse.Namespace) -> str:
+def next_step(problems: Iterable[Problem], arguments: argparse.Namespace) -> str:
     """Give the command that a problem names as its way out, else the one that shows whether all is mended."""
     for problem in problems:
         named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)

@@ -2,12 +2,34 @@
 
 import argparse
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from orchestrator import holding
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import next_step
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
-from orchestrator.prepare import Prepared, prepare
+from orchestrator.prepare import SHOWN, Prepared, examine, in_use
+from orchestrator.refusal import Refusal
+from orchestrator.run import Project
+from tickets.ownership import Ownership, ownership
+from tickets.plan import reserved_scope
+from tickets.problems import Problem
+from tickets.ticket import Ticket
 from workers.fence import level_in_force
+from workers.git import Repository, git_fields
+
+MOST_UNOWNED = 1_000
+"""Paths that the document lists; a phase of one ticket leaves most of a repository unowned."""
+
+
+class _Seen(NamedTuple):
+    """A phase as `plan` shows it."""
+
+    prepared: Prepared
+    problems: tuple[Problem, ...]
+    in_use: Sequence[holding.Conflict]
+    ownership: Ownership
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,27 +39,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
-    """Prepare a phase as `run` does, and show it."""
+    """Prepare a phase as `run` does, and show it, whatever stands in its way. Raises Refusal."""
     request = request_of(arguments, new=True)
     project = project_of(arguments, request)
-    prepared = prepare(project.repository, project.settings, request, dict(os.environ))
-    slots = project.settings.slots
-    next_action = f"orchestrate run {arguments.phase}"
-    document = envelope(
-        prepared.warnings,
+    prepared, problems = examine(project.repository, project.settings, request, dict(os.environ))
+    if not prepared.plan.tickets:
+        raise Refusal(*problems)
+    held = [] if problems else in_use(project.repository, prepared, new=False)
+    seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared))
+    warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
+    said = list(problems) or [*warned, *prepared.warnings]
+    next_action = holding.next_action(held) if held else f"orchestrate run {arguments.phase}"
+    if problems:
+        next_action = next_step(problems, arguments)
+    document = _document(project, request.phase, seen, said, next_action)
+    lines = _lines(document) + problem_lines(said, next_action)
+    return Answer(2 if problems else 0, document, tuple(lines))
+
+
+def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
+    files = git_fields("ls-files", "-z", cwd=repository.root)
+    reserved = reserved_scope(prepared.reserved, prepared.links, ignore_case=prepared.ignore_case)
+    return ownership(files, prepared.plan.scopes, reserved)
+
+
+def _document(
+    project: Project, phase: str, seen: _Seen, problems: list[Problem], next_action: str
+) -> dict[str, Any]:
+    slots, head = project.settings.slots, seen.prepared.head
+    unowned = seen.ownership.unowned
+    return envelope(
+        problems,
         next_action,
-        phase=arguments.phase,
-        base=prepared.head.sha,
-        branch=prepared.head.branch,
+        ok=not seen.problems,
+        phase=phase,
+        base=head.sha,
+        branch=head.branch,
         fence=level_in_force(),
         slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
-        tickets=[_ticket(prepared, ticket) for ticket in prepared.plan.tickets],
-        overlaps=[overlap._asdict() for overlap in prepared.plan.overlaps],
-    )
-    return Answer(0, document, tuple(_lines(document) + problem_lines(prepared.warnings, next_action)))
+        tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
+        overlaps=_overlaps(seen.prepared.plan.tickets, seen),
+        in_use=[
+            {"ticket": one.ticket.id, "run": one.other.run, "worker": one.other.worker,
+             "standing": one.other.standing, "witness": one.witness}
+            for one in seen.in_use
+        ],
+        unowned={"count": len(unowned), "paths": list(unowned[:MOST_UNOWNED])},
+        reserved=seen.ownership.reserved,
+    )  # fmt: skip
 
 
-def _ticket(prepared: Prepared, ticket: Any) -> dict[str, Any]:
+def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
+    prepared = seen.prepared
     return {
         "ticket": ticket.id,
         "worker": ticket.worker,
@@ -46,6 +99,8 @@ def _ticket(prepared: Prepared, ticket: Any) -> dict[str, Any]:
         "mode": ticket.mode,
         "owns": list(ticket.owns),
         "excludes": list(ticket.excludes),
+        "place": ticket.place("owns"),
+        "files": seen.ownership.owned.get(ticket.id, 0),
         "waits_for": list(prepared.plan.dependencies.get(ticket.id, ())),
         "acceptance": list(ticket.acceptance),
         "timeout": ticket.timeout,
@@ -53,11 +108,27 @@ def _ticket(prepared: Prepared, ticket: Any) -> dict[str, Any]:
     }
 
 
+def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:
+    """Give each conflict with both its places; first stands who runs first, where one waits for the other."""
+    order = {ticket.id: (at, ticket) for at, ticket in enumerate(tickets)}
+    found = []
+    for overlap in seen.prepared.plan.overlaps:
+        (_, first), (_, second) = sorted(
+            (order[overlap.first], order[overlap.second]), key=lambda one: one[0]
+        )
+        found.append({
+            "first": first.id, "second": second.id, "witness": overlap.witness,
+            "places": [first.place("owns"), second.place("owns")],
+        })  # fmt: skip
+    return found
+
+
 def _lines(document: dict[str, Any]) -> list[str]:
     slots = document["slots"]
     kinds = ", ".join(f"{name} {number}" for name, number in slots.items() if name != "total")
+    base = (document["base"] or "no commit")[:10]
     lines = [
-        f"{document['phase']}: {len(document['tickets'])} tickets from {document['base'][:10]}",
+        f"{document['phase']}: {len(document['tickets'])} tickets from {base}",
         f"{slots['total']} slots ({kinds}), fence: {document['fence']}",
         "",
     ]
@@ -66,10 +137,24 @@ def _lines(document: dict[str, Any]) -> list[str]:
             f"{at:>3}. {ticket['worker']:<17} {ticket['mode']:<9} {ticket['ticket']}: {ticket['title']}"
         )
         if ticket["owns"]:
-            lines.append(f"     owns {', '.join(ticket['owns'])}")
+            lines.append(f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})")
+        if ticket["excludes"]:
+            lines.append(f"     but not {', '.join(ticket['excludes'])}")
         if ticket["waits_for"]:
             lines.append(f"     waits for {', '.join(ticket['waits_for'])}")
         if ticket["skipped"]:
             lines.append(f"     skipped: {ticket['skipped']}")
-    lines.append("")
+    lines += ["", *_unowned(document["unowned"]), ""]
     return [clean(line) for line in lines]
+
+
+def _unowned(unowned: dict[str, Any]) -> list[str]:
+    paths, count = unowned["paths"][:SHOWN], unowned["count"]
+    if not count:
+        return ["every file has an owner"]
+    more = f" and {count - len(paths)} more" if count > len(paths) else ""
+    return [f"nobody owns {_files(count)}: {', '.join(paths)}{more}"]
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"
