@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+)
 
 from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import decision_reading, gates, rules
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
+from tickets.scope import PatternError, parse_pattern
 from tickets.words import AgentName
 from workers.agents import AgentSettings
 
@@ -38,6 +47,16 @@ def _size(value: object) -> object:
     return _number(value)
 
 
+def _pattern(value: str) -> str:
+    try:
+        parse_pattern(value)
+    except PatternError as error:
+        raise ValueError("; ".join(f"{one.what}; {one.do}" for one in error.problems)) from None
+    if ".git" in value.lower().split("/"):
+        raise ValueError("names git's own files; leave it out")
+    return value
+
+
 def _seconds(value: object) -> object:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", value)
@@ -49,6 +68,7 @@ def _seconds(value: object) -> object:
 
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
 Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -70,6 +90,16 @@ class PoolSettings(_Section):
     """`[pool]`: how workers are started; how many there may be stands in AGENTS.md."""
 
     start_interval: Seconds = 0.3
+
+
+class WorktreeSettings(_Section):
+    """`[worktree]`: what is brought into a worker's tree that a fresh checkout lacks."""
+
+    setup: tuple[str, ...] = ()
+    setup_timeout: Seconds = 600.0
+    copied: tuple[Pattern, ...] = Field((), alias="copy")
+    link: tuple[Pattern, ...] = ()
+    shared: Literal["auto", "always", "never"] = "auto"
 
 
 class IntegrationSettings(_Section):
@@ -111,6 +141,7 @@ class _File(_Section):
     trust_repository: StrictBool = False
     pool: PoolSettings = PoolSettings()
     limits: Limits = Limits()
+    worktree: WorktreeSettings = WorktreeSettings()
     integration: IntegrationSettings = IntegrationSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
@@ -254,4 +285,4 @@ def _keys_at(above: Sequence[object]) -> list[str]:
         if model is _File and part == "agents":
             return list(_Agent.model_fields) if len(above) > 1 else list(get_args(AgentName))
         model = model.model_fields[part].annotation
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]

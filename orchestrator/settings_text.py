@@ -38,6 +38,28 @@ TEXT = """\
 # Longest time for one acceptance command, or for the gate.
 # acceptance_timeout = "30m"
 
+[worktree]
+# What a worker's tree gets before the worker starts, as do the trees of acceptance commands and the gate:
+# a fresh checkout has no virtual environment, no .env, no node_modules. None of it counts as a change.
+# Commands run in the tree by `sh -c`, one after the other, below the same fence and without keys; one that
+# fails, fails the ticket: ["npm ci"]. They take nothing off the worker's own timeout.
+# setup = []
+
+# Longest time for one of these commands.
+# setup_timeout = "10m"
+
+# Files of your checkout that git does not track, copied; patterns as in `owns`: [".env", "**/*.local"].
+# copy = []
+
+# Files or folders of your checkout that git does not track, linked to: ["node_modules", ".venv"]. A worker
+# reads your own through the link; where the fence does not hold, it can write there as well. What is
+# not there is passed over.
+# link = []
+
+# Whether read-only tickets share one tree of their base. `auto`: where the fence keeps them from writing
+# there; `always` (who wrote where nobody may can then not be said); `never`: each has its own.
+# shared = "auto"
+
 [integration]
 # What becomes of a worker that touched paths outside its scope. `hold`: the lead decides;
 # `reject`: nothing of it lands; `land-in-scope`: the part inside its scope lands.
