@@ -6,21 +6,25 @@ Ranges are byte offsets into the whole file, byte order mark and front matter in
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import pyromark
 
-from tickets.markdown import lines as line_places
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.front import Front, find_front
-from tickets.markdown.lines import Line
+from tickets.markdown.lines import Lines, prevailing_end
 from tickets.problems import Problem
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_TASKLISTS
 _LONE_TAG = re.compile(rb"[ \t]*</?([A-Za-z][A-Za-z0-9-]*)(?:\s[^<>]*)?/?>[ \t]*$")
 _ITEM_MARK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|(?=[\r\n]|$))")
 _BOX = re.compile(rb"\[([ xX])\](?=[ \t\r\n]|$)[ \t]*")
+_STARS_IN_TAG = re.compile(rb"<[^<>]*\*\*")
+_LINE_END = re.compile(rb"[\r\n]")
+_KINDS: dict[str, Literal["code", "html", "table", "quote"]] = {
+    "CodeBlock": "code", "HtmlBlock": "html", "Table": "table", "BlockQuote": "quote",
+}  # fmt: skip
 # The tags that CommonMark itself starts a block with; a lone line with any other tag is a decoration.
 _BLOCK_TAGS = frozenset(
     b"address article aside base basefont blockquote body caption center col colgroup dd details dialog dir "
@@ -63,6 +67,22 @@ class Item(NamedTuple):
     line: int
 
 
+class Row(NamedTuple):
+    """A table's row as it is spelled; `cells` are the stretches between its pipes, blanks included."""
+
+    start: int
+    end: int
+    cells: tuple[tuple[int, int], ...]
+
+
+class Grid(NamedTuple):
+    """A table that stands in no quote; the first row is its header, the line of dashes is none."""
+
+    start: int
+    end: int
+    rows: tuple[Row, ...]
+
+
 class Document(NamedTuple):
     """One file; `data` is all of it. Made by `parse`."""
 
@@ -71,23 +91,24 @@ class Document(NamedTuple):
     front: Front | None
     body: int
     """Where the Markdown starts: behind byte order mark and front matter."""
-    lines: tuple[Line, ...]
+    lines: Lines
     headings: tuple[Heading, ...]
     blocks: tuple[Block, ...]
     opaque: tuple[tuple[int, int], ...]
     """Code and HTML, inline or block: what stands there is no field."""
     items: tuple[Item, ...]
+    grids: tuple[Grid, ...]
     rules: frozenset[int]
     """Starts of the lines that hold a thematic break."""
 
     @property
     def newline(self) -> bytes:
         """The line end that prevails."""
-        return line_places.prevailing_end(self.data)
+        return prevailing_end(self.data)
 
     def line_at(self, offset: int) -> int:
         """Give the number of the line that holds a byte, counted from 1."""
-        return line_places.number_at(self.lines, offset) + 1
+        return self.lines.number_at(offset) + 1
 
     def opaque_at(self, offset: int) -> tuple[int, int] | None:
         """Give the stretch of code or HTML that holds a byte, if one does."""
@@ -104,29 +125,24 @@ def parse(data: bytes, place: str) -> Document:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        line = line_places.number_at(line_places.split(data), error.start) + 1
+        line = Lines(data).number_at(error.start) + 1
         what = f"byte {error.start} is not UTF-8, so the file is neither read nor written"
         raise MarkdownError(Problem(f"{place}:{line}", what, "save it as UTF-8")) from None
     mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
     front = find_front(data, mark, place)
     body = mark if front is None else front.end
-    places = line_places.split(data)
+    lines = Lines(data)
     shown = _without_lone_tags(data[body:])
-    walk = _Walk(data[:body] + shown, places)
-    for event, begin, end in _events(shown):
-        walk.take(event, body + begin, body + end)
-    rules = (line_places.number_at(places, block.start) for block in walk.blocks if block.kind == "rule")
-    items = tuple(sorted(walk.items, key=lambda item: item.start))
+    walk = _Walk(data[:body] + shown, lines)
+    walk.run(_without_bold(shown).decode(), body)
+    rules = (lines.number_at(block.start) for block in walk.blocks if block.kind == "rule")
     return Document(
-        place, data, front, body, places,
-        tuple(walk.headings), tuple(walk.blocks), tuple(walk.opaque), items,
-        frozenset(places[number].start for number in rules),
+        place, data, front, body, lines,
+        tuple(walk.headings), tuple(walk.blocks), tuple(walk.opaque),
+        tuple(sorted(walk.items, key=lambda item: item.start)),
+        tuple(Grid(start, end, tuple(rows)) for start, end, rows in walk.grids),
+        frozenset(lines[number].start for number in rules),
     )  # fmt: skip
-
-
-def _events(source: bytes) -> Iterator[tuple[object, int, int]]:
-    for event, span in pyromark.events_with_range(source.decode(), options=_OPTIONS):
-        yield event, span["start"], span["end"]
 
 
 def _without_lone_tags(body: bytes) -> bytes:
@@ -134,85 +150,158 @@ def _without_lone_tags(body: bytes) -> bytes:
     if b"<" not in body:
         return body
     out = bytearray(body)
-    for start, end, _ in line_places.split(body):
+    # Only lines with a `<` are looked at: to visit each costs as much as the parse.
+    at = body.find(b"<")
+    while at >= 0:
+        start = max(body.rfind(b"\n", 0, at), body.rfind(b"\r", 0, at)) + 1
+        found = _LINE_END.search(body, at)
+        end = found.start() if found else len(body)
         match = _LONE_TAG.match(body, start, end)
         if match and match.group(1).lower() not in _BLOCK_TAGS:
             out[start:end] = b" " * (end - start)
+        at = body.find(b"<", end)
     return bytes(out)
+
+
+def _without_bold(body: bytes) -> bytes:
+    """Take the strong emphasis out, for the parse only: its events are half of a file of fields.
+
+    Two stars mean nothing to the structure of a document, unless a third stands near (a rule, a bullet) or
+    they stand in a tag.
+    """
+    if any(near in body for near in (b"***", b"* *", b"*\t")) or _STARS_IN_TAG.search(body):
+        return body
+    return body.replace(b"**", b"xx")
+
+
+def _title(heading: str) -> str:
+    """Give the text of one heading without its markup."""
+    said = []
+    event: Any
+    for event in pyromark.events(heading, options=_OPTIONS):
+        if isinstance(event, str):
+            said.append(" ")
+        else:
+            name, value = event.popitem()
+            said.append(value if name in {"Text", "Code"} else "")
+    return "".join(said)
 
 
 class _Walk:
     """Collects places from the stream of events."""
 
-    def __init__(self, data: bytes, lines: tuple[Line, ...]) -> None:
+    def __init__(self, data: bytes, lines: Lines) -> None:
         self.data, self.lines = data, lines
         self.headings: list[Heading] = []
         self.blocks: list[Block] = []
         self.opaque: list[tuple[int, int]] = []
         self.items: list[Item] = []
-        self.open: list[str] = []
+        self.grids: list[tuple[int, int, list[Row]]] = []
+        self.open: list[str] = []  # lists, items and quotes
         self.title: list[str] | None = None
+        self.cells: list[tuple[int, int]] = []
         self.pending: list[tuple[int, int, int]] = []  # items: start, end, where their own text ends
 
-    def take(self, event: object, start: int, end: int) -> None:
-        """Take one event."""
-        if isinstance(event, str):
-            if event == "Rule":
-                self.blocks.append(Block("rule", start, end))
-            elif self.title is not None and event in {"SoftBreak", "HardBreak"}:
-                self.title.append(" ")
-        elif isinstance(event, dict):
-            ((name, value),) = event.items()
-            if name == "Start":
-                self._start(value if isinstance(value, str) else next(iter(value)), value, start, end)
-            elif name == "End":
-                self._end(end)
-            else:
-                self._inline(name, value, start, end)
-
-    def _start(self, tag: str, value: object, start: int, end: int) -> None:
-        kind: dict[str, Literal["code", "html", "table", "quote"]] = {
-            "CodeBlock": "code", "HtmlBlock": "html", "Table": "table", "BlockQuote": "quote",
+    def run(self, source: str, offset: int) -> None:
+        """Take all events of a body that starts at `offset`. What says nothing here costs one look-up."""
+        starts: dict[str, Callable[[str, Any, int, int], None]] = {
+            "CodeBlock": self._block, "HtmlBlock": self._block, "BlockQuote": self._block,
+            "Table": self._block, "Heading": self._heading, "List": self._list, "Item": self._list,
+            "TableCell": self._cell,
         }  # fmt: skip
-        if self.pending and self.open and self.open[-1] == "Item" and tag in {*kind, "List", "Heading"}:
+        ends: dict[str, Callable[[str, int, int], None]] = {
+            "BlockQuote": self._close, "List": self._close, "Item": self._item_end,
+            "Heading": self._heading_end, "Paragraph": self._paragraph_end, "TableHead": self._row_end,
+            "TableRow": self._row_end,
+        }  # fmt: skip
+        event: Any
+        for event, span in pyromark.events_with_range(source, options=_OPTIONS):
+            if isinstance(event, str):
+                if event == "Rule":
+                    self.blocks.append(Block("rule", offset + span["start"], offset + span["end"]))
+                elif self.title is not None and event in {"SoftBreak", "HardBreak"}:
+                    self.title.append(" ")
+                continue
+            name, value = event.popitem()
+            if name == "Start":
+                tag = value if isinstance(value, str) else next(iter(value))
+                if tag in starts:
+                    starts[tag](tag, value, offset + span["start"], offset + span["end"])
+            elif name == "End":
+                tag = value if isinstance(value, str) else next(iter(value))
+                if tag in ends:
+                    ends[tag](tag, offset + span["start"], offset + span["end"])
+            else:
+                if name in {"Code", "InlineHtml"}:
+                    self.opaque.append((offset + span["start"], offset + span["end"]))
+                if self.title is not None and name in {"Text", "Code"}:
+                    self.title.append(value)
+
+    def _own_text_ends(self, at: int) -> None:
+        """Note that what starts or ends at `at` is not the own text of the item that it stands in."""
+        if self.open and self.open[-1] == "Item":
             first, last, own = self.pending[-1]
-            self.pending[-1] = (first, last, min(own, start))
-        if tag in kind:
-            self.blocks.append(Block(kind[tag], start, end))
-            if tag in {"CodeBlock", "HtmlBlock"}:
-                self.opaque.append((start, end))
-        elif tag == "Item":
+            self.pending[-1] = (first, last, min(own, at))
+
+    def _block(self, tag: str, _: Any, start: int, end: int) -> None:
+        self._own_text_ends(start)
+        kind = _KINDS[tag]
+        self.blocks.append(Block(kind, start, end))
+        if kind in {"code", "html"}:
+            self.opaque.append((start, end))
+        elif kind == "quote":
+            self.open.append(tag)
+        elif "BlockQuote" not in self.open:
+            self.grids.append((start, end, []))
+
+    def _list(self, tag: str, _: Any, start: int, end: int) -> None:
+        if tag == "List":
+            self._own_text_ends(start)
+        else:
             self.pending.append((start, end, end))
-        elif tag == "Heading" and not self.open and isinstance(value, dict):
-            self.title = []
-            level = int(value["Heading"]["level"][1:])
-            line = line_places.number_at(self.lines, start)
-            self.headings.append(Heading(level, "", self.lines[line].start, end, line + 1))
         self.open.append(tag)
 
-    def _end(self, end: int) -> None:
-        tag = self.open.pop()
-        if tag == "Heading" and self.title is not None:
-            title = " ".join("".join(self.title).split())
-            self.headings[-1] = self.headings[-1]._replace(title=title)
-            self.title = None
-        elif tag == "Item":
-            first, _, own = self.pending.pop()
-            if "BlockQuote" not in self.open:
-                self.items.append(self._item(first, end, own))
-        elif tag == "Paragraph" and self.open and self.open[-1] == "Item":
-            # The second paragraph of an item is not its own text.
-            first, last, own = self.pending[-1]
-            self.pending[-1] = (first, last, min(own, end))
+    def _close(self, _: str, __: int, ___: int) -> None:
+        self.open.pop()
 
-    def _inline(self, name: str, value: object, start: int, end: int) -> None:
-        if name in {"Code", "InlineHtml"}:
-            self.opaque.append((start, end))
-        if self.title is not None and name in {"Text", "Code"}:
-            self.title.append(str(value))
+    def _cell(self, _: str, __: Any, start: int, end: int) -> None:
+        self.cells.append((start, end))
+
+    def _row_end(self, _: str, start: int, end: int) -> None:
+        if "BlockQuote" not in self.open:
+            self.grids[-1][2].append(Row(start, end, tuple(self.cells)))
+        self.cells = []
+
+    def _heading(self, _: str, value: Any, start: int, end: int) -> None:
+        self._own_text_ends(start)
+        if not self.open:
+            self.title = []
+            number = self.lines.number_at(start)
+            level = int(value["Heading"]["level"][1:])
+            self.headings.append(Heading(level, "", self.lines[number].start, end, number + 1))
+
+    def _heading_end(self, _: str, __: int, ___: int) -> None:
+        if self.title is not None:
+            last = self.headings[-1]
+            title = "".join(self.title)
+            if b"**" in self.data[last.start : last.end]:
+                title = _title(self.data[last.start : last.end].decode())
+            self.headings[-1] = last._replace(title=" ".join(title.split()))
+            self.title = None
+
+    def _paragraph_end(self, _: str, __: int, end: int) -> None:
+        # The second paragraph of an item is not its own text.
+        self._own_text_ends(end)
+
+    def _item_end(self, _: str, __: int, end: int) -> None:
+        self.open.pop()
+        first, _last, own = self.pending.pop()
+        if "BlockQuote" not in self.open:
+            self.items.append(self._item(first, end, own))
 
     def _item(self, start: int, end: int, own: int) -> Item:
-        number = line_places.number_at(self.lines, start)
+        starts = self.lines.starts
+        number = bisect_right(starts, start) - 1
         mark = _ITEM_MARK.match(self.data, start)
         text_start = mark.end() if mark else start
         box = _BOX.match(self.data, text_start, own)
@@ -221,12 +310,12 @@ class _Walk:
         text_start = min(text_start, own)
         text_end = text_start + len(self.data[text_start:own].rstrip())
         # Ranges of items run on over the blank lines that follow.
-        last = line_places.number_at(self.lines, max(start, start + len(self.data[start:end].rstrip()) - 1))
+        last = max(start, start + len(self.data[start:end].rstrip()) - 1)
         return Item(
             " ".join(self.data[text_start:text_end].decode().split()),
-            None if box is None else box.group(1) != b" ",
+            None if box is None else box[1] != b" ",
             self.open.count("List") - 1,
-            start, self.lines[last].after, text_start, text_end,
+            start, starts[bisect_right(starts, last, lo=number)], text_start, text_end,
             None if box is None else box.start() + 1,
             number + 1,
         )  # fmt: skip

@@ -1,12 +1,9 @@
 """Lines of a file as it stands: their places, their own ends, and the end that prevails."""
 
-import re
 from bisect import bisect_right
-from typing import NamedTuple
-
-# Not `splitlines`: it also splits on form feed, NEL and U+2028, which are text inside a line.
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
-_END = re.compile(rb"\r\n|\n|\r")
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple, overload
 
 
 class Line(NamedTuple):
@@ -17,21 +14,51 @@ class Line(NamedTuple):
     after: int
 
 
-def split(data: bytes) -> tuple[Line, ...]:
-    """Split at CRLF, LF and lone CR."""
-    found = []
-    for match in _LINE.finditer(data):
-        start, after = match.span()
-        found.append(Line(start, start + len(data[start:after].rstrip(b"\r\n")), after))
-    return tuple(found)
+class Lines(Sequence[Line]):
+    """The lines of a file, split at CRLF, LF and lone CR; a Line is made when it is asked for."""
 
+    __slots__ = ("_data", "starts")
 
-def number_at(lines: tuple[Line, ...], offset: int) -> int:
-    """Give the index of the line that holds `offset`; the last line for the end of the file."""
-    return max(0, bisect_right(lines, offset, key=lambda line: line.start) - 1)
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        # Of bytes, not of text: `str.splitlines` also splits at form feed, NEL and U+2028, which are text.
+        self.starts = [0, *accumulate(map(len, data.splitlines(keepends=True)))]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Line, ...]: ...
+    def __getitem__(self, index: int | slice) -> Line | tuple[Line, ...]:
+        if isinstance(index, slice):
+            return tuple(self._line(number) for number in range(*index.indices(len(self))))
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(index)
+        return self._line(number)
+
+    def __iter__(self) -> Iterator[Line]:
+        return map(self._line, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lines) and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def number_at(self, offset: int) -> int:
+        """Give the index of the line that holds `offset`; the last line for the end of the file."""
+        return max(0, min(bisect_right(self.starts, offset), len(self)) - 1)
+
+    def _line(self, number: int) -> Line:
+        start, after = self.starts[number], self.starts[number + 1]
+        return Line(start, start + len(self._data[start:after].rstrip(b"\r\n")), after)
 
 
 def prevailing_end(data: bytes) -> bytes:
     """Give the line end that most lines have; LF where there is none."""
-    ends = _END.findall(data)
-    return max((b"\n", b"\r\n", b"\r"), key=ends.count)
+    both = data.count(b"\r\n")
+    ends = {b"\n": data.count(b"\n") - both, b"\r\n": both, b"\r": data.count(b"\r") - both}
+    return max(ends, key=lambda end: ends[end])

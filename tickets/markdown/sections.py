@@ -1,13 +1,13 @@
 """What stands where in a document: sections by title path, fields in five spellings, list items."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import NamedTuple
 
 from tickets.markdown.document import Document, Heading, Item
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.inline import plain
-from tickets.markdown.lines import Line
 from tickets.problems import Problem
 
 _FIELD = re.compile(
@@ -19,6 +19,7 @@ _FIELD = re.compile(
 _TRAILER = re.compile(rb"\*\*[^*\r\n]+ End\*\*[ \t]*$")
 _LONE_TAG = re.compile(rb"[ \t]*</?[A-Za-z][\w-]*(?:\s[^<>]*)?>[ \t]*$")
 _CLOSING_TAG = re.compile(rb"[ \t]*</[A-Za-z][\w-]*[ \t]*>[ \t]*$")
+_start = attrgetter("start")
 _EDGES = re.compile(r"^\W+|\W+$")
 
 
@@ -67,7 +68,8 @@ def header(document: Document) -> Part:
 def sections(document: Document, parent: Part | None = None) -> tuple[Part, ...]:
     """Give the sections directly below `parent`, or the document's own (level 2)."""
     low, high = (document.body, len(document.data)) if parent is None else (parent.body, parent.end)
-    inside = [found for found in document.headings if low <= found.start < high]
+    first = bisect_left(document.headings, low, key=_start)
+    inside = document.headings[first : bisect_left(document.headings, high, lo=first, key=_start)]
     level = 2 if parent is None else parent.level + 1
     deep = [found for found in inside if found.level >= level]
     level = min((found.level for found in deep), default=level)
@@ -104,9 +106,12 @@ def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
 
 def fields(document: Document, part: Part) -> tuple[Field, ...]:
     """Give the fields of a section's own content; lines in code, comments and tables are none."""
-    tables = [(block.start, block.end) for block in document.blocks if block.kind == "table"]
+    first = bisect_left(document.blocks, part.body, key=_start)
+    last = bisect_left(document.blocks, part.own_end, lo=first, key=_start)
+    tables = [(block.start, block.end) for block in document.blocks[first:last] if block.kind == "table"]
     found = []
-    for line in _lines(document, part.body, part.own_end):
+    for number in _lines(document, part.body, part.own_end):
+        line = document.lines[number]
         match = _FIELD.match(document.data[line.start : line.end])
         if match is None:
             continue
@@ -117,8 +122,7 @@ def fields(document: Document, part: Part) -> tuple[Field, ...]:
         start, end = (line.start + place for place in match.span("value"))
         value = document.text(start, end)
         in_list = bool(match.group("lead").strip())
-        where = document.line_at(line.start)
-        found.append(Field(key.decode(), value, start, end, line.start, line.after, in_list, where))
+        found.append(Field(key.decode(), value, start, end, line.start, line.after, in_list, number + 1))
     return tuple(found)
 
 
@@ -135,7 +139,8 @@ def field(document: Document, part: Part, key: str) -> Field | None:
 
 def items(document: Document, part: Part) -> tuple[Item, ...]:
     """Give the list items of a section's own content, nested ones too."""
-    return tuple(item for item in document.items if part.body <= item.start < part.own_end)
+    first = bisect_left(document.items, part.body, key=_start)
+    return document.items[first : bisect_left(document.items, part.own_end, lo=first, key=_start)]
 
 
 def labelled(document: Document, part: Part, label: str) -> Part | None:
@@ -172,10 +177,10 @@ def _titled(parts: tuple[Part, ...], title: str) -> list[Part]:
 
 def _part(document: Document, heading: Heading) -> Part:
     index = bisect_right(document.headings, heading.start, key=lambda one: one.start)
-    later = document.headings[index:]
+    later = (document.headings[number] for number in range(index, len(document.headings)))
     end = next((one.start for one in later if one.level <= heading.level), len(document.data))
     body = _after(document, heading)
-    own = later[0].start if later else len(document.data)
+    own = document.headings[index].start if index < len(document.headings) else len(document.data)
     content = _content_end(document, body, end)
     words = content if own == end else _content_end(document, body, own)
     return Part(heading.title, heading.level, heading.start, body, own, words, content, end, heading.line)
@@ -185,16 +190,20 @@ def _after(document: Document, heading: Heading) -> int:
     return document.lines[document.line_at(max(heading.start, heading.end - 1)) - 1].after
 
 
-def _lines(document: Document, start: int, end: int) -> tuple[Line, ...]:
-    first = document.line_at(start) - 1
-    last = document.line_at(end) if end < len(document.data) else len(document.lines)
-    return tuple(line for line in document.lines[first:last] if start <= line.start < end)
+def _lines(document: Document, start: int, end: int) -> range:
+    """Give the numbers of the lines that start in a stretch."""
+    first = document.lines.number_at(start)
+    last = document.lines.number_at(end) if end < len(document.data) else len(document.lines)
+    first += bool(document.lines) and document.lines[first].start < start
+    last += last < len(document.lines) and document.lines[last].start < end
+    return range(first, last)
 
 
 def _content_end(document: Document, body: int, end: int) -> int:
     """Walk back from `end` over what closes a section and says nothing in it."""
     trailer = trailer_start(document)
-    for line in reversed(_lines(document, body, end)):
+    for number in reversed(_lines(document, body, end)):
+        line = document.lines[number]
         text = document.data[line.start : line.end]
         closes = not text.strip() or line.start in document.rules or line.start == trailer
         inside = document.opaque_at(line.start)
