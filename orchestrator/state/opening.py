@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from orchestrator.state.errors import StateError
 from tickets.markdown import Document, MarkdownError, parse
 from tickets.problems import Problem
 
 
+# One command asks many questions of the same few texts, and a document never changes.
+@lru_cache(maxsize=4)
 def opened(path: str, text: bytes) -> Document:
     """Parse a state file. Raises StateError where it is empty, all NUL, or not UTF-8."""
     if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):

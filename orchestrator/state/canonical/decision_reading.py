@@ -26,7 +26,11 @@ def read(text: bytes) -> list[Entry]:
 
 def spans(text: bytes) -> list[tuple[str, str]]:
     """Give (heading, what stands below it) of each entry. Raises StateError where the log cannot be read."""
-    document = opened(PATH, text)
+    return spans_of(opened(PATH, text))
+
+
+def spans_of(document: Document) -> list[tuple[str, str]]:
+    """Give what `spans` gives, of a log that is open."""
     starts = [found for found, _ in dated_headings(document)]
     found = []
     for number, top in enumerate(starts):

@@ -6,7 +6,7 @@ from datetime import date
 
 from orchestrator.events import Completion, Event, GateAnswered, RunIntegrated
 from orchestrator.state.canonical import gates
-from orchestrator.state.canonical.decision_reading import PATH, Entry, dated_headings, read, spans
+from orchestrator.state.canonical.decision_reading import PATH, Entry, dated_headings, read, spans_of
 from orchestrator.state.canonical.entries import LogEvent, entries_of, heading_of
 from orchestrator.state.canonical.places import editable, unclosed_fence
 from orchestrator.state.errors import StateError
@@ -83,7 +83,7 @@ def _logged(tree: Mapping[str, bytes | None], event: LogEvent) -> dict[str, byte
         return {}
     with state_errors():
         for title, content in entries_of(event):
-            there = dict(spans(document.data))
+            there = dict(spans_of(document))
             wanted = name = parse(f"## {heading_of(event.at, title)}\n".encode(), PATH).headings[0].title
             if not isinstance(event, GateAnswered) and _same(there.get(wanted, ""), content):
                 continue

@@ -27,6 +27,7 @@ from orchestrator.state.canonical.status_reading import (
     milestone_percent,
     phase_matches,
     read,
+    read_of,
     section_like,
 )
 from orchestrator.state.errors import StateError
@@ -361,7 +362,7 @@ def _pruned(listed: Sequence[Completed], run: str) -> bool:
 
 def _recounted(document: Document) -> Document:
     """Write the figures that follow from the checkboxes, where the lines that show them exist."""
-    status = read(document.data)
+    status = read_of(document)
     current = status.current
     if status.phases:
         document = _counted(document, "Overall", *status.milestones)

@@ -128,7 +128,11 @@ class Status(NamedTuple):
 
 def read(text: bytes) -> Status:
     """Read the file. Raises StateError where it is empty or not UTF-8."""
-    document = opened(PATH, text)
+    return read_of(opened(PATH, text))
+
+
+def read_of(document: Document) -> Status:
+    """Give what `read` gives, of a file that is open."""
     top = header(document)
     phase = value(document, top, "Phase")
     return Status(
