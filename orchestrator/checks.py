@@ -12,8 +12,10 @@ import anyio.to_thread
 from orchestrator.deployment import Deployment
 from workers.attempt import cancel_paths, mark_of, worker_environment
 from workers.exits import is_held
+from workers.fence import enclosed, fence_in_force
 from workers.follow import read_tail
 from workers.process import Launch, Limits, wait_adopted
+from workers.walls import Walls, worker_walls
 from workers.worktree import Place, make_place, remove_place
 
 
@@ -67,10 +69,11 @@ async def run_check(
         place = await anyio.to_thread.run_sync(_make_tree, d, stem, tree, parent)
     if before is not None:
         before(place, scratch)
+    fence = fence_in_force(d.settings.fence)
     launch = Launch(
         worker=stem,
         argv=("sh", "-c", command),
-        env=worker_environment(d.run, stem, d.environ),
+        env=worker_environment(d.run, stem, d.environ, fence=fence),
         cwd=place.path,
         stdin=nothing,
         stdout=folder / f"{stem}.stdout",
@@ -81,11 +84,11 @@ async def run_check(
         limits=Limits(
             d.settings.limits.acceptance_timeout, d.settings.limits.grace, d.settings.limits.output_cap
         ),
-        cancel_paths=(*cancel_paths(d.run, stem), *cancel_paths(d.run, stem.partition(".")[0])[:1]),
+        cancel_paths=_cancels(d, stem),
         mark=mark_of(d.run.id, stem),
     )
     try:
-        ended = await d.nursery.run(launch)
+        ended = await d.nursery.run(enclosed(launch, fence, _walls(d, stem)))
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(remove_place, place)
@@ -96,6 +99,22 @@ async def run_check(
     return CheckResult(
         command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail
     )
+
+
+def _walls(d: Deployment, stem: str) -> Walls:
+    """Give the walls around a check: it may write in its own tree, which nobody uses after it."""
+    network = d.settings.agent("command").network == "open"
+    return worker_walls(d.run, d.repository, stem, mode="write", environ=d.environ, network=network)
+
+
+def _cancels(d: Deployment, stem: str) -> tuple[Path, ...]:
+    """Name the files that stop a check: what stops its worker, where it has one."""
+    worker = stem.partition(".")[0]
+    own, everyone, stopping = cancel_paths(d.run, stem)
+    if worker in d.state.workers:
+        return own, everyone, stopping, *cancel_paths(d.run, worker)[:1]
+    # What a run had completed before it was cancelled can land: its gate must not be cancelled with it.
+    return (own, stopping) if everyone.exists() else (own, everyone, stopping)
 
 
 async def _see_dead(d: Deployment, stem: str) -> None:

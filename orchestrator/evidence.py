@@ -81,7 +81,7 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
     evidence: dict[str, Any] = {
-        "fence": d.manifest.fence,
+        "fence": d.facts(ticket)["fence"],
         "exit_code": judged.ended.exit_code,
         "signal": judged.ended.signal,
         "end": judged.ended.end,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.fencing import fence_of, unmet
 from orchestrator.refusal import Refusal
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import Settings, read_settings
@@ -18,7 +19,6 @@ from tickets.problems import Problem
 from tickets.words import AgentName
 from workers.agents import NAMES
 from workers.attempt import find_agent
-from workers.fence import level_in_force
 from workers.git import Repository
 from workers.output import is_locked
 from workers.pool import Taken, holders
@@ -83,8 +83,9 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
     problems += git_problems(git)
     agents = _agents(settings, environ)
     problems += _agent_problems(agents)
-    fence = FenceFound(level_in_force(), "fencing by the kernel is not built yet", os.geteuid() == 0)
-    problems += fence_problems(fence, settings.fence)
+    held = fence_of(settings)
+    fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
+    problems += [*unmet(settings, held), *fence_problems(fence)]
     found = Examination(git, platform.python_version(), agents, fence)
     if repository is None:
         problems.append(Problem(str(start), "is not inside a git repository", "run `git init` first"))
@@ -121,16 +122,14 @@ def git_problems(version: str) -> list[Problem]:
     return []
 
 
-def fence_problems(fence: FenceFound, wanted: str) -> list[Problem]:
-    """Say what is wrong with the fence: one that is required and not there, and being root without one."""
-    found = []
-    if wanted == "required" and fence.level == "advisory":
-        what = f'`fence = "required"`, and the level in force is {fence.level}: {fence.reason}'
-        found.append(Problem("orchestrate.toml", what, 'set `fence = "auto"`'))
-    if fence.root and fence.level == "advisory":
+def fence_problems(fence: FenceFound) -> list[Problem]:
+    """Say what root weakens: every layer, and all where there is none."""
+    if not fence.root:
+        return []
+    what = "workers run as root, the weakest case of every layer"
+    if fence.level == "advisory":
         what = "workers run as root, so nothing but their ticket keeps them from any file"
-        found.append(Problem("fence", what, "run orchestrate as an ordinary user", "warning"))
-    return found
+    return [Problem("fence", what, "run orchestrate as an ordinary user", "warning")]
 
 
 def disk_problems(free: int) -> list[Problem]:

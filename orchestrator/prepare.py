@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.events import RosterEntry, RunDeployed
+from orchestrator.fencing import fence_of, unmet
 from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.reading import in_the_way, read_file
 from orchestrator.refusal import HELD, Refusal
@@ -29,7 +30,6 @@ from tickets.template import (
 from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.attempt import find_agent
-from workers.fence import level_in_force
 from workers.git import Repository
 
 SHOWN = 5
@@ -87,10 +87,7 @@ def examine(
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
-    level = level_in_force()
-    if settings.fence == "required" and level == "advisory":
-        what = f'`fence` is "required", and the kernel holds nothing here (the level is {level})'
-        problems.append(Problem("orchestrate.toml", what, 'set it to "auto" to run without one'))
+    problems += unmet(settings, fence_of(settings))
     agents, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in skipped.items()]

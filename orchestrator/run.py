@@ -13,6 +13,7 @@ import anyio
 from orchestrator import holding
 from orchestrator.deployment import ALL, Clock, Deployment, Tell, open_deployment
 from orchestrator.events import Event, RosterEntry, RunClosed, RunDeployed
+from orchestrator.fencing import fence_of, unmet
 from orchestrator.integration import Decision, integrate
 from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
@@ -24,7 +25,6 @@ from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from orchestrator.work import work
 from tickets.problems import Problem
-from workers.fence import level_in_force
 from workers.git import Repository
 from workers.output import RunDir, held_folder, new_run_dir
 from workers.worktree import remove_places_below, remove_tree
@@ -206,6 +206,9 @@ def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None 
 
 @asynccontextmanager
 async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
+    """Become the runtime of a run. Raises Refusal where another one is, or the fence does not hold."""
+    if problems := unmet(project.settings, fence_of(project.settings)):
+        raise Refusal(*problems)
     manifest = read_manifest(run)
     with holding.held(project.repository, run, manifest):
         async with open_deployment(
@@ -259,7 +262,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         lead=request.lead,
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
-        fence=level_in_force(),
+        fence=fence_of(project.settings).level,
         tickets=tuple(
             ticket.model_copy(update={"agent": prepared.agents.get(ticket.id, ticket.agent)})
             for ticket in plan.tickets

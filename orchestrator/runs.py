@@ -63,7 +63,7 @@ class RunState:
         match record.get("event"):
             case "started":
                 facts.update(started=True, attempts=record["attempt"], base=record["base"])
-                facts.update(started_at=record["at"], retrying=False)
+                facts.update(started_at=record["at"], retrying=False, fence=record.get("fence"))
             case "ended":
                 facts.update(record["facts"])
                 facts["ended"] = True

@@ -24,7 +24,7 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from tickets.scope import PatternError, parse_pattern
 from tickets.words import AgentName
-from workers.agents import AgentSettings
+from workers.agents import AgentSettings, FenceWanted
 
 FILE = "orchestrate.toml"
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -134,9 +134,20 @@ class _Agent(_Section):
     env: tuple[str, ...] = ()
 
 
+class _Command(_Agent):
+    network: Literal["open", "none"] = "open"
+
+
+class _Agents(_Section):
+    codex: _Agent = _Agent()
+    claude: _Agent = _Agent()
+    gemini: _Agent = _Agent()
+    command: _Command = _Command()
+
+
 class _File(_Section):
     families: tuple[Family, ...] = ("canonical", "checkpoints")
-    fence: Literal["auto", "required", "off"] = "auto"
+    fence: FenceWanted = "auto"
     on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: StrictBool = False
     pool: PoolSettings = PoolSettings()
@@ -145,7 +156,7 @@ class _File(_Section):
     integration: IntegrationSettings = IntegrationSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
-    agents: dict[AgentName, _Agent] = {}
+    agents: _Agents = _Agents()
 
 
 class Settings(_File):
@@ -156,12 +167,11 @@ class Settings(_File):
 
     def agent(self, name: AgentName) -> AgentSettings:
         """Give `[agents.NAME]`."""
-        found = self.agents.get(name, _Agent())
-        return AgentSettings(**dict(found))
+        return AgentSettings(**dict(getattr(self.agents, name)))
 
     def is_enabled(self, name: AgentName) -> bool:
         """Tell whether an agent may run: `[agents.NAME] enabled` where it is set, else as AGENTS.md says."""
-        stated = self.agents.get(name, _Agent()).enabled
+        stated = self.agent(name).enabled
         if name == "command":
             return stated is not False
         if not getattr(self.slots, name):
@@ -226,7 +236,6 @@ _SAID = {
     "string_type": ("not text", "put it in quotes"),
     "bool_type": ("neither true nor false", "write `true` or `false`, without quotes"),
     "model_type": ("not a table", "write its keys below a line `[{name}]`"),
-    "dict_type": ("not a table", "write its keys below a line `[{name}.NAME]`"),
     "greater_than": ("too small", "write more than 0"),
     "greater_than_equal": ("too small", "write 0 or more"),
     "finite_number": ("not a number that can be waited for", "write a number"),
@@ -238,10 +247,10 @@ _SAID = {
 
 
 def _problem(error: dict[str, Any], values: dict[str, Any], lines: Sequence[str]) -> Problem:
-    *above, name = (part for part in error["loc"] if part != "[key]")
+    *above, name = error["loc"]
     where = ".".join(str(part) for part in (*above, name))
     place = _place((*above, name), lines)
-    if error["type"] == "extra_forbidden" or "[key]" in error["loc"]:
+    if error["type"] == "extra_forbidden":
         known = _keys_at(above)
         return Problem(place, f"unknown key `{where}`", _nearest(name, known) or f"known: {', '.join(known)}")
     given: Any = values
@@ -282,7 +291,5 @@ def _place(path: Sequence[object], lines: Sequence[str]) -> str:
 def _keys_at(above: Sequence[object]) -> list[str]:
     model: Any = _File
     for part in above:
-        if model is _File and part == "agents":
-            return list(_Agent.model_fields) if len(above) > 1 else list(get_args(AgentName))
         model = model.model_fields[part].annotation
     return [field.alias or name for name, field in model.model_fields.items()]

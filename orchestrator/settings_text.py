@@ -9,8 +9,9 @@ TEXT = """\
 # `checkpoints` is docs/progress/. Further ones: `ai_memory`, `phases`, `chief_of_staff`.
 # families = ["canonical", "checkpoints"]
 
-# What keeps workers inside their own tree. `auto`: the strongest that this system has; `required`:
-# refuse to start without one; `off`: rely on what is checked afterwards.
+# What keeps workers, acceptance commands and the gate inside their own tree. `auto`: the strongest that
+# this system has, as `orchestrate doctor` says; `required`: refuse to start without one; `landlock`: this
+# one, even where namespaces are to be had; `off`: rely on what is checked afterwards.
 # fence = "auto"
 
 # What becomes of workers whose runtime dies. `continue`: they go on, and `resume RUN` takes them over, so
@@ -98,6 +99,8 @@ TEXT = """\
 # args         further arguments for the CLI
 # model        model to ask for where a template names none; left out, the CLI's own choice
 # env          names of environment variables that its workers may see beside the usual ones
+# network      only for command: "none" shuts command workers, acceptance commands and the gate off from every
+#              network, loopback included; needs a fence of namespaces
 
 [agents.codex]
 # enabled = true
@@ -124,4 +127,5 @@ TEXT = """\
 # enabled = true
 # args = []
 # env = []
+# network = "open"
 """

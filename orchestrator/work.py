@@ -18,6 +18,7 @@ from workers.agents import WorkerError
 from workers.attempt import find_agent, mark_of, prepare_launch
 from workers.changes import Change
 from workers.exits import Exit
+from workers.fence import fence_in_force
 from workers.follow import Follower
 from workers.git import GitError
 from workers.output import AttemptFiles
@@ -111,7 +112,8 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
                 number += 1
                 if d.guard is not None:
                     d.guard.entered(ticket.worker)
-                d.note("started", worker=ticket.worker, attempt=number, base=place.base)
+                level = fence_in_force(d.settings.fence).level
+                d.note("started", worker=ticket.worker, attempt=number, base=place.base, fence=level)
                 tried = await _attempt(d, ticket, number, slot)
                 again = await _settle(d, ticket, number, tried, place, retry=retry)
         else:
@@ -237,6 +239,7 @@ async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tr
     files = d.run.attempt(ticket.worker, number)
     launch = prepare_launch(
         d.run,
+        d.repository,
         ticket,
         number,
         settings=d.settings.agent(ticket.agent),
@@ -244,6 +247,7 @@ async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tr
         limits=limits,
         environ=d.environ,
         trust_repository=d.settings.trust_repository,
+        fence=fence_in_force(d.settings.fence),
         stops_with_runtime=d.settings.on_runtime_death == "stop",
     )
     return await _followed(d, ticket, files, partial(d.nursery.run, launch, slot.fds))

@@ -10,6 +10,9 @@ from tickets.words import AgentName, Mode
 Failure = Literal["rate_limited", "login", "provider", "budget", "refused", "interrupted"]
 """Why a stream says that it failed, where it says so; anything else is told by its text alone."""
 
+FenceWanted = Literal["auto", "required", "landlock", "off"]
+"""`fence` in `orchestrate.toml`; here, for what reads settings and starts nobody."""
+
 
 class WorkerError(Exception):
     """A worker that could not be prepared or started; `reason` is one plain line."""
@@ -29,6 +32,8 @@ class AgentSettings(NamedTuple):
     model: str | None = None
     env: tuple[str, ...] = ()
     """Names of variables passed through beside the allow-list."""
+    network: Literal["open", "none"] = "open"
+    """`none`: no network at all; only for command workers and checks."""
 
 
 class Job(NamedTuple):

@@ -10,8 +10,12 @@ from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.agents import AgentSettings, Job, agent_named
 from workers.environment import common_environment
+from workers.executables import present
+from workers.fence import OPEN, Fence, enclosed
+from workers.git import Repository
 from workers.output import AttemptFiles, RunDir, create_file
 from workers.process import Launch, Limits
+from workers.walls import cache_environment, message_log, worker_walls
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
@@ -29,6 +33,7 @@ def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, s
 
 def prepare_launch(
     run: RunDir,
+    repository: Repository,
     ticket: Ticket,
     number: int,
     *,
@@ -37,7 +42,7 @@ def prepare_launch(
     limits: Limits,
     environ: Mapping[str, str],
     trust_repository: bool = False,
-    fenced: bool = False,
+    fence: Fence = OPEN,
     stops_with_runtime: bool = False,
 ) -> Launch:
     """Make everything an attempt needs but the worktree, which is there already. Raises WorkerError."""
@@ -45,6 +50,9 @@ def prepare_launch(
     worktree, home, scratch = run.worktree(ticket.worker), run.home(ticket.worker), run.scratch(ticket.worker)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = message_log(run, ticket.worker)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.touch()  # a file that is not there cannot be let through a fence
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -57,7 +65,7 @@ def prepare_launch(
         environ=environ,
         instructions=tuple(name for name in INSTRUCTIONS if (worktree / name).is_file()),
         trust_repository=trust_repository,
-        fenced=fenced,
+        fenced=fence.holds,
         command=ticket.command,
         budget_usd=ticket.budget_usd,
     )
@@ -65,10 +73,10 @@ def prepare_launch(
     for name, data in invocation.files.items():
         _place(home / name, data)
     is_cli = ticket.agent != "command"
-    return Launch(
+    launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
-        env=worker_environment(run, ticket.worker, environ, settings.env) | invocation.env,
+        env=worker_environment(run, ticket.worker, environ, settings.env, fence=fence) | invocation.env,
         cwd=worktree,
         stdin=job.prompt,
         stdout=files.stdout,
@@ -84,14 +92,33 @@ def prepare_launch(
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         mark=mark_of(run.id, ticket.worker, number),
     )
+    walls = worker_walls(
+        run,
+        repository,
+        ticket.worker,
+        mode=ticket.mode,
+        environ=environ,
+        executable=executable,
+        # A key has the CLI keep all that is its own in the worker's home.
+        login="command" if present(agent_named(ticket.agent).KEYS, environ) else ticket.agent,
+        network=is_cli or settings.network == "open",
+    )
+    return enclosed(launch, fence, walls)
 
 
 def worker_environment(
-    run: RunDir, worker: str, environ: Mapping[str, str], passed: tuple[str, ...] = ()
+    run: RunDir,
+    worker: str,
+    environ: Mapping[str, str],
+    passed: tuple[str, ...] = (),
+    *,
+    fence: Fence = OPEN,
 ) -> dict[str, str]:
     """Give what every process of a worker sees, agent or check; no key is in it."""
     scratch = run.scratch(worker)
     return {
+        # What the user passes on by name is meant, even where nothing can be written there.
+        **(cache_environment(scratch) if fence.holds else {}),
         **common_environment(environ, passed),
         "TMPDIR": str(scratch),
         # Byte code beside the sources would be a change of the tree.

@@ -67,6 +67,10 @@ class Launch(NamedTuple):
     soft_depth: int = 0
     """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
     mark: str = ""
+    prefix: tuple[str, ...] = ()
+    """What puts the worker behind a fence of namespaces, with a keeper inside that says how it ended."""
+    held_to: tuple[str, ...] | None = None
+    """The only paths that the worker may write at and below, held by Landlock; None is no such hold."""
 
 
 class Nursery:

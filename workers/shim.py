@@ -5,7 +5,7 @@ Standard library only, and little of it: what is imported here is start-up time 
 """
 
 # pathlib would be a third of that time:
-# ruff: noqa: PTH108, PTH110, PTH113, PTH118, PTH123
+# ruff: noqa: PTH108, PTH123
 import ctypes
 import fcntl
 import json
@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 from workers.capture import Stream
 from workers.descendants import below, busy_seconds, processes
+from workers.programs import why_not
+from workers.starting import Keeper, fence_words, start_worker
 
 SCHEMA = 1
 TICK = 0.1
@@ -33,7 +35,6 @@ UNKILLABLE = 30.0
 """Seconds after which a tree that does not die is given up and named in the record."""
 LINUX = sys.platform.startswith("linux")
 PR_SET_CHILD_SUBREAPER = 36
-RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class System(NamedTuple):
@@ -70,6 +71,10 @@ class Shim:
         self.error = ""
         self.cancelled_by = ""
         self.killed: set[int] = set()
+        self.own: set[int] = set()
+        """The worker itself, and what stands between it and us: none of them is a survivor."""
+        self.left = 0
+        self.keeper: Keeper | None = None
         self.streams: list[Stream] = []
         self.poll = select.poll()
         self.wake = -1
@@ -87,6 +92,7 @@ class Shim:
             self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
         try:
             self._kill_below()
+            self._hear()
             for stream in self.streams:
                 stream.close()
                 if stream.cut and self.end == "exited":
@@ -138,20 +144,12 @@ class Shim:
             what = f"cannot enter {spec['cwd']}"
             os.chdir(spec["cwd"])
             what = f"cannot start {argv[0]}"
-            program = _program(argv[0], spec["env"].get("PATH", os.defpath))
             ends = (stdin, self.streams[0].sink, self.streams[1].sink)
-            self.pid = os.posix_spawn(
-                program,
-                argv,
-                spec["env"],
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(ends)],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=RESET,
-            )
+            self.pid, self.keeper = start_worker(spec, ends)
+            self.own = {self.pid}
         except OSError as error:
             self.end = "not_started"
-            self.error = _why(what, argv[0], error)
+            self.error = why_not(what, argv[0], error.errno or 0)
             return False
         os.chdir("/")  # a worktree can be unmounted or removed below a worker, not below its shim
         os.close(stdin)
@@ -193,7 +191,7 @@ class Shim:
 
     def _stop(self) -> None:
         """Ask the worker to end, and give it its grace; a flood gets half a second of it."""
-        if self.status is not None:
+        if self.status is not None or (self.keeper and "started" not in self.keeper.words()):
             return
         grace = self.spec["limits"]["grace"]
         until = time.monotonic() + (min(grace, 0.5) if self.end == "output_cap" else grace)
@@ -211,8 +209,10 @@ class Shim:
         assert self.pid is not None  # noqa: S101 - only called for a worker that was started
         found = [self.pid]
         for _ in range(self.spec["soft_depth"]):
-            parents = dict(processes())
-            found = [pid for pid, parent in parents.items() if parent in found] or found
+            children = sorted(pid for pid, parent in processes() if parent in found)
+            # The oldest: orphans inside a fence become children of its keeper, beside the worker.
+            found = children[:1] or found
+            self.own |= set(found)
         return found
 
     def _kill_below(self) -> None:
@@ -230,13 +230,26 @@ class Shim:
                 frozen |= fresh
             for pid in frozen:
                 _send(pid, signal.SIGKILL)
-            self.killed |= frozen - {self.pid}
+            self.killed |= frozen - self.own
             self._wait(time.monotonic() + TICK)
             if time.monotonic() > until and not self.childless:
                 left = ", ".join(str(pid) for pid in below(os.getpid()))
                 raise TimeoutError(f"processes below could not be killed: {left}")
         if self.system.prctl is None:
             _send(-self.pid, signal.SIGKILL)  # orphans are not re-parented to us here: the group finds some
+
+    def _hear(self) -> None:
+        """Take over what the keeper inside a fence has said; bubblewrap knows less of how it ended."""
+        if self.keeper is None:
+            return
+        words = self.keeper.words()
+        if "ended" in words:
+            self.status, self.left = words["ended"]
+        elif "started" not in words and self.end == "exited":
+            self.end, self.pid, self.status = "not_started", None, None
+            what, program = f"cannot start {self.spec['argv'][0]}", self.spec["argv"][0]
+            said = words.get("failed")
+            self.error = why_not(what, program, said[0]) if said else fence_words(self.spec["stderr"])
 
     def _wait(self, until: float | None) -> None:
         """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""
@@ -297,7 +310,7 @@ class Shim:
             "signal": -code if code is not None and code < 0 else None,
             "error": self.error,
             "cancelled_by": self.cancelled_by,
-            "survivors": len(self.killed),
+            "survivors": len(self.killed) + self.left,
             "stdout_bytes": 0,
             "stderr_bytes": 0,
             **sizes,
@@ -351,24 +364,6 @@ def say(alive: int, record: dict[str, Any]) -> None:
     """Tell the runtime how it went, if there is still one that listens; else the file tells its successor."""
     with suppress(BrokenPipeError):
         os.write(alive, json.dumps(record).encode())
-
-
-def _program(name: str, path: str) -> str:
-    """Find a program as the worker's own PATH says, not ours."""
-    if "/" in name:
-        return name
-    for folder in path.split(os.pathsep):
-        found = os.path.join(folder or ".", name)
-        if os.path.isfile(found) and os.access(found, os.X_OK):
-            return found
-    raise FileNotFoundError(2, "no such program", name)
-
-
-def _why(what: str, program: str, error: OSError) -> str:
-    if what.startswith("cannot start") and isinstance(error, FileNotFoundError):
-        found = "/" in program and os.path.exists(program)
-        return f"{what}: its interpreter is missing" if found else f"no such program: {program}"
-    return f"{what}: {os.strerror(error.errno or 0)}"
 
 
 def _send(pid: int, number: int) -> None:

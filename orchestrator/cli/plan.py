@@ -9,6 +9,7 @@ from orchestrator import holding
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import next_step
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
+from orchestrator.fencing import fence_of
 from orchestrator.prepare import SHOWN, Prepared, examine, in_use
 from orchestrator.refusal import Refusal
 from orchestrator.run import Project
@@ -16,7 +17,6 @@ from tickets.ownership import Ownership, ownership
 from tickets.plan import reserved_scope
 from tickets.problems import Problem
 from tickets.ticket import Ticket
-from workers.fence import level_in_force
 from workers.git import Repository, git_fields
 
 MOST_UNOWNED = 1_000
@@ -75,7 +75,7 @@ def _document(
         phase=phase,
         base=head.sha,
         branch=head.branch,
-        fence=level_in_force(),
+        fence=fence_of(project.settings).level,
         slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
         overlaps=_overlaps(seen.prepared.plan.tickets, seen),

@@ -1,0 +1,24 @@
+"""Where a program is, and why it will not start. Part of the shim: standard library only."""
+
+# pathlib would be a third of the start-up time:
+# ruff: noqa: PTH110, PTH113, PTH118
+import os
+
+
+def find_program(name: str, path: str) -> str:
+    """Find a program as the worker's own PATH says, not ours. Raises FileNotFoundError."""
+    if "/" in name:
+        return name
+    for folder in path.split(os.pathsep):
+        found = os.path.join(folder or ".", name)
+        if os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    raise FileNotFoundError(2, "no such program", name)
+
+
+def why_not(what: str, program: str, number: int) -> str:
+    """Say why something failed that had to be done before a worker could run, from the error's number."""
+    if what.startswith("cannot start") and number == 2:
+        found = "/" in program and os.path.exists(program)
+        return f"{what}: its interpreter is missing" if found else f"no such program: {program}"
+    return f"{what}: {os.strerror(number)}"

@@ -1,0 +1,90 @@
+"""How a shim starts its worker: plainly, behind bubblewrap, or held by Landlock. Standard library only."""
+
+import os
+import signal
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from workers.programs import find_program
+
+RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+SAYS_ON = 3
+"""The descriptor on which the keeper inside a fence speaks; `workers.keeper` knows it, too."""
+
+
+class Keeper:
+    """What the first process inside a fence has said so far."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._text = b""
+
+    def words(self) -> dict[str, list[int]]:
+        """Read on, without waiting, and give each thing said with its numbers."""
+        while self._source >= 0:
+            try:
+                part = os.read(self._source, 4096)
+            except BlockingIOError:
+                break
+            self._text += part
+            if not part:
+                os.close(self._source)
+                self._source = -1
+        lines = self._text.decode().split("\n")[:-1]
+        return {word: [int(number) for number in rest] for word, *rest in (line.split() for line in lines)}
+
+
+class Started(NamedTuple):
+    """A worker that was started, and who speaks of it from inside its fence."""
+
+    pid: int
+    keeper: Keeper | None = None
+
+
+def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
+    """Start what a launch describes, its three standard descriptors in `ends`. Raises OSError."""
+    argv, env = spec["argv"], spec["env"]
+    if spec["prefix"]:
+        return _start_behind(spec["prefix"], argv, env, ends)
+    program = find_program(argv[0], env.get("PATH", os.defpath))
+    if spec["held_to"] is not None:
+        from workers.landlock import start_held  # noqa: PLC0415 - for start-up time: few are held so
+
+        return Started(start_held(program, argv, env, ends, spec["held_to"]))
+    return Started(_spawn(program, argv, env, ends))
+
+
+def _start_behind(
+    prefix: list[str], argv: list[str], env: dict[str, str], ends: tuple[int, int, int]
+) -> Started:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    try:
+        # Last in line: what had this number before is in its place by then.
+        pid = _spawn(prefix[0], [*prefix, *argv], env, (*ends, sink))
+    except OSError:
+        os.close(source)
+        raise
+    finally:
+        os.close(sink)
+    return Started(pid, Keeper(source))
+
+
+def _spawn(program: str, argv: list[str], env: dict[str, str], ends: tuple[int, ...]) -> int:
+    return os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(ends)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=RESET,
+    )
+
+
+def fence_words(stderr: str) -> str:
+    """Say why a fence could not be put up, from what bubblewrap printed."""
+    said = ""
+    with suppress(OSError), open(stderr, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        said = next((line for line in file.read(4096).splitlines() if line.startswith("bwrap: ")), "")
+    return f"the fence could not be put up{said and ': '}{said.removeprefix('bwrap: ')}"
