@@ -129,6 +129,10 @@ class DeliverableChanged(NamedTuple):
     """What the project's tests said; empty where they were not run."""
     at: datetime
     lead: str
+    impact: str = ""
+    mitigation: str = ""
+    priority: str = ""
+    """What a report says of it while it is stuck; each may be empty."""
 
 
 class CriterionMet(NamedTuple):
@@ -139,6 +143,7 @@ class CriterionMet(NamedTuple):
     met: bool
     at: datetime
     lead: str
+    tests: str = ""
 
 
 class MilestoneReached(NamedTuple):
@@ -148,6 +153,7 @@ class MilestoneReached(NamedTuple):
     milestone: str
     at: datetime
     lead: str
+    tests: str = ""
 
 
 class PhaseMoved(NamedTuple):
@@ -160,6 +166,44 @@ class PhaseMoved(NamedTuple):
     gate: str
     """The approval that lets it; empty where none is needed."""
     tests: str
+    at: datetime
+    lead: str
+    left_open: tuple[str, ...] = ()
+    """What the phase that ends owed and did not bring."""
+    reason: str = ""
+    """Why it ends all the same; empty where nothing is left open."""
+
+
+class PhaseAdded(NamedTuple):
+    """The plan has one more phase. `number` is the one that it gets."""
+
+    number: str
+    name: str
+    milestone: str
+    criteria: tuple[str, ...]
+    deliverables: tuple[str, ...]
+    gate: str
+    """The approval that lets it; empty where the plan is not agreed on yet."""
+    at: datetime
+    lead: str
+
+
+class DeliverableAdded(NamedTuple):
+    """A phase is to bring one thing more. `phase` is its heading."""
+
+    phase: str
+    name: str
+    next: bool
+    """It is what is worked on next."""
+    at: datetime
+    lead: str
+
+
+class CriterionAdded(NamedTuple):
+    """One more criterion. `section` is the heading that it goes under."""
+
+    section: str
+    text: str
     at: datetime
     lead: str
 
@@ -187,6 +231,6 @@ class EditsAcknowledged(NamedTuple):
 
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
-    | PhaseMoved | GateAnswered | EditsAcknowledged
+    | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
 )  # fmt: skip
 Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent

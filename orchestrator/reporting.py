@@ -176,24 +176,20 @@ def _current(status: Status | None) -> CurrentState:
     word = deliverable.status.upper() or "PLANNED"
     return CurrentState(
         status.phase or "not known",
-        f"{name} ({_share(status.current)}% complete)" if name else "none",
+        f"{name} ({milestone_percent(status.current)}% complete)" if name else "none",
         f"{deliverable.name} ({word})" if deliverable.name else "none",
         f"{percent(done, total)}% ({done}/{total} milestones complete)",
     )
-
-
-def _share(phase: Phase | None) -> int:
-    return 100 if phase and phase.complete else milestone_percent(phase)
 
 
 def _milestones(status: Status | None) -> tuple[Mark, ...]:
     marks = []
     for phase in status.phases if status else ():
         blocked = phase.status.upper().startswith("BLOCKED")
-        word = "COMPLETE" if phase.complete else "BLOCKED" if blocked else "PLANNED"
+        word = "COMPLETE" if phase.achieved else "BLOCKED" if blocked else "PLANNED"
         if word == "PLANNED" and (phase == (status.current if status else None) or _begun(phase)):
             word = "IN PROGRESS"
-        marks.append(Mark(phase.milestone or phase.title, phase.complete, word, _share(phase)))
+        marks.append(Mark(phase.milestone or phase.title, phase.achieved, word, milestone_percent(phase)))
     return tuple(marks)
 
 

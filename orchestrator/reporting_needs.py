@@ -65,16 +65,17 @@ def approvals_of(found: Gathered) -> tuple[Approval, ...]:
 def _deliverables(status: Status | None) -> list[Blocker]:
     found = []
     for phase in status.phases if status else ():
-        for one in phase.deliverables:
+        # What a phase left open when it was completed all the same holds nobody up.
+        for one in phase.deliverables if not phase.complete else ():
             if one.status.upper() == "BLOCKED" and not one.done:
                 is_current = status is not None and one.name == status.deliverable.name
                 found.append(
                     Blocker(
                         one.name,
-                        "P0" if is_current else "P1",
-                        "not stated; STATUS.md says BLOCKED",
-                        f"{phase.title} cannot be completed",
-                        f"settle it with {one.owner or 'the lead'}",
+                        one.priority or ("P0" if is_current else "P1"),
+                        one.reason or "not stated; STATUS.md says BLOCKED",
+                        one.impact or f"{phase.title} cannot be completed",
+                        one.mitigation or f"settle it with {one.owner or 'the lead'}",
                     )
                 )
     return found

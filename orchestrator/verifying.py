@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -73,6 +73,21 @@ def known_figures(root: Path) -> tuple[Figure, ...]:
             if record is not None and set(record) == set(Figure._fields):
                 found[name] = Figure(**record)
     return tuple(found[name] for name in NAMES if name in found)
+
+
+def tests_among(commands: Mapping[str, str]) -> dict[str, str]:
+    """Give the commands that run the project's tests: all at once, else by kind, else the smoke test."""
+    for names in (("test",), ("unit", "integration"), ("smoke",)):
+        found = {name: commands[name] for name in names if commands.get(name)}
+        if found:
+            return found
+    return {}
+
+
+def total_of(figures: Sequence[Figure]) -> str:
+    """Say what tests came to in all; empty where none were run."""
+    good, total = sum(one.good for one in figures), sum(one.total for one in figures)
+    return f"{good}/{total} passing ({percent(good, total)}%)" if figures else ""
 
 
 def verify(

@@ -1,20 +1,37 @@
-"""`orchestrate criterion done|undo|list`: the acceptance criteria of phases, and the v1/v2 checklists."""
+"""`orchestrate criterion add|done|undo|list`: the acceptance criteria of phases, and the v1/v2 checklists."""
 
 import argparse
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import add_options, message, plan_of, tested
-from orchestrator.cli.recording import chosen, record, shortened, shown
-from orchestrator.events import CriterionMet
-from orchestrator.state.canonical.plan_edits import criteria_sections
+from orchestrator.cli.planning import Plan, add_options, message, plan_of, tested
+from orchestrator.cli.recording import (
+    add_lead,
+    chosen,
+    given,
+    read_back,
+    record,
+    refuse_known,
+    shortened,
+    shown,
+)
+from orchestrator.events import CriterionAdded, CriterionMet
+from orchestrator.refusal import Refusal
+from orchestrator.state.canonical.plan_edits import checklists, criteria_sections
 from orchestrator.state.canonical.status_reading import PATH
 from tickets.markdown import plain
+from tickets.problems import Problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     action = add_actions(parser)
+    add = action("add", "put a criterion under a phase, or on a checklist")
+    add.add_argument("words", nargs="+", metavar="TEXT", help="what has to hold")
+    where = add.add_mutually_exclusive_group()
+    where.add_argument("--phase", metavar="PHASE", help="of this phase (default: the current one)")
+    where.add_argument("--list", dest="checklist", metavar="LIST", help="on this checklist: `v1`, `v2`")
+    add_lead(add)
     done, undo = action("done", "tick a criterion that is met"), action("undo", "take the tick away")
     for one in (done, undo):
         one.add_argument("words", nargs="+", metavar="TEXT", help="its number, or a unique part of it")
@@ -27,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
     plan = plan_of(arguments)
+    if arguments.action == "add":
+        return _add(plan, arguments)
     wanted = (arguments.section or "").casefold()
     listed = [
         (title, plain(item.text), bool(item.done))
@@ -48,10 +67,43 @@ def answer(arguments: argparse.Namespace) -> Answer:
     section, text, _ = listed[chosen(PATH, word, [text for _, text, _ in listed], "criterion")]
     met = arguments.action == "done"
     tests = tested(plan.desk, arguments)
-    event = CriterionMet(section, text, met, plan.desk.at, plan.desk.lead)
+    event = CriterionMet(section, text, met, plan.desk.at, plan.desk.lead, tests)
     after = plan.after(event)
     subject = f"Criterion {'met' if met else 'open again'}: {shortened(text)}"
     bullets = [f"Updated STATUS.md ({section}; milestone {after.milestone})"]
     fact = {"in": section, "text": text, "met": met}
     return record(plan.desk, event, message(subject, bullets, tests), [subject, *bullets],
                   criterion=fact, milestone=after.milestone)  # fmt: skip
+
+
+def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
+    text = given("criterion", " ".join(arguments.words))
+    section, there = _list_of(plan, arguments) if arguments.checklist else _phase_of(plan, arguments.phase)
+    refuse_known(PATH, "criterion", text, there)
+    event = CriterionAdded(section, text, plan.desk.at, plan.desk.lead)
+    after = plan.after(event)
+    subject = f"Criterion added: {shortened(text)}"
+    bullets = [f"Updated STATUS.md ({section}; milestone {after.milestone})"]
+    return record(plan.desk, event, message(subject, bullets, ""), [subject, *bullets],
+                  next_action="orchestrate criterion list",
+                  criterion={"in": section, "text": read_back(text), "met": False},
+                  milestone=after.milestone)  # fmt: skip
+
+
+def _phase_of(plan: Plan, word: str | None) -> tuple[str, list[str]]:
+    phase = plan.open_phase(word)
+    if phase.reached:
+        what = f"the milestone of {phase.title} is reached already"
+        raise Refusal(Problem(f"{PATH}:{phase.line}", what, "add the criterion to a later phase"))
+    return phase.title, [text for _, text in phase.criteria]
+
+
+def _list_of(plan: Plan, arguments: argparse.Namespace) -> tuple[str, list[str]]:
+    listed = checklists(plan.document)
+    titles = [title for title, _ in listed]
+    word = arguments.checklist
+    begins = [
+        at for at, title in enumerate(titles) if f"{title} ".casefold().startswith(f"{word} ".casefold())
+    ]
+    at = begins[0] if len(begins) == 1 else chosen(PATH, word, titles, "checklist")
+    return titles[at], [plain(item.text) for item in listed[at][1]]

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     action = add_actions(parser)
     complete = action("complete", "record that it is reached; all criteria of the phase must be met")
-    add_options(complete)
+    add_options(complete, by_default=True)
     for one in (complete, action("list", "show the milestones of all phases")):
         one.add_argument("--phase", metavar="PHASE", help="of this phase (default: the current one)")
 
@@ -42,8 +42,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
         raise Refusal(*problems, next_action="orchestrate criterion list")
     if phase.number != "0" and not phase.reached:
         pass_gate(plan.desk, phase_gate(phase, "milestone"), f"completing the milestone {phase.milestone}")
-    tests = tested(plan.desk, arguments)
-    event = MilestoneReached(phase.title, phase.milestone, plan.desk.at, plan.desk.lead)
+    tests = "" if phase.reached else tested(plan.desk, arguments)
+    event = MilestoneReached(phase.title, phase.milestone, plan.desk.at, plan.desk.lead, tests)
     after = plan.after(event)
     done, total = after.milestones
     subject = f"Milestone reached: {phase.milestone}"
@@ -57,10 +57,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _shown(phase: Phase) -> dict[str, Any]:
-    reached = phase.reached or phase.complete
     return {
         "phase": phase.title,
         "milestone": phase.milestone,
-        "percent": 100 if reached else milestone_percent(phase),
-        "reached": reached,
+        "percent": milestone_percent(phase),
+        "reached": phase.achieved,
     }

@@ -1,15 +1,18 @@
-"""`orchestrate phase start|complete|list`: from one phase of the plan to the next."""
+"""`orchestrate phase add|start|complete|list`: from one phase of the plan to the next."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
 from orchestrator.cli.planning import Plan, add_options, message, pass_gate, plan_of, tested, with_report
-from orchestrator.cli.recording import record, shown
-from orchestrator.events import PhaseMoved
+from orchestrator.cli.recording import add_lead, given, record, refuse_known, shortened, shown
+from orchestrator.events import PhaseAdded, PhaseMoved
 from orchestrator.refusal import Refusal
-from orchestrator.state.canonical.gates import gate_between
+from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
+from orchestrator.state.canonical.gates import gate_between, growth_gate
+from orchestrator.state.canonical.plan_growth import next_number
 from orchestrator.state.canonical.status_reading import PATH, Phase, slug
 from tickets.problems import Problem
 
@@ -23,8 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     complete.add_argument(
         "phase", nargs="?", metavar="PHASE", help="the one to end (default: the current one)"
     )
+    complete.add_argument("--force", action="store_true",
+                          help="though deliverables or criteria are open; needs `--reason`")  # fmt: skip
+    complete.add_argument("--reason", default="", metavar="TEXT", help="why, for DECISIONS.md")
     add_options(start)
-    add_options(complete)
+    add_options(complete, by_default=True)
+    add = action("add", "put a phase at the end of the plan")
+    add.add_argument("words", nargs="+", metavar="NAME", help="what it is called; its number is the next one")
+    add.add_argument("--milestone", required=True, metavar="TEXT", help="what it works towards")
+    add.add_argument("--criterion", action="append", default=[], metavar="TEXT",
+                     help="what has to hold at its end; may be repeated")  # fmt: skip
+    add.add_argument("--deliverable", action="append", default=[], metavar="TEXT",
+                     help="what it is to bring; may be repeated")  # fmt: skip
+    add_lead(add)
     action("list", "show the phases of the plan")
 
 
@@ -35,16 +49,25 @@ def answer(arguments: argparse.Namespace) -> Answer:
         listed = [_shown(phase) for phase in plan.status.phases]
         lines = [f"{one['name']:<10} {one['status'] or '-':<12} {one['title']}" for one in listed]
         return shown(lines or ["the plan has no phase"], "orchestrate status", phases=listed)
+    if arguments.action == "add":
+        return _add(plan, arguments)
     phase = plan.phase(arguments.phase)
     if arguments.action == "start":
         return _move(plan, arguments, None, phase)
-    _refuse_open(phase)
+    left, reason = _left_open(phase), " ".join(arguments.reason.split())
+    if left and not arguments.force:
+        raise Refusal(*left, next_action="orchestrate deliverable list")
+    if left and not reason:
+        raise Refusal(Problem("--force", "needs a reason", "add `--reason TEXT`: it goes to DECISIONS.md"))
     later = plan.status.phases[plan.status.phases.index(phase) + 1 :]
     follows = next((one for one in later if not one.complete), None)
-    return _move(plan, arguments, phase, follows)
+    return _move(plan, arguments, phase, follows, [one.what for one in left])
 
 
-def _move(plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun: Phase | None) -> Answer:
+def _move(
+    plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun: Phase | None,
+    left: Sequence[str] = (),
+) -> Answer:  # fmt: skip
     is_current = begun is not None and begun == plan.status.current and begun.status.startswith("IN PROGRESS")
     if begun is not None and begun.complete:
         problem = Problem(
@@ -57,10 +80,10 @@ def _move(plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun:
     is_so = is_over or (is_current and ended is None)
     if not is_so:
         pass_gate(plan.desk, gate, about)
-    tests = tested(plan.desk, arguments)
+    tests = "" if is_so else tested(plan.desk, arguments)
     event = PhaseMoved(
         ended.title if ended else None, begun.title if begun else None, gate, tests,
-        plan.desk.at, plan.desk.lead,
+        plan.desk.at, plan.desk.lead, tuple(left), " ".join(arguments.reason.split()) if left else "",
     )  # fmt: skip
     after = plan.after(event)
     subject = f"Phase complete: {ended.title}" if ended else f"Phase started: {begun.title if begun else ''}"
@@ -69,11 +92,13 @@ def _move(plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun:
         f"Updated STATUS.md ({done}/{total} milestones complete)",
         "Logged the transition in DECISIONS.md",
     ]
+    if event.left_open:
+        bullets.append(f"Left open: {len(event.left_open)}; {shortened(event.reason, 200)}")
     if begun and ended:
         bullets.append(f"Next: {begun.title}")
     next_action = f"orchestrate plan {slug(begun.title)}" if begun else "orchestrate status"
     facts: dict[str, Any] = {
-        "ended": event.ended, "begun": event.begun, "gate": gate or None,
+        "ended": event.ended, "begun": event.begun, "gate": gate or None, "left_open": list(event.left_open),
         "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),
     }  # fmt: skip
     recorded = record(
@@ -83,10 +108,39 @@ def _move(plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun:
     return with_report(plan.desk, recorded)
 
 
-def _refuse_open(phase: Phase) -> None:
-    """Stop where a phase has work left. Raises Refusal with all of it."""
+def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
+    desk = plan.desk
+    name = given("phase", " ".join(arguments.words))
+    milestone = given("--milestone", arguments.milestone)
+    refuse_known(PATH, "phase", name, [phase.name for phase in plan.status.phases])
+    refuse_known(PATH, "milestone", milestone, [phase.milestone for phase in plan.status.phases])
+    made = [given("--deliverable", text) for text in arguments.deliverable]
+    criteria = [given("--criterion", text) for text in arguments.criterion]
+    for what, texts in (("deliverable", made), ("criterion", criteria)):
+        for at, text in enumerate(texts):
+            refuse_known("phase add", what, text, texts[:at])
+    number = next_number(plan.status.phases)
+    gate = growth_gate(desk.document(DECISIONS).data, number)
+    pass_gate(desk, gate, f"adding Phase {number}: {shortened(name)}")
+    event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, desk.at, desk.lead)
+    after = plan.after(event)
+    done, total = after.milestones
+    subject = f"Phase added: Phase {number}: {shortened(name)}"
+    bullets = [
+        f"Updated STATUS.md ({done}/{total} milestones complete)",
+        f"Milestone: {shortened(milestone)}",
+    ]
+    bullets += ["Logged the change of scope in DECISIONS.md"] if gate else []
+    return record(
+        desk, event, message(subject, bullets, ""), [subject, *bullets], next_action="orchestrate phase list",
+        added=_shown(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
+    )  # fmt: skip
+
+
+def _left_open(phase: Phase) -> list[Problem]:
+    """Say what work a phase has left."""
     if phase.complete:
-        return
+        return []
     do, also = "`orchestrate deliverable done`", "`orchestrate criterion done`"
     left = [
         Problem(PATH, f"deliverable not complete: {one.name} ({phase.title})", do)
@@ -98,8 +152,7 @@ def _refuse_open(phase: Phase) -> None:
         for met, text in phase.criteria
         if not met
     ]
-    if left:
-        raise Refusal(*left, next_action="orchestrate deliverable list")
+    return left
 
 
 def _shown(phase: Phase) -> dict[str, Any]:
@@ -108,6 +161,6 @@ def _shown(phase: Phase) -> dict[str, Any]:
         "title": phase.title,
         "status": phase.status,
         "milestone": phase.milestone,
-        "deliverables": [sum(one.done for one in phase.deliverables), len(phase.deliverables)],
+        "deliverables": list(phase.made),
         "criteria": [sum(met for met, _ in phase.criteria), len(phase.criteria)],
     }

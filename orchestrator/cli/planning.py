@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of
+from orchestrator.cli.recording import SETTINGS, Desk, add_lead, chosen, desk_of
 from orchestrator.events import LeadEvent
+from orchestrator.reading import read_file
 from orchestrator.refusal import APPROVAL, Refusal
 from orchestrator.state.canonical import gates, status
 from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
@@ -40,6 +41,14 @@ class Plan(NamedTuple):
                 return phase
         return phases[chosen(PATH, word, [phase.title for phase in phases], "phase")]
 
+    def open_phase(self, word: str | None) -> Phase:
+        """Give a phase that can still be added to. Raises Refusal."""
+        found = self.phase(word)
+        if found.complete:
+            problem = Problem(f"{PATH}:{found.line}", f"{found.title} is complete", "add it to a later phase")
+            raise Refusal(problem, next_action="orchestrate phase list")
+        return found
+
     def after(self, event: LeadEvent) -> Status:
         """Give the status as the event will leave it. Raises StateError."""
         text = self.document.data
@@ -53,38 +62,59 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     return Plan(desk, document, status.read(document.data))
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what a step that is worth a test run takes."""
-    parser.add_argument("--verify", action="store_true",
-                        help="run `[checks] test` first; if it fails, nothing is recorded")  # fmt: skip
-    parser.add_argument("--timeout", type=float, default=1800.0, metavar="S", help="most seconds for that")
+def add_options(parser: argparse.ArgumentParser, *, by_default: bool = False) -> None:
+    """Declare what a step that is worth a test run takes; some run the tests unless they are told not to."""
+    what = "run the tests of `[checks]` first; if they fail, nothing is recorded"
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--verify", action="store_true", default=None,
+                     help=what + (" (done where any are set)" if by_default else ""))  # fmt: skip
+    if by_default:
+        how.add_argument("--no-verify", dest="verify", action="store_false", help="do not run the tests")
+    parser.add_argument("--timeout", type=float, default=1800.0, metavar="S",
+                        help="most seconds for each of them")  # fmt: skip
+    parser.set_defaults(by_default=by_default)
     add_lead(parser)
 
 
 def tested(desk: Desk, arguments: argparse.Namespace) -> str:
-    """Run the project's tests if asked; give what they came to. Raises Refusal where they fail."""
-    if not arguments.verify:
+    """Run the project's tests if that is due; give what they came to. Raises Refusal where they fail."""
+    asked: bool | None = arguments.verify
+    if asked is False or (asked is None and not arguments.by_default):
         return ""
-    import os  # noqa: PLC0415 - only if asked
-
-    from orchestrator.repo import UserRepo  # noqa: PLC0415 - only if asked
-    from orchestrator.settings import read_settings  # noqa: PLC0415 - only if asked
-    from orchestrator.verifying import verify  # noqa: PLC0415 - only if asked
-
-    command = read_settings(desk.repository.root).checks.test
-    if not command:
-        raise Refusal(Problem("orchestrate.toml", "no test command is set", "set `test` below `[checks]`"))
     if not arguments.timeout > 0:
         raise Refusal(Problem("--timeout", f"{arguments.timeout:g} is no time to wait", "write more than 0"))
+    if asked is None and read_file(desk.repository.root, SETTINGS) is None:
+        return ""
+    import os  # noqa: PLC0415 - only where tests run
+
+    from orchestrator.repo import UserRepo  # noqa: PLC0415 - as above
+    from orchestrator.settings import read_settings  # noqa: PLC0415 - as above
+    from orchestrator.verifying import tests_among, total_of, verify  # noqa: PLC0415 - as above
+    from workers.agents import WorkerError  # noqa: PLC0415 - as above
+
+    commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
+    if not commands and asked:
+        raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
+    if not commands:
+        return ""
     repo = UserRepo(desk.repository)
-    (figure,) = verify(
-        desk.repository.root, {"test": command}, commit=repo.head().sha or "",
-        changed=bool(repo.uncommitted()), at=desk.at, environ=dict(os.environ), timeout=arguments.timeout,
-    )  # fmt: skip
-    if not figure.passed:
-        what = f"`{command}` failed ({figure.ended}), so nothing was recorded"
-        raise Refusal(Problem("[checks] test", what, f"see {figure.output}"), exit_code=1)
-    return f"{figure.good}/{figure.total} passing ({percent(figure.good, figure.total)}%)"
+    try:
+        figures = verify(
+            desk.repository.root, commands, commit=repo.head().sha or "",
+            changed=bool(repo.uncommitted()), at=desk.at, environ=dict(os.environ), timeout=arguments.timeout,
+        )  # fmt: skip
+    except WorkerError as error:
+        problem = Problem("[checks]", str(error), "`orchestrate doctor` says more")
+        raise Refusal(problem, exit_code=1) from error
+    also = "" if asked else ", or `--no-verify`"
+    failed = [
+        Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended}), so nothing was recorded",
+                f"see {one.output}{also}")
+        for one in figures if not one.passed
+    ]  # fmt: skip
+    if failed:
+        raise Refusal(*failed, exit_code=1)
+    return total_of(figures)
 
 
 def with_report(desk: Desk, answer: Answer) -> Answer:
@@ -111,8 +141,7 @@ def message(subject: str, bullets: Sequence[str], tests: str) -> str:
 
 def progress(phase: Phase) -> str:
     """Say how far a phase is."""
-    done = sum(one.done for one in phase.deliverables)
-    total = len(phase.deliverables)
+    done, total = phase.made
     return (
         f"{phase.title.partition(':')[0]} now {percent(done, total)}% complete, {done}/{total} deliverables"
     )

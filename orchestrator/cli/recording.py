@@ -14,7 +14,7 @@ from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical.places import editable
 from orchestrator.state.opening import state_errors
-from tickets.markdown import Document
+from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
 from workers.git import Repository, git_line
 
@@ -114,6 +114,29 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
     raise Refusal(
         Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none")
     )
+
+
+def given(place: str, text: str) -> str:
+    """Give a text that was passed, as one line. Raises Refusal where it says nothing."""
+    flat = " ".join(text.split())
+    if not read_back(flat).strip():
+        raise Refusal(Problem(place, "the text says nothing", "write it in quotes"))
+    return flat
+
+
+def read_back(text: str) -> str:
+    """Give a text as it reads once it stands in a file: without control characters."""
+    return plain(one_line(text))
+
+
+def refuse_known(place: str, what: str, text: str, there: Iterable[str]) -> None:
+    """Raise Refusal where a list holds a text already, whatever its case."""
+    wanted = " ".join(read_back(text).casefold().split())
+    for number, one in enumerate(there, 1):
+        if " ".join(one.casefold().split()) == wanted:
+            raise Refusal(
+                Problem(place, f"the {what} `{one}` is there already (number {number})", "name another")
+            )
 
 
 def shortened(text: str, width: int = 60) -> str:

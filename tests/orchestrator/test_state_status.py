@@ -143,10 +143,10 @@ def test_all_that_the_file_says_is_read(start):
     found = status.read(start)
     assert (found.last_updated, found.lead, found.phase) == ("2026-02-16 09:00", "Ada", "Phase 2 - Core")
     assert (found.phase_slug, found.milestone) == ("phase-2", "Reach 90% coverage (0% complete)")
-    assert found.deliverable == ("Formatter", "IN PROGRESS", "Codex-Worker-2", False, "")
+    assert found.deliverable[:5] == ("Formatter", "IN PROGRESS", "Codex-Worker-2", False, "")
     first, second, third = found.phases
     assert (first.number, first.name, first.complete, third.status) == ("1", "Foundation", True, "PLANNED")
-    assert second.deliverables[:2] == (
+    assert tuple(one[:5] for one in second.deliverables[:2]) == (
         ("Parser", "COMPLETE", "", True, ""),
         ("Formatter", "IN PROGRESS", "Codex-Worker-2", False, ""),
     )

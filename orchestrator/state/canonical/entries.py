@@ -9,12 +9,13 @@ from orchestrator.events import (
     EditsAcknowledged,
     GateAnswered,
     MilestoneReached,
+    PhaseAdded,
     PhaseMoved,
 )
 from orchestrator.state.facts import day
 from tickets.markdown import one_line
 
-LogEvent = Decided | EditsAcknowledged | GateAnswered | MilestoneReached | PhaseMoved
+LogEvent = Decided | EditsAcknowledged | GateAnswered | MilestoneReached | PhaseAdded | PhaseMoved
 ACKNOWLEDGED = "Acknowledged edits of earlier decisions"
 _SIDES = ("positive", "negative", "neutral")
 
@@ -29,6 +30,10 @@ def entries_of(event: LogEvent) -> list[tuple[str, str]]:
         made = _milestone(event)
     elif isinstance(event, PhaseMoved):
         made = _phase(event)
+    elif isinstance(event, PhaseAdded):
+        if not event.gate:
+            return []  # a plan that nobody has agreed to yet is a draft
+        made = _added(event)
     else:
         made = _acknowledged(event)
     status = "Rejected" if isinstance(event, GateAnswered) and event.answer == "rejected" else "Accepted"
@@ -100,10 +105,25 @@ def _phase(event: PhaseMoved) -> Decision:
     else:
         title = f"Phase transition: {event.ended} is complete, {event.begun} begins"
         ended = f"The deliverables of {event.ended} are complete and its acceptance criteria are met."
+    if event.left_open:
+        ended = f"{event.ended} ends with work left open: {'; '.join(event.left_open)}."
     gate = f"approved at the gate {event.gate}" if event.gate else "needs no approval"
+    why = f" It ends all the same: {event.reason}" if event.reason else ""
+    left = (f"Negative: left open: {'; '.join(event.left_open)}",) if event.left_open else ()
     follows = f"Positive: work goes on with {event.begun}" if event.begun else "Positive: the plan is done"
     tests = f"Neutral: tests: {event.tests or 'not run'}"
-    return Decision(title, ended, f"Recorded by {event.lead}; {gate}.", consequences=(follows, tests))
+    said = f"Recorded by {event.lead}; {gate}.{why}"
+    return Decision(title, ended, said, consequences=(follows, *left, tests))
+
+
+def _added(event: PhaseAdded) -> Decision:
+    made = "; ".join(event.deliverables) or "none named yet"
+    return Decision(
+        f"Scope: Phase {event.number}: {event.name} is added to the plan",
+        "The plan that the user had agreed to has one phase more.",
+        f"Its milestone is {event.milestone}; recorded by {event.lead}, approved at the gate {event.gate}.",
+        consequences=(f"Neutral: its deliverables: {made}",),
+    )
 
 
 def _acknowledged(event: EditsAcknowledged) -> Decision:

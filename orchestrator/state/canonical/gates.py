@@ -77,5 +77,20 @@ def gate_between(status: Status, ended: Phase | None, begun: Phase | None) -> st
         return phase_gate(ended, "milestone") if ended and ended.number != "0" else ""
     if begun.number == "0":
         return ""
-    moved = any(phase.complete or phase.status.upper().startswith("IN PROGRESS") for phase in status.phases)
+    # Foundation work needs no approval, so it is none for the plan either.
+    later = [phase for phase in status.phases if phase.number != "0"]
+    moved = any(phase.complete or phase.status.upper().startswith("IN PROGRESS") for phase in later)
     return phase_gate(begun) if moved else "first-plan"
+
+
+def growth_gate(text: bytes, number: str) -> str:
+    """Name the gate of a further phase: empty while the user has not agreed to the plan as it is.
+
+    Raises StateError where the log cannot be read.
+    """
+    said = answers(text).items()
+    agreed = any(
+        answer.answer == "approved" and (gate == "first-plan" or gate.startswith("phase-"))
+        for gate, answer in said
+    )
+    return f"scope-phase-{number}" if agreed else ""

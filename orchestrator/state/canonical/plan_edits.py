@@ -1,8 +1,11 @@
 """The plan in STATUS.md: deliverables, criteria, milestones and phases change state, and nothing else."""
 
+import re
+
 from orchestrator.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
 from orchestrator.state.canonical.places import needed, the_item
 from orchestrator.state.canonical.status_reading import (
+    BLOCKER,
     DELIVERABLE,
     Deliverable,
     Phase,
@@ -39,19 +42,22 @@ PlanEvent = CriterionMet | DeliverableChanged | MilestoneReached | PhaseMoved
 MADE = "Deliverables"
 CRITERIA = "Acceptance Criteria"
 _CURRENT = "Current Deliverable"
+_MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
 def edited(document: Document, event: PlanEvent) -> Document:
     """Show the event in the plan; figures are counted elsewhere. Raises StateError, MarkdownError."""
     if isinstance(event, CriterionMet):
-        part = _criteria_part(document, event.section)
+        part = criteria_part(document, event.section)
         found = [item for item in _criteria(document, part) if item.done is not None]
-        return set_checkbox(document, the_item(document, found, event.text, event.section), done=event.met)
-    if isinstance(event, MilestoneReached):
-        return _milestone(document, event)
-    document = (
-        _deliverable(document, event) if isinstance(event, DeliverableChanged) else _phase(document, event)
-    )
+        item = the_item(document, found, event.text, event.section)
+        document = set_checkbox(document, item, done=event.met)
+    elif isinstance(event, MilestoneReached):
+        document = _milestone(document, event)
+    elif isinstance(event, DeliverableChanged):
+        document = _deliverable(document, event)
+    else:
+        document = _phase(document, event)
     return _tested(document, event.tests)
 
 
@@ -76,6 +82,12 @@ def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
     return found
 
 
+def checklists(document: Document) -> list[tuple[str, list[Item]]]:
+    """Give each acceptance checklist with its items, also one that has none yet."""
+    part = section_like(document, "Acceptance Checklists")
+    return [(below.title, boxed(document, below)) for below in sections(document, part)] if part else []
+
+
 def _criteria(document: Document, part: Part) -> list[Item]:
     plan = section_like(document, "Phase Plan")
     if plan is not None and plan.start < part.start < plan.end:
@@ -83,7 +95,8 @@ def _criteria(document: Document, part: Part) -> list[Item]:
     return boxed(document, part)
 
 
-def _criteria_part(document: Document, title: str) -> Part:
+def criteria_part(document: Document, title: str) -> Part:
+    """Give the one section of that heading, in the plan or in the checklists. Raises StateError."""
     for top in ("Phase Plan", "Acceptance Checklists"):
         part = section_like(document, top)
         inside = sections(document, part) if part else ()
@@ -93,12 +106,13 @@ def _criteria_part(document: Document, title: str) -> Part:
     return needed(document, title, needed(document, "Phase Plan"))
 
 
-def _phase_part(document: Document, title: str) -> Part:
+def phase_part(document: Document, title: str) -> Part:
+    """Give the section of a phase. Raises StateError."""
     return needed(document, title, needed(document, "Phase Plan"))
 
 
 def _deliverable(document: Document, event: DeliverableChanged) -> Document:
-    found = [item for item in labelled_items(document, _phase_part(document, event.phase), MADE)
+    found = [item for item in labelled_items(document, phase_part(document, event.phase), MADE)
              if item.done is not None]  # fmt: skip
     same = [item for item in found if _name(item) == event.name]
     if len(same) != 1:
@@ -106,14 +120,44 @@ def _deliverable(document: Document, event: DeliverableChanged) -> Document:
         raise StateError(Problem(document.place, what, "look at what is there"))
     done = event.status == "COMPLETE"
     document = set_item(document, same[0], _line(same[0], event))
-    found = [item for item in labelled_items(document, _phase_part(document, event.phase), MADE)
+    found = [item for item in labelled_items(document, phase_part(document, event.phase), MADE)
              if item.done is not None and _name(item) == event.name]  # fmt: skip
     document = set_checkbox(document, found[0], done=done)
+    document = _with_blocker(document, event)
     if not done:
         owner = event.owner or _owner(found[0]) or "Lead"
-        return _current(document, Deliverable(event.name, event.status, owner, done=False))
+        return show_current(document, Deliverable(event.name, event.status, owner, done=False))
     document = remove_items(document, prunable(document, 0))
     return _after_completion(document, event)
+
+
+def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
+    """Say below a blocked deliverable what that means; take it away where it is blocked no more."""
+    item, old = _blocker_lines(document, event)
+    given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
+    said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
+    said |= {key: f"{key}: {one_line(text)}" for key, text in given.items() if text}
+    new = list(said.values()) if event.status == "BLOCKED" else []
+    if new == [one.text for one in old]:
+        return document
+    # Nested lines are read otherwise apart from their item than below it: it is written anew as a whole.
+    start = document.lines[item.line - 1].start
+    whole = document.data[start : item.end]
+    for one in reversed(old):
+        first = document.lines[one.line - 1].start
+        whole = whole[: first - start] + whole[one.end - start :]
+    lines = whole.decode().replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    mark = _MARK.match(lines)
+    margin = re.sub(r"[^ \t>]", " ", mark[0]) if mark else "  "
+    text = "\n".join([lines, *(f"{margin}- {line}" for line in new)])
+    return insert(remove_items(document, [item]), start, text)
+
+
+def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item, list[Item]]:
+    listed = labelled_items(document, phase_part(document, event.phase), MADE)
+    item = next(one for one in listed if one.done is not None and _name(one) == event.name)
+    below = [one for one in listed if item.start < one.start < item.end and one.done is None]
+    return item, [one for one in below if BLOCKER.match(one.text)]
 
 
 def _after_completion(document: Document, event: DeliverableChanged) -> Document:
@@ -122,15 +166,17 @@ def _after_completion(document: Document, event: DeliverableChanged) -> Document
     phase = next((one for one in status.phases if one.title == event.phase), None)
     follows = next_of(phase)
     if follows is None:
-        return _current(document, Deliverable(event.name, "COMPLETE", status.deliverable.owner, done=True))
+        return show_current(
+            document, Deliverable(event.name, "COMPLETE", status.deliverable.owner, done=True)
+        )
     if follows.status in ("PLANNED", ""):
         follows = follows._replace(status="NEXT")
-        found = labelled_items(document, _phase_part(document, event.phase), MADE)
+        found = labelled_items(document, phase_part(document, event.phase), MADE)
         item = next(item for item in found if item.done is False and _name(item) == follows.name)
         document = set_item(document, item, f"{_raw_name(item)} (NEXT{_with_owner(follows.owner)})")
     if key_of(status.deliverable.name) not in (key_of(event.name), ""):
         return document
-    return _current(document, follows._replace(owner=follows.owner or "Lead"))
+    return show_current(document, follows._replace(owner=follows.owner or "Lead"))
 
 
 def _name(item: Item) -> str:
@@ -164,7 +210,7 @@ def _bracketless(text: str) -> str:
     return one_line(text).replace("(", "[").replace(")", "]")
 
 
-def _current(document: Document, made: Deliverable) -> Document:
+def show_current(document: Document, made: Deliverable) -> Document:
     """Make the section name a deliverable, its status and its owner; other lines stay."""
     part = needed(document, _CURRENT)
     known = {one.line for one in fields(document, part)}
@@ -180,11 +226,11 @@ def _current(document: Document, made: Deliverable) -> Document:
         at = next((one.line_start for one in fields(document, part)), part.own_content_end)
         document = insert(document, at, ("\n" if at == part.body else "") + name)
     for key, said in (("Status", made.status), ("Owner", one_line(made.owner) or "Lead")):
-        document = _with_field(document, needed(document, _CURRENT), key, said)
+        document = with_field(document, needed(document, _CURRENT), key, said)
     return document
 
 
-def _with_field(document: Document, part: Part, key: str, said: str) -> Document:
+def with_field(document: Document, part: Part, key: str, said: str) -> Document:
     """Set a field of a section, which gains it at its top where it lacks it."""
     if field(document, part, key) is not None:
         return set_field(document, part, key, said)
@@ -201,37 +247,37 @@ def _with_field(document: Document, part: Part, key: str, said: str) -> Document
 
 
 def _milestone(document: Document, event: MilestoneReached) -> Document:
-    part = _phase_part(document, event.phase)
-    return _with_field(document, part, "Milestone", f"{one_line(event.milestone)} (COMPLETE)")
+    part = phase_part(document, event.phase)
+    return with_field(document, part, "Milestone", f"{one_line(event.milestone)} (COMPLETE)")
 
 
 def _phase(document: Document, event: PhaseMoved) -> Document:
     if event.ended is not None:
-        part = _phase_part(document, event.ended)
+        part = phase_part(document, event.ended)
         found = phase_of(read(document.data).phases, event.ended)
         if found is None or not found.complete:
-            document = _with_field(document, part, "Status", "COMPLETE")
+            document = with_field(document, part, "Status", "COMPLETE")
         document = remove_items(document, prunable(document, 0))
     if event.begun is None:
         return document
-    document = _with_field(document, _phase_part(document, event.begun), "Status", "IN PROGRESS")
+    document = with_field(document, phase_part(document, event.begun), "Status", "IN PROGRESS")
     begun = phase_of(read(document.data).phases, event.begun)
     if begun is None:
         raise StateError(Problem(document.place, f"there is no phase `{event.begun}`", "look at the plan"))
     title = spelled(begun.number, begun.name) or begun.title
-    document = _with_field(document, header(document), "Phase", one_line(title))
+    document = with_field(document, header(document), "Phase", one_line(title))
     if begun.milestone:
         said = f"{one_line(begun.milestone)} ({milestone_percent(begun)}% complete)"
-        document = _with_field(document, header(document), "Milestone", said)
+        document = with_field(document, header(document), "Milestone", said)
     follows = next_of(begun)
     if follows is None:
         return document
     word = "IN PROGRESS" if follows.status == "IN PROGRESS" else "NEXT"
-    return _current(document, follows._replace(status=word, owner=follows.owner or "Lead"))
+    return show_current(document, follows._replace(status=word, owner=follows.owner or "Lead"))
 
 
 def _tested(document: Document, tests: str) -> Document:
     progress = section_like(document, "Progress")
     if not tests or progress is None:
         return document
-    return _with_field(document, progress, "Tests", one_line(tests))
+    return with_field(document, progress, "Tests", one_line(tests))

@@ -14,7 +14,7 @@ from orchestrator.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state.canonical import plan_edits, status_text, todo
+from orchestrator.state.canonical import plan_edits, plan_growth, status_text, todo
 from orchestrator.state.canonical.places import editable
 from orchestrator.state.canonical.status_reading import (
     ACTIVE,
@@ -85,6 +85,10 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
+    if isinstance(event, plan_growth.GrowthEvent):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, _recounted(plan_growth.grown(before, event)), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
@@ -367,10 +371,9 @@ def _recounted(document: Document) -> Document:
     if status.phases:
         document = _counted(document, "Overall", *status.milestones)
     if current is not None:
-        made = [one.done for one in current.deliverables]
-        document = _counted(document, "Current Phase", sum(made), len(made))
+        document = _counted(document, "Current Phase", *current.made)
     milestone = field(document, header(document), "Milestone")
-    if milestone and current is not None and current.criteria:
+    if milestone and current is not None and (current.criteria or current.achieved):
         text = _MET.sub(f"({milestone_percent(current)}%", milestone.value)
         document = set_field(document, header(document), "Milestone", text)
     return document

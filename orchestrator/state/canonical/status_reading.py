@@ -33,6 +33,8 @@ DELIVERABLE = re.compile(
     r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
     re.IGNORECASE,
 )
+BLOCKER = re.compile(r"(Impact|Mitigation|Priority): (.*)$", re.IGNORECASE)
+"""A line below a blocked deliverable."""
 _REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
 _ACTIVE = re.compile(
     r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
@@ -54,6 +56,10 @@ class Deliverable(NamedTuple):
     done: bool
     reason: str = ""
     """Why it is blocked, where the line says so."""
+    impact: str = ""
+    mitigation: str = ""
+    priority: str = ""
+    """Of a blocked one, from the list below its line."""
 
 
 class Phase(NamedTuple):
@@ -74,6 +80,16 @@ class Phase(NamedTuple):
     def complete(self) -> bool:
         """Whether its status line says so; a phase whose details are archived has nothing else."""
         return self.status.upper().startswith("COMPLETE")
+
+    @property
+    def achieved(self) -> bool:
+        """Whether its milestone counts as complete: it is reached, or the phase is complete."""
+        return self.complete or self.reached
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Deliverables complete, and all."""
+        return sum(one.done for one in self.deliverables), len(self.deliverables)
 
 
 class ActiveWorker(NamedTuple):
@@ -123,7 +139,7 @@ class Status(NamedTuple):
     @property
     def milestones(self) -> tuple[int, int]:
         """Milestones complete, and all; a phase has one."""
-        return sum(phase.complete or phase.reached for phase in self.phases), len(self.phases)
+        return sum(phase.achieved for phase in self.phases), len(self.phases)
 
 
 def read(text: bytes) -> Status:
@@ -175,8 +191,12 @@ def slug(title: str) -> str:
 
 
 def milestone_percent(phase: Phase | None) -> int:
-    """Give the share of a phase's acceptance criteria that are met."""
-    return percent(sum(met for met, _ in phase.criteria), len(phase.criteria)) if phase else 0
+    """Give how far a milestone is: the share of its criteria that are met; without any, all or nothing."""
+    if phase is None:
+        return 0
+    if not phase.criteria:
+        return 100 if phase.achieved else 0
+    return percent(sum(met for met, _ in phase.criteria), len(phase.criteria))
 
 
 def section_like(document: Document, title: str, parent: Part | None = None) -> Part | None:
@@ -261,7 +281,7 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
                 part.title,
                 value(document, part, "Status"),
                 milestone["name"] if milestone else "",
-                tuple(_deliverable(item) for item in made if item.done is not None),
+                _deliverables(made),
                 tuple((bool(item.done), plain(item.text)) for item in criteria if item.done is not None),
                 part.line,
                 bool(milestone and milestone["done"]),
@@ -280,13 +300,23 @@ def labelled_items(document: Document, part: Part, label: str) -> tuple[Item, ..
     return () if below is None else items(document, below)
 
 
-def _deliverable(item: Item) -> Deliverable:
+def _deliverables(listed: tuple[Item, ...]) -> tuple[Deliverable, ...]:
+    return tuple(
+        _deliverable(item, [one for one in listed if item.start < one.start < item.end])
+        for item in listed
+        if item.done is not None
+    )
+
+
+def _deliverable(item: Item, below: list[Item]) -> Deliverable:
     match = DELIVERABLE.match(item.text)
     if match is None:
         return Deliverable(plain(item.text), "COMPLETE" if item.done else "", "", bool(item.done))
     owner = plain(match["owner"] or "").strip()
     reason = plain(match["reason"] or "").strip()
-    return Deliverable(plain(match["name"]), match["status"].upper(), owner, bool(item.done), reason)
+    said = {found[1].casefold(): plain(found[2]) for one in below if (found := BLOCKER.match(one.text))}
+    name, word = plain(match["name"]), match["status"].upper()
+    return Deliverable(name, word, owner, bool(item.done), reason, **said)
 
 
 def _progress(document: Document, part: Part | None) -> tuple[tuple[str, str], ...]:
