@@ -12,6 +12,7 @@ from orchestrator.repo import UserRepo
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import Change
+from workers.follow import read_tail
 from workers.output import read_journal
 
 EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
@@ -73,7 +74,7 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     Nobody is kept and nothing held where the run is being stopped: what was found out stands in the journal,
     and the next to ask goes on from there.
     """
-    gate = _Gate(d, candidates, old)
+    gate = _Gate(d, candidates, tree, old)
     try:
         return await _passed(d, gate, tuple(candidates), tree)
     except _NoWord as no_word:
@@ -149,10 +150,10 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
 class _Gate:
     """The gate's commands on trees of one base, each tree asked once: what is known stands in the journal."""
 
-    def __init__(self, d: Deployment, candidates: Sequence[Candidate], old: str) -> None:
+    def __init__(self, d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> None:
         self._d, self._old = d, old
         self._candidates = candidates
-        self._trees: dict[Names, str] = {}
+        self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
         self.reds: dict[tuple[str, int], dict[str, Any]] = {}
         """What failed on a tree, when it was looked at for the first or the second time."""
         self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
@@ -204,7 +205,8 @@ class _Gate:
                 raise _NoWord
             if result.end not in EVIDENCE:
                 raise _NoWord(f"the gate said nothing: {result.in_words()}")
-            last = next((line for line in reversed(result.tail.splitlines()) if line.strip()), "")
+            lines = read_tail(self._d.run.root / result.output).split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "")
             said = {"words": result.in_words(), "last": " ".join(last.split())[:200]}
             facts = {"tree": tree, "look": look, "command": command, "passed": result.passed, **said}
             self._d.note("gate_run", seconds=result.seconds, output=result.output, **facts)
