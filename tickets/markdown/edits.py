@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable
 
+from tickets.markdown.damage import absent, check_bytes, check_place, unclosed
 from tickets.markdown.document import Document, Item, parse
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.front import changed_front
 from tickets.markdown.sections import Part, field, trailer_start
+from tickets.markdown.tables import cell, differs_in_one, spelled, table, tables
 from tickets.problems import Problem
 
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?=\s*%)")
@@ -18,13 +20,41 @@ def set_field(document: Document, part: Part, key: str, value: str) -> Document:
     found = field(document, part, key)
     if found is None:
         where = f" in `{part.title}`" if part.title else ""
-        raise MarkdownError(
-            Problem(document.place, f"no field `{key}`{where}, so it was not updated", "add it")
-        )
-    if document.data[found.start : found.end] == value.encode():
+        what = f"no field `{key}`{where}, so it was not updated"
+        raise absent(document, f"field `{key}`", what, "add it")
+    if found.value == value:
         return document
     glued = value and document.data[found.start - 1 : found.start] in {b":", b"*"}
-    return _replaced(document, found.start, found.end, ((" " if glued else "") + value).encode())
+    after = _replaced(document, found.start, found.end, (" " if glued else "") + value)
+    again = field(after, _grown(part, len(after.data) - len(document.data)), key)
+    if again is None or again.value != value:
+        raise _unread(document, found.start, value)
+    return after
+
+
+def set_cell(
+    document: Document, part: Part, row: str | int, column: str, value: str, *, ordinal: int | None = None
+) -> Document:
+    """Make one cell of a section's table say `value`; a `|` in it is escaped, two lines are refused.
+
+    `row` is its first cell's text or its index from 0, `column` its title, `ordinal` the table's number from
+    0 where the section has several. Raises MarkdownError for a row that has not one cell for each column.
+    """
+    found = table(document, part, ordinal)
+    old = cell(document, found, row, column)
+    if old.text == value:
+        return document
+    written = spelled(value)
+    if written is None:
+        raise _unread(document, old.start, value)
+    blank = old.start == old.end
+    start, end = (old.low, old.high) if blank else (old.start, old.end)
+    after = _replaced(document, start, end, f" {written} " if blank else written)
+    inside = tables(after, _grown(part, len(after.data) - len(document.data)))
+    again = next((one for one in inside if one.start == found.start), None)
+    if again is None or not differs_in_one(found, again, old, value):
+        raise _unread(document, old.start, value)
+    return after
 
 
 def set_percent(document: Document, part: Part, key: str, percent: int) -> Document:
@@ -32,7 +62,10 @@ def set_percent(document: Document, part: Part, key: str, percent: int) -> Docum
     found = field(document, part, key)
     if found is None or not _PERCENT.search(found.value):
         what = f"no field `{key}` with a percentage, so it was not updated"
-        raise MarkdownError(Problem(document.place, what, "add it"))
+        raise absent(document, f"field `{key}`", what, "add it")
+    if not 0 <= percent <= 100:
+        what = f"{percent} is no percentage, so `{key}` was not updated"
+        raise MarkdownError(Problem(f"{document.place}:{found.line}", what, "give 0 to 100"))
 
     def bar(match: re.Match[str]) -> str:
         width = len(match[1]) + len(match[2])
@@ -51,21 +84,26 @@ def set_checkbox(document: Document, item: Item, *, done: bool) -> Document:
         )
     if item.done is done:
         return document
-    return _replaced(document, item.box, item.box + 1, b"x" if done else b" ")
+    return _replaced(document, item.box, item.box + 1, "x" if done else " ")
 
 
 def set_item(document: Document, item: Item, text: str) -> Document:
     """Make an item's own text say `text`; its mark, checkbox and nested items stay."""
-    if document.data[item.text_start : item.text_end] == text.encode():
+    if document.text(item.text_start, item.text_end) == text:
         return document
-    return _replaced(document, item.text_start, item.text_end, text.encode())
+    after = _replaced(document, item.text_start, item.text_end, text)
+    again = next((one for one in after.items if one.start == item.start), None)
+    said = (" ".join(text.split()), item.done, item.depth)
+    if again is None or (again.text, again.done, again.depth) != said:
+        raise _unread(document, item.start, text)
+    return after
 
 
 def set_text(document: Document, start: int, end: int, text: str) -> Document:
     """Replace a stretch of plain text inside one line."""
-    if document.data[start:end] == text.encode():
+    if document.text(start, end) == text:
         return document
-    return _replaced(document, start, end, text.encode())
+    return _replaced(document, start, end, text)
 
 
 def remove_items(document: Document, gone: Iterable[Item]) -> Document:
@@ -79,7 +117,7 @@ def remove_items(document: Document, gone: Iterable[Item]) -> Document:
         else:
             spans.append((start, item.end))
     for start, end in reversed(spans):
-        document = _replaced(document, start, end, b"")
+        document = _replaced(document, start, end, "")
     return document
 
 
@@ -111,9 +149,12 @@ def append_section(document: Document, text: str) -> Document:
 
 def set_section(document: Document, part: Part, text: str) -> Document:
     """Replace a section's content, its sub-sections too; the blanks and `---` below it stay."""
-    new = _ended(document, f"\n{text.strip()}\n")
+    new = f"\n{text.strip()}\n"
     if part.content_end == part.body < len(document.data):
-        new = new.removesuffix(document.newline)
+        new = new.removesuffix("\n")
+    limit = 6 if part.level == 1 else part.level  # below the header any heading starts a section
+    if any(one.level <= limit for one in parse(_bytes(document, part.start, new), document.place).headings):
+        raise _refusal(document, part.start, f"a heading in the new text would end `{part.title}`")
     return _replaced(document, part.body, part.content_end, new, blocks=True)
 
 
@@ -121,10 +162,12 @@ def insert(document: Document, at: int, text: str) -> Document:
     """Insert whole lines at the line start `at`, in the file's own line end."""
     if not text:
         return document
-    new = _ended(document, text if text.endswith("\n") else text + "\n")
+    if at != document.body and at not in {len(document.data), document.lines[document.line_at(at) - 1].start}:
+        raise _refusal(document, at, "the place is inside a line")
+    new = text if text.endswith("\n") else text + "\n"
     if at == len(document.data) and document.data and not document.data.endswith((b"\n", b"\r")):
         # The last line has no end: give it one, and leave the file without a final one as it was.
-        new = document.newline + new.removesuffix(document.newline)
+        new = "\n" + new.removesuffix("\n")
     return _replaced(document, at, at, new, blocks=True)
 
 
@@ -133,23 +176,33 @@ def set_front(document: Document, *path: str, value: str) -> Document:
     start, end, new = changed_front(document, path, value)
     if document.data[start:end] == new:
         return document
+    check_bytes(document)
     after = parse(document.data[:start] + new + document.data[end:], document.place)
     if after.front is None or document.data[document.body :] != after.data[after.body :]:
         raise _refusal(document, start, "the front matter would end elsewhere")
     return after
 
 
-def _ended(document: Document, text: str) -> bytes:
-    return text.encode().replace(b"\n", document.newline)
+def _bytes(document: Document, at: int, text: str) -> bytes:
+    """Give new text as bytes in the file's own line end. Raises MarkdownError where it has none."""
+    try:
+        new = text.encode()
+    except UnicodeEncodeError:
+        raise _refusal(document, at, "the new text holds half a character") from None
+    if b"\0" in new:
+        raise _refusal(document, at, "the new text holds a NUL byte")
+    return new.replace(b"\n", document.newline)
 
 
-def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: bool = False) -> Document:
+def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bool = False) -> Document:
     """Replace one span. `blocks`: the new text may hold headings and code of its own.
 
     Raises MarkdownError where anything outside the span would read differently than before.
     """
-    if not blocks and (b"\n" in new or b"\r" in new):
+    check_place(document, start, end)
+    if not blocks and ("\n" in text or "\r" in text):
         raise _refusal(document, start, "the new text is more than one line")
+    new = _bytes(document, start, text)
     after = parse(document.data[:start] + new + document.data[end:], document.place)
     if (after.front is None) is not (document.front is None) or after.body != document.body:
         raise _refusal(document, start, "the front matter would change")
@@ -168,7 +221,21 @@ def _replaced(document: Document, start: int, end: int, new: bytes, *, blocks: b
         odd = sorted(set(expected) ^ set(found), key=lambda mark: mark[2])
         name = f"{odd[0][0]} `{odd[0][1]}`" if odd and odd[0][1] else odd[0][0] if odd else "a block"
         raise _refusal(document, start, f"{name} would begin, end or vanish")
+    if blocks and unclosed(after) and not unclosed(document):
+        raise _refusal(document, start, "the new text opens code, a comment or a tag that it does not close")
     return after
+
+
+def _grown(part: Part, by: int) -> Part:
+    """Give a part after an edit of its own content."""
+    own, words, content, end = (
+        at + by for at in (part.own_end, part.own_content_end, part.content_end, part.end)
+    )
+    return part._replace(own_end=own, own_content_end=words, content_end=content, end=end)
+
+
+def _unread(document: Document, at: int, value: str) -> MarkdownError:
+    return _refusal(document, at, f"{value!r} would not be read back as it is")
 
 
 def _holding(document: Document, start: int, end: int) -> set[int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tickets.markdown.errors import MarkdownError
+from tickets.markdown.lines import Lines
 from tickets.problems import Problem
 
 if TYPE_CHECKING:
@@ -39,17 +40,15 @@ def find_front(data: bytes, at: int, place: str) -> Front | None:
     closing = _CLOSE.search(data, opening.end()) if opening else None
     if opening is None or closing is None:
         return None
-    from yaml import MappingNode, YAMLError  # noqa: PLC0415 - for start-up time
+    from yaml import MappingNode  # noqa: PLC0415 - for start-up time
 
     source = data[opening.end() : closing.start()]
     try:
         root = _compose(source)
-    except YAMLError as error:
+    except _NotYamlError as error:
         if not _KEY.match(source):
             return None  # text between two rules
-        mark = getattr(error, "problem_mark", None)
-        line = _FIRST_LINE + (mark.line if mark else 0)
-        what = f"front matter is not YAML: {getattr(error, 'problem', None) or 'it cannot be read'}"
+        line, what = _FIRST_LINE + error.line, f"front matter is not YAML: {error}"
         found: tuple[Problem, ...] = (Problem(f"{place}:{line}", what, "quote the value or mend the line"),)
     else:
         if not isinstance(root, MappingNode):
@@ -65,13 +64,13 @@ def front_problems(document: "Document") -> tuple[Problem, ...]:
 
 def front_value(document: "Document", *path: str) -> str | None:
     """Give a scalar as it is spelled (`07` stays `07`), or None where there is none."""
-    from yaml import ScalarNode, YAMLError  # noqa: PLC0415 - for start-up time
+    from yaml import ScalarNode  # noqa: PLC0415 - for start-up time
 
     if document.front is None:
         return None
     try:
         found = _nodes(_compose(document.data[document.front.text : document.front.text_end]), path)
-    except YAMLError:
+    except _NotYamlError:
         return None
     if len(found) != 1 or not isinstance(found[0][1], ScalarNode):
         return None
@@ -81,23 +80,25 @@ def front_value(document: "Document", *path: str) -> str | None:
 
 def changed_front(document: "Document", path: tuple[str, ...], value: str) -> tuple[int, int, bytes]:
     """Give the splice that makes the scalar at `path` say `value`. Raises MarkdownError."""
-    from yaml import ScalarNode, YAMLError  # noqa: PLC0415 - for start-up time
+    from yaml import ScalarNode  # noqa: PLC0415 - for start-up time
 
     name = ".".join(path)
     front = document.front
     if front is None:
-        raise MarkdownError(
-            Problem(document.place, f"no front matter, so `{name}` was not updated", "add it")
-        )
+        what = f"no front matter, so `{name}` was not updated"
+        raise MarkdownError(Problem(f"{document.place}:1", what, "add it"))
     source = document.data[front.text : front.text_end]
     try:
         before = _scalars(_compose(source))
-    except YAMLError:
+    except _NotYamlError:
         raise MarkdownError(*front.problems) from None
     found = _nodes(_compose(source), path)
     if len(found) != 1:
-        what = f"front matter holds `{name}` {len(found)} times" if found else f"front matter has no `{name}`"
-        raise MarkdownError(Problem(document.place, f"{what}; it was not updated", "leave it exactly once"))
+        lines = " and ".join(f"line {_FIRST_LINE + key.start_mark.line}" for key, _ in found)
+        what = f"front matter holds `{name}` {len(found)} times ({lines})"
+        what = what if found else f"front matter has no `{name}`"
+        place = f"{document.place}:{_FIRST_LINE + found[0][0].start_mark.line if found else 1}"
+        raise MarkdownError(Problem(place, f"{what}, so it was not updated", "leave it exactly once"))
     key, node = found[0]
     begin, end = _offsets(source, node)
     if not isinstance(node, ScalarNode) or node.style in {"|", ">"} or begin < _offsets(source, key)[1]:
@@ -110,33 +111,56 @@ def changed_front(document: "Document", path: tuple[str, ...], value: str) -> tu
         after = source[:begin] + gap + spelled + source[end:]
         if _says(after, path, value, before, quoted=node.tag == _STR):
             return front.text + begin, front.text + end, gap + spelled
-    what = f"`{name}` cannot say {value!r} in its place"
-    raise MarkdownError(Problem(document.place, what, "edit it by hand"))
+    what = f"`{name}` cannot say {value!r} in its place, so it was not updated"
+    place = f"{document.place}:{document.line_at(front.text + begin)}"
+    raise MarkdownError(Problem(place, what, "edit it by hand"))
+
+
+class _NotYamlError(Exception):
+    """What PyYAML cannot read; `line` counts from 0 in the YAML."""
+
+    def __init__(self, what: str, line: int) -> None:
+        super().__init__(what)
+        self.line = line
 
 
 def _compose(source: bytes) -> "Node | None":
     import yaml  # noqa: PLC0415 - for start-up time
 
-    node: Node | None = yaml.compose(source.decode(), Loader=yaml.SafeLoader)
+    text = source.decode()
+    try:
+        node: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.reader.ReaderError as error:
+        what = f"it holds the character U+{ord(text[error.position]):04X}"
+        raise _NotYamlError(what, len(Lines(text[: error.position].encode())) - 1) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or "it cannot be read"
+        raise _NotYamlError(what, mark.line if mark else 0) from None
+    except RecursionError:
+        raise _NotYamlError("it is nested too deep", 0) from None
     return node
 
 
 def _spellings(value: str, style: str | None) -> tuple[bytes, ...]:
+    try:
+        plain = value.encode()
+    except UnicodeEncodeError:
+        return ()  # half a character: no spelling of it is UTF-8
     double = json.dumps(value, ensure_ascii=False).encode()
     single = ("'" + value.replace("'", "''") + "'").encode()
-    first = {'"': double, "'": single}.get(style or "", value.encode())
-    return (first, double)
+    first = {'"': double, "'": single}.get(style or "", plain)
+    # The last one: YAML folds U+2028 and its like inside quotes unless they are escaped.
+    return (first, double, json.dumps(value).encode())
 
 
 def _says(
     source: bytes, path: tuple[str, ...], value: str, before: list[tuple[str, str]], *, quoted: bool
 ) -> bool:
     """Check that the new text says `value` at `path` and all else as before."""
-    from yaml import YAMLError  # noqa: PLC0415 - for start-up time
-
     try:
         root = _compose(source)
-    except YAMLError:
+    except _NotYamlError:
         return False
     found = _nodes(root, path)
     if len(found) != 1 or found[0][1].value != value or (quoted and found[0][1].tag != _STR):

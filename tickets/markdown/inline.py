@@ -47,7 +47,7 @@ def plain(text: str) -> str:
             out.append(text[at + 1])
             at += 2
         elif text[at] == "`":
-            end = _span_end(text, at) or _run_end(text, at)
+            end = span_end(text, at) or _run_end(text, at)
             out.append(text[at:end])
             at = end
         else:
@@ -75,7 +75,7 @@ def _escaped(text: str) -> str:
     while at < len(text):
         char = text[at]
         if char == "`":
-            span = _span_end(text, at)
+            span = span_end(text, at)
             end = span or _run_end(text, at)
             out.append(text[at:end] if span else "\\`" * (end - at))
             at = end
@@ -94,7 +94,7 @@ def _run_end(text: str, at: int) -> int:
     return at
 
 
-def _span_end(text: str, at: int) -> int | None:
+def span_end(text: str, at: int) -> int | None:
     """Give the end of the code span that opens at `at`, or None where nothing closes it."""
     width = _run_end(text, at) - at
     seek = at + width

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, overload
 
+_LF, _CR = b"\n\r"
+
 
 class Line(NamedTuple):
     """One line: `data[start:end]` without its end, `data[start:after]` with it."""
@@ -33,11 +35,8 @@ class Lines(Sequence[Line]):
     def __getitem__(self, index: slice) -> tuple[Line, ...]: ...
     def __getitem__(self, index: int | slice) -> Line | tuple[Line, ...]:
         if isinstance(index, slice):
-            return tuple(self._line(number) for number in range(*index.indices(len(self))))
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError(index)
-        return self._line(number)
+            return tuple(map(self._line, range(*index.indices(len(self)))))
+        return self._line(range(len(self))[index])
 
     def __iter__(self) -> Iterator[Line]:
         return map(self._line, range(len(self)))
@@ -53,8 +52,13 @@ class Lines(Sequence[Line]):
         return max(0, min(bisect_right(self.starts, offset), len(self)) - 1)
 
     def _line(self, number: int) -> Line:
-        start, after = self.starts[number], self.starts[number + 1]
-        return Line(start, start + len(self._data[start:after].rstrip(b"\r\n")), after)
+        start, after = self.starts[number : number + 2]
+        end = after
+        if self._data[end - 1] == _LF:
+            end -= 1
+        if end > start and self._data[end - 1] == _CR:
+            end -= 1
+        return Line(start, end, after)
 
 
 def prevailing_end(data: bytes) -> bytes:

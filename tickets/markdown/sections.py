@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import NamedTuple
 
+from tickets.markdown.damage import absent
 from tickets.markdown.document import Document, Heading, Item
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.inline import plain
@@ -100,7 +101,8 @@ def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
     """Give the section at a title path. Raises MarkdownError where there is none, or two."""
     found = find(document, *path, ordinal=ordinal)
     if found is None:
-        raise MarkdownError(Problem(document.place, f"section `{' > '.join(path)}` is missing", "add it"))
+        name = f"section `{' > '.join(path)}`"
+        raise absent(document, name, f"{name} is missing", "add it")
     return found
 
 
@@ -110,8 +112,8 @@ def fields(document: Document, part: Part) -> tuple[Field, ...]:
     last = bisect_left(document.blocks, part.own_end, lo=first, key=_start)
     tables = [(block.start, block.end) for block in document.blocks[first:last] if block.kind == "table"]
     found = []
-    for number in _lines(document, part.body, part.own_end):
-        line = document.lines[number]
+    inside = _lines(document, part.body, part.own_end)
+    for number, line in enumerate(document.lines[inside.start : inside.stop], start=inside.start):
         match = _FIELD.match(document.data[line.start : line.end])
         if match is None:
             continue

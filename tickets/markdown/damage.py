@@ -1,0 +1,78 @@
+"""What makes an edit unsafe: a NUL byte, a fence or comment that nothing closes, fences turned inside out."""
+
+import re
+
+from tickets.markdown.document import Block, Document, parse
+from tickets.markdown.errors import MarkdownError
+from tickets.problems import Problem
+
+_FENCE = re.compile(rb"(`{3,}|~{3,})")
+
+
+def unclosed(document: Document) -> Block | None:
+    """Give the code fence, comment or raw tag that nothing closes: all that follows belongs to it."""
+    data = document.data
+    last = next((block for block in reversed(document.blocks) if block.kind in {"code", "html"}), None)
+    if last is None or data[last.end :].strip():
+        return None
+    start = document.lines[document.lines.number_at(last.start)].start
+    held = any(item.start < last.start < item.end for item in document.items)
+    if held or data[start : last.start].strip():
+        return None  # the end of its list or quote closes it
+    # Asking the parser is exact; to look for a closing fence means to know its width, indent and container.
+    return None if parse(data[start:].rstrip() + b"\n\n# end\n", document.place).headings else last
+
+
+def doubtful_from(document: Document) -> int | None:
+    """Give where text can no longer be told from code.
+
+    That is the fence which is never closed, or the first one that holds the opening line of another: from
+    there on, what was meant as code and what was not may have changed places.
+    """
+    last = unclosed(document)
+    if last is None:
+        return None
+    for block in document.blocks:
+        fence = _FENCE.match(document.data, block.start) if block.kind == "code" else None
+        inner = fence and re.compile(rb"[\r\n] {0,3}" + fence[1] + rb"+[ \t]*\w").search(
+            document.data, block.start, block.end
+        )
+        if inner:
+            return block.start
+    return last.start
+
+
+def doubt(document: Document, name: str = "what follows") -> Problem | None:
+    """Give the problem with a document that ends inside a fence or comment, if it does."""
+    start = doubtful_from(document)
+    if start is None:
+        return None
+    fenced = _FENCE.match(document.data, start)
+    what, kind = ("a code fence", "code") if fenced else ("a comment or raw HTML", "HTML")
+    place = f"{document.place}:{document.line_at(start)}"
+    return Problem(place, f"{what} is never closed, so {name} cannot be told from {kind}", "close it")
+
+
+def absent(document: Document, name: str, what: str, do: str) -> MarkdownError:
+    """Give the error for a place that is not there, and the likeliest reason first."""
+    if not document.data[document.body :].strip(b"\xef\xbb\xbf\0 \t\r\n") and document.front is None:
+        return MarkdownError(Problem(f"{document.place}:1", f"the file is empty, so {what}", "restore it"))
+    found = doubt(document, name)
+    return MarkdownError(found or Problem(document.place, what, do))
+
+
+def check_place(document: Document, start: int, end: int) -> None:
+    """Refuse an edit of `start` to `end` where the bytes are damaged or the place may be code."""
+    check_bytes(document)
+    found = doubt(document)
+    begin = doubtful_from(document) if found else None
+    if found and begin is not None and (start >= begin or end > begin):
+        raise MarkdownError(found)
+
+
+def check_bytes(document: Document) -> None:
+    """Refuse to edit a file that holds a NUL byte: it is damaged, and each tool reads it differently."""
+    at = document.data.find(b"\0")
+    if at >= 0:
+        place = f"{document.place}:{document.line_at(at)}"
+        raise MarkdownError(Problem(place, "holds a NUL byte, so it was not edited", "restore the file"))
