@@ -16,7 +16,7 @@ from orchestrator.runs import unfinished_runs
 from orchestrator.settings import FAMILIES, Settings
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
-from tickets.plan import OnOverlap, Plan, make_plan, reserved_paths, reserved_scope
+from tickets.plan import OnOverlap, Plan, make_plan, plain_paths, reserved_paths, reserved_scope
 from tickets.problems import Problem, TicketError
 from tickets.template import (
     FOLDER,
@@ -146,8 +146,7 @@ def _examine(
     reserved = reserved_paths(families)
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     ignore_case = repo.setting("core.ignorecase") == "true"
-    named = {pattern for ticket in tickets for pattern in (*ticket.owns, *ticket.excludes)}
-    files = tuple(sorted(repo.files_among(named))) if head.sha else ()
+    files = tuple(sorted(repo.files_among(plain_paths(tickets, links)))) if head.sha else ()
     plan = make_plan(
         tickets,
         reserved=reserved,
@@ -245,9 +244,14 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:
-    """Give where a symlink leads, relative to the root; None where that is outside."""
+    """Give where a symlink leads, relative to the root; None where that is outside.
+
+    A `..` in it stays: it may come behind another link, and is then not the folder that the text names.
+    """
     real = os.path.normpath(root / Path(path).parent / target)
-    return os.path.relpath(real, root) if Path(real).is_relative_to(root) else None
+    if not Path(real).is_relative_to(root):
+        return None
+    return os.path.relpath(real, root) if Path(target).is_absolute() else str(Path(path).parent / target)
 
 
 def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Problem]:

@@ -1,13 +1,15 @@
 """A phase's tickets to a plan: the order they run in, and the proof that none touches another's files."""
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from tickets.jinja import nearest
 from tickets.pattern import NO_LINKS, Links
 from tickets.problems import Problem
-from tickets.scope import Overlap, PatternError, Scope, find_overlaps
+from tickets.scope import Overlap, PatternError, Scope, find_overlaps, parse_pattern
+from tickets.segment import ANY_DEPTH
 from tickets.ticket import Ticket
 
 OnOverlap = Literal["refuse", "serialize"]
@@ -62,6 +64,18 @@ def reserved_paths(families: Collection[str]) -> tuple[str, ...]:
     """List what no ticket may own while these families are on."""
     on = {"always", "nested", "canonical", "checkpoints", *families}
     return tuple(path for family, paths in RESERVED.items() if family in on for path in paths)
+
+
+def plain_paths(tickets: Sequence[Ticket], links: Links = NO_LINKS) -> set[str]:
+    """Give the paths that tickets name without wildcards, however spelled: those that may be single files."""
+    found: set[str] = set()
+    for text in {text for ticket in tickets for text in (*ticket.owns, *ticket.excludes)}:
+        with suppress(PatternError):
+            for route in parse_pattern(text, links=links).routes:
+                names = route[:-1] if route[-1] is ANY_DEPTH else route
+                if all(isinstance(name, str) for name in names):
+                    found.add("/".join(map(str, names)))
+    return found
 
 
 def make_plan(

@@ -81,6 +81,26 @@ def test_the_first_of_a_pair_is_the_one_that_runs_first(lab):
     ]  # fmt: skip
 
 
+def test_a_link_behind_a_link_is_followed_as_the_system_does(lab):
+    lab.commit({"deep/er/x.py": "", "deep/d.py": "", "d.py": ""})
+    (lab.root / "c").symlink_to("deep/er")
+    (lab.root / "l.py").symlink_to("c/../d.py")
+    assert (lab.root / "l.py").resolve() == lab.root / "deep" / "d.py"
+    lab.templates(command_1=writer("l.py"), command_2=writer("deep/d.py"), command_3=writer("d.py"))
+    told = lab.call("plan", "phase-1", "--json").document
+    assert [(one["first"], one["second"], one["witness"]) for one in told["overlaps"]] == [
+        ("command-1", "command-2", "deep/d.py")
+    ]
+
+
+def test_a_file_that_is_there_is_owned_alone_however_it_is_spelled(lab):
+    lab.commit({"src/notes": "", "src/plan": ""})
+    lab.templates(command_1=writer("./src//{notes,plan}"), command_2=writer("src/*/x.py"))
+    assert lab.call("plan", "phase-1", "--json").code == 0
+    lab.templates(command_1=writer("src/other"))
+    assert lab.call("plan", "phase-1", "--json").code == 2
+
+
 def test_what_another_run_holds_is_shown_and_nothing_is_written(lives):
     lives.lab.templates(
         command_1=shell(lives.waits, mode="write", owns=["src/a.py"]),
