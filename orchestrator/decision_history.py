@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.state.canonical.append_only import Edit, acknowledged, edits, log_of
+from orchestrator.state.canonical.append_only import Edit, Log, acknowledged, edits, log_of, log_of_version
 from orchestrator.state.canonical.decision_reading import PATH
 from tickets.problems import Problem
 from workers.git import git
@@ -12,6 +12,7 @@ from workers.git import git
 ARCHIVES = "docs/decisions"
 _DO = "restore it from git; a mended typo is recorded by `orchestrate decide --acknowledge-edit`"
 _SHA = 12
+_AT_ONCE = 32
 
 
 class Tampering(NamedTuple):
@@ -44,12 +45,9 @@ def all_edits(root: Path) -> list[Tampering]:
     fresh = fresh_edits(root)
     there = _written(root)
     now, known = log_of(there), acknowledged(there)
-    steps = list(_steps(root))
-    texts = _contents(root, {blob for _, old, new in steps for blob in (*old, *new)})
     first: dict[str, str] = {}
     found = []
-    for commit, old, new in steps:
-        before, after = (log_of(texts[blob] for blob in side if blob in texts) for side in (old, new))
+    for commit, before, after in _logs(root):
         found += [Tampering(edit, commit) for edit in edits(before, after)]
         for title, was in (*before.items(), *after.items()):
             first.setdefault(title, was)
@@ -65,6 +63,22 @@ def all_edits(root: Path) -> list[Tampering]:
 def _written(root: Path) -> list[bytes]:
     paths = [root / PATH, *sorted((root / ARCHIVES).glob("*.md"))]
     return [path.read_bytes() for path in paths if path.is_file()]
+
+
+def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
+    """Give each commit that changed the log with the log before and after; few texts are held at a time."""
+    steps = list(_steps(root))
+    known: dict[tuple[str, ...], Log] = {}
+    for at in range(0, len(steps), _AT_ONCE):
+        some = steps[at : at + _AT_ONCE]
+        texts = _contents(root, {blob for _, old, new in some for blob in (*old, *new)})
+        for commit, *sides in some:
+            # What a commit left is mostly what the next one found.
+            known = {
+                key: known.get(key) or log_of_version(texts[blob] for blob in key if blob in texts)
+                for key in map(tuple, sides)
+            }
+            yield commit, known[tuple(sides[0])], known[tuple(sides[1])]
 
 
 def _steps(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -2,9 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
+from orchestrator.state.canonical.decision_pieces import spans_by_piece
 from orchestrator.state.canonical.decision_reading import spans
 from orchestrator.state.canonical.entries import ACKNOWLEDGED
 from orchestrator.state.errors import StateError
@@ -33,19 +35,12 @@ class Edit(NamedTuple):
 
 def log_of(texts: Iterable[bytes]) -> dict[str, str]:
     """Read the entries of the log and its archives; a file that cannot be read has none."""
-    found: dict[str, str] = {}
-    for text in texts:
-        try:
-            listed = spans(text)
-        except StateError:
-            continue
-        counts: dict[str, int] = {}
-        for title, body in reversed(listed):  # new ones come on top, so old ones keep their number
-            counts[title] = number = counts.get(title, 0) + 1
-            name = title if number == 1 else f"{title} #{number}"
-            words = _CLOSING.sub("", body.replace("\r\n", "\n").replace("\r", "\n"))
-            found[name] = hashlib.sha256(words.encode()).hexdigest()[:12]
-    return found
+    return _log_of(texts, spans)
+
+
+def log_of_version(texts: Iterable[bytes]) -> dict[str, str]:
+    """Give what `log_of` gives, for one of many versions: what they have in common is read once."""
+    return _log_of(texts, spans_by_piece)
 
 
 def edits(old: Log, new: Log) -> list[Edit]:
@@ -66,3 +61,24 @@ def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
                 matches = (_MARKED.match(line.strip()) for line in body.splitlines())
                 found |= {(plain(match["title"]), match["now"]) for match in matches if match}
     return found
+
+
+def _log_of(texts: Iterable[bytes], listing: Callable[[bytes], Iterable[tuple[str, str]]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        try:
+            listed = list(listing(text))
+        except StateError:
+            continue
+        counts: dict[str, int] = {}
+        for title, body in reversed(listed):  # new ones come on top, so old ones keep their number
+            counts[title] = number = counts.get(title, 0) + 1
+            name = title if number == 1 else f"{title} #{number}"
+            found[name] = _digest(body)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _digest(body: str) -> str:
+    words = _CLOSING.sub("", body.replace("\r\n", "\n").replace("\r", "\n"))
+    return hashlib.sha256(words.encode()).hexdigest()[:12]

@@ -43,8 +43,13 @@ def dated_headings(document: Document) -> Iterator[tuple[Heading, Entry]]:
     """Give the headings of the entries in the order of the file."""
     level = 0
     for heading in document.headings:
-        match = _DATED.match(heading.title) if heading.level > 1 else None
+        match = dated(heading)
         # Entries are the dated headings of one level; a dated heading inside an entry is part of it.
         if match and heading.level == (level or heading.level):
             level = heading.level
             yield heading, Entry(match["date"], match["title"], heading.line)
+
+
+def dated(heading: Heading) -> re.Match[str] | None:
+    """Tell whether a heading has the form of an entry's."""
+    return _DATED.match(heading.title) if heading.level > 1 else None
