@@ -5,13 +5,10 @@ from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.finding import run_named
 from orchestrator.cli.recording import Desk, shown
 from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
-from orchestrator.runs import read_run
 from tickets.problems import Problem
-from tickets.report import read_report
 
 Kind = Literal["follow_ups", "decisions"]
 
@@ -44,6 +41,10 @@ def add_from(parser: argparse.ArgumentParser, what: str) -> None:
 
 def proposed(desk: Desk, name: str, kind: Kind) -> Proposals:
     """Read the reports of a run. Raises Refusal where there is no such run."""
+    from orchestrator.cli.finding import run_named  # noqa: PLC0415 - few calls of `todo` name a run
+    from orchestrator.runs import read_run  # noqa: PLC0415 - as above
+    from tickets.report import read_report  # noqa: PLC0415 - as above
+
     run = run_named(desk.repository, name)
     state = read_run(run)
     if state is None:

@@ -1,6 +1,7 @@
 """What the lead's writing commands share: one event through the store, and the answer about it."""
 
 import argparse
+import gc
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ class Desk(NamedTuple):
 
 def desk_of(arguments: argparse.Namespace) -> Desk:
     """Find out who writes, where and when. Raises Refusal."""
+    gc.disable()  # as `status` does: a grown file is a million small values, looked through for nothing
     repository = repository_of(arguments)
     lead = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
     lead = lead or git_line("config", "--get", "user.name", cwd=repository.root, check=False)

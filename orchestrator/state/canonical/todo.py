@@ -81,6 +81,8 @@ def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade
 def off_list(document: Document, gone: list[Item]) -> list[tuple[Grade, str, bool]]:
     """Say of items on the list what the backlog says of them."""
     lines = {item.line for item in gone}
+    if not lines:
+        return []
     return [(one.grade, one.text, one.done) for one in todo_items(document) if one.line in lines]
 
 
