@@ -1,5 +1,6 @@
 """A repository whose agents are fakes that misbehave on request, and what must hold after every case."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -109,6 +110,15 @@ class Rehearsal:
             marked = any(pair.startswith(b"ORCHESTRATE_RUN=") for pair in environ)
             if marked and f"ORCHESTRATE_PROJECT={self.root}".encode() in environ:
                 found.append(int(folder.name))
+        return found
+
+    def players(self):
+        """List those of the living that are workers or theirs: not what a fence is made of."""
+        found = []
+        for pid in self.survivors():
+            with contextlib.suppress(OSError):
+                if b"workers.keeper" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
         return found
 
     def lost_slots(self):

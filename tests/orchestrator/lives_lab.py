@@ -13,6 +13,8 @@ import pytest
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 SCRIPT, Lab, shell, _pattern, cli_lab = (LAB[name] for name in ("SCRIPT", "Lab", "shell", "_pattern", "lab"))
+UNFENCED = 'fence = "off"\n'
+"""Settings for workers that wait for a token of the test's, and leave their traces outside of their trees."""
 PATIENCE = 60.0
 """Seconds; a busy machine is no reason to fail."""
 
@@ -38,6 +40,7 @@ class Lives:
         # Both ends, so that nobody waits for the other end to be opened; gone with us, it lets all go on.
         self._tokens = os.open(self.tokens, os.O_RDWR | os.O_CLOEXEC)
         self.begun = []
+        lab.commit({"orchestrate.toml": UNFENCED})
 
     @property
     def waits(self):

@@ -38,7 +38,7 @@ def is_alive(file):
 
 
 def settings(lives, text):
-    lives.lab.commit({"orchestrate.toml": text})
+    lives.lab.commit({"orchestrate.toml": LIVES["UNFENCED"] + text})
 
 
 def parent(pid):

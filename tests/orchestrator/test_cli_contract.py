@@ -359,10 +359,3 @@ def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
     assert (called.code, called.document["status"]) == (1, "refused")
     assert called.says() == [f"{lock}: is a directory; see to it, then look again"]
     assert called.document["next_action"] == "orchestrate resume"
-
-
-def test_a_required_fence_that_is_not_in_force_refuses_a_run(lab):
-    lab.templates(command_1=template())
-    (lab.root / "orchestrate.toml").write_text('fence = "required"\n')
-    called = refused(lab, "run", "phase-1")
-    assert any('`fence` is "required"' in line for line in called.says()), called

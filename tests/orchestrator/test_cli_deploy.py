@@ -148,7 +148,7 @@ def test_a_run_is_cancelled_and_all_of_its_trees_are_dead_within_the_grace(lives
 
 @pytest.mark.parametrize("workers", [(), ("Command-Worker-1", "Command-Worker-2")])
 def test_what_a_dead_runtime_left_is_cancelled_all_the_same(lives, workers):
-    lives.lab.commit({"orchestrate.toml": "[limits]\ngrace = 0.5\n"})
+    lives.lab.commit({"orchestrate.toml": f"{LIVES['UNFENCED']}[limits]\ngrace = 0.5\n"})
     _, runtime = two_that_wait(lives)
     kill_and_see_dead(runtime)
     called = lives.call("cancel", "last", *workers, "--json")

@@ -158,6 +158,7 @@ def test_a_worker_sees_nothing_of_the_session_that_called_us(lab):
 def test_git_variables_that_name_another_repository_reach_nobody(lab, tmp_path):
     decoy = tmp_path / "decoy"
     shutil.copytree(lab.root, decoy)
+    lab.commit({"orchestrate.toml": 'fence = "off"\n'})  # which lets no worker write by git
     script = "git add -N . && git rev-parse --show-toplevel && echo 1 > out.txt"
     lab.templates(command_1=shell(script, mode="write", owns=["out.txt"]))
     before = seen_in(decoy)

@@ -151,19 +151,13 @@ def test_without_git_that_is_what_is_said(lab, tmp_path):
     assert called.document["git"] is None
 
 
-def test_a_fence_that_is_required_and_not_there_is_wrong(doctor, lab):
-    lab.write("orchestrate.toml", 'fence = "required"\n')
-    document = doctor(code=1)
-    assert document["fence"]["level"] == "advisory"
-    assert [place for place, _ in errors(document)] == ["orchestrate.toml"]
-
-
-def test_root_without_a_fence_is_a_warning():
-    assert [one.severity for one in fence_problems(FenceFound("advisory", "", root=True), "auto")] == [
-        "warning"
-    ]
-    assert fence_problems(FenceFound("advisory", "", root=False), "auto") == []
-    assert fence_problems(FenceFound("namespaces", "", root=True), "required") == []
+def test_root_is_a_warning_with_a_fence_and_a_sharper_one_without():
+    (bare,) = fence_problems(FenceFound("advisory", "", root=True))
+    (fenced,) = fence_problems(FenceFound("namespaces", "", root=True))
+    assert (bare.severity, fenced.severity) == ("warning", "warning")
+    assert "weakest case of every layer" in fenced.what
+    assert "nothing but their ticket" in bare.what
+    assert fence_problems(FenceFound("advisory", "", root=False)) == []
 
 
 def test_a_disk_that_fills_is_a_warning_and_a_full_one_is_wrong():

@@ -26,7 +26,7 @@ def test_workers_that_cannot_start_give_their_slots_back(rehearsal):
         for number in range(31, 46)
     }
     good = {f"command-{number}": ticket("sleep 0.2", agent="command") for number in range(46, 61)}
-    gate = 'while [ ! -e "$ORCHESTRATE_PROJECT/.taskers/go" ]; do sleep 0.02; done'
+    gate = 'while [ ! -e "$ORCHESTRATE_PROJECT/.git/go" ]; do sleep 0.02; done'
     rehearsal.prepare(
         {"codex-1": ticket(step("shell", command=gate), agent="codex"), **missing, **barred, **good}
     )
@@ -36,7 +36,7 @@ def test_workers_that_cannot_start_give_their_slots_back(rehearsal):
     scratch.mkdir(parents=True, exist_ok=True)
     for number in range(31, 46):
         (scratch / f"Command-Worker-{number}").touch()
-    (rehearsal.root / ".taskers" / "go").touch()
+    (rehearsal.root / ".git" / "go").touch()
     document = rehearsal.end(runtime, 1)
     told = {one["ticket"]: one for one in document["workers"]}
     for name in missing:
@@ -71,7 +71,7 @@ def most_at_once(rehearsal):
 
 def test_a_restart_runs_what_is_left_and_nothing_twice(rehearsal):
     """T24: A is done, B was running and is gone with its shim, C has not begun; then a second restart."""
-    gate = 'while [ ! -e "$ORCHESTRATE_PROJECT/.taskers/go" ]; do sleep 0.02; done'
+    gate = 'while [ ! -e "$ORCHESTRATE_PROJECT/.git/go" ]; do sleep 0.02; done'
     rehearsal.prepare({
         "claude-1": ticket(step("hash")),
         "claude-2": ticket(step("shell", command=gate), depends_on=["claude-1"]),
@@ -85,7 +85,7 @@ def test_a_restart_runs_what_is_left_and_nothing_twice(rehearsal):
     runtime.communicate()
     (started,) = folder.rglob(SECOND)
     os.kill(json.loads(started.read_text())["shim_pid"], signal.SIGKILL)
-    (rehearsal.root / ".taskers" / "go").touch()
+    (rehearsal.root / ".git" / "go").touch()
     document = rehearsal.run("resume", folder.name)
     assert [one["outcome"] for one in document["workers"]] == ["complete"] * 3
     spawned = [one["worker"] for one in rehearsal.journal("started")]

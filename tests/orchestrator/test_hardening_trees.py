@@ -22,7 +22,7 @@ def test_a_grandchild_dies_with_a_worker_whose_ticket_is_cancelled(rehearsal):
     """T20: the lead cancels one worker of two; the other one goes on."""
     rehearsal.prepare({"claude-1": ticket(*DEAF), "codex-1": ticket(step("sleep", seconds=2), agent="codex")})
     runtime = rehearsal.begin("run", "phase-1")
-    rehearsal.wait_until(lambda: len(rehearsal.survivors()) == 3)
+    rehearsal.wait_until(lambda: len(rehearsal.players()) == 3)
     began = time.monotonic()
     run = rehearsal.run_folder().name
     assert rehearsal.lab.call("cancel", run, "Claude-Worker-1", "--json").code == 0

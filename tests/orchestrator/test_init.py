@@ -16,12 +16,12 @@ import pytest
 from orchestrator import settings_text
 from orchestrator.cli import main
 from orchestrator.cli.init import shipped_templates
-from orchestrator.settings import _Agent, _File, read_settings
+from orchestrator.settings import _Agent, _Command, _File, read_settings
 from orchestrator.setup import files_to_write, with_ignored
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
 from tickets.template import FOLDER
-from workers.agents import AgentSettings
+from workers.agents import NAMES, AgentSettings
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 Lab, seen_in = LAB["Lab"], LAB["seen_in"]
@@ -252,8 +252,8 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
     (tmp_path / "orchestrate.toml").write_text(settings_text.TEXT)
     written = read_settings(tmp_path)
     (tmp_path / "orchestrate.toml").write_text("")
-    assert written.model_copy(update={"agents": {}}) == read_settings(tmp_path)
-    assert all(written.agent(name) == AgentSettings() for name in written.agents)
+    assert written == read_settings(tmp_path)
+    assert all(written.agent(name) == AgentSettings() for name in NAMES)
 
 
 def test_every_setting_stands_in_the_text_with_its_default():
@@ -270,6 +270,7 @@ def test_every_setting_stands_in_the_text_with_its_default():
     assert _File.model_validate(values) == default
     assert agents["codex"].keys() == agents["claude"].keys() == agents["gemini"].keys()
     assert agents["codex"].keys() == _Agent.model_fields.keys()
+    assert agents["command"].keys() == _Command.model_fields.keys() - {"executable", "model"}
     _File.model_validate({"agents": agents})
 
 

@@ -13,6 +13,9 @@ import pytest
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 SCRIPT, shell, _pattern, lab = (LAB[name] for name in ("SCRIPT", "shell", "_pattern", "lab"))
 
+UNFENCED = 'fence = "off"\n'
+"""Settings for workers and gates that leave their traces outside of their trees."""
+
 
 @pytest.fixture
 def project(lab):
@@ -25,6 +28,7 @@ def project(lab):
         command_2=shell(f"echo x >> {outside}/2; mkdir -p out; echo 2 > out/2", mode="write", owns=["out/2"],
                         title="Port the writer"),
     )  # fmt: skip
+    lab.commit({"orchestrate.toml": UNFENCED})
     lab.outside = outside
     return lab
 
@@ -52,7 +56,7 @@ def follow(project, command):
 def stop_in_the_middle(project):
     """Kill a runtime once both workers ended, and before anything has landed."""
     gate = project.root.parent / "gate"
-    project.commit({"orchestrate.toml": f'[integration]\ngate = ["touch {gate}; sleep 60"]\n'})
+    project.commit({"orchestrate.toml": f'{UNFENCED}[integration]\ngate = ["touch {gate}; sleep 60"]\n'})
     runtime = subprocess.Popen(
         [SCRIPT, "run", "phase-1"], cwd=project.root, env=project.env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -65,7 +69,7 @@ def stop_in_the_middle(project):
     # In order: a killed runtime's gate would go on, and nobody would see it dead.
     runtime.terminate()
     runtime.wait(30)
-    project.commit({"orchestrate.toml": ""})
+    project.commit({"orchestrate.toml": UNFENCED})
     return run
 
 
@@ -219,7 +223,7 @@ def test_a_budget_is_kept_and_what_was_left_out_is_named(project):
 
 
 def test_smoke_tests_run_when_asked_and_their_figure_stays_with_its_commit(project):
-    project.commit({"orchestrate.toml": '[checks]\nsmoke = "echo 12 passed in 0.10s"\n'})
+    project.commit({"orchestrate.toml": UNFENCED + '[checks]\nsmoke = "echo 12 passed in 0.10s"\n'})
     assert resume(project)["checks"] == []
     (figure,) = resume(project, "--verify")["checks"]
     head = project.git("rev-parse", "HEAD").strip()
@@ -231,7 +235,7 @@ def test_smoke_tests_run_when_asked_and_their_figure_stays_with_its_commit(proje
 def test_a_smoke_test_that_hangs_is_ended_with_all_that_it_started(project):
     pids = project.root.parent / "pids"
     script = f"setsid sleep 60 & echo $! > {pids}; sleep 60"
-    project.commit({"orchestrate.toml": f"[checks]\nsmoke = '{script}'\n"})
+    project.commit({"orchestrate.toml": f"{UNFENCED}[checks]\nsmoke = '{script}'\n"})
     told = resume(project, "--verify", "--timeout", "0.5", code=1)
     assert told["problems"][0]["what"].endswith("failed (timed out)")
     assert told["checks"][0]["passed"] is False
