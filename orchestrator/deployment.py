@@ -64,7 +64,7 @@ class Deployment:
         self._waits: dict[anyio.CancelScope, str] = {}
         self._cancelled: set[str] = set()
         self.state = RunState(run, roster_of(manifest))
-        self.checker = Checker(repository.common, repository.own / "runs" / run.id)
+        self.checker = Checker(repository.common, repository.own / "runs" / run.id, repository.root)
         slots = settings.slots
         limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)

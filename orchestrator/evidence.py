@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks import CheckResult, run_check
+from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
 from orchestrator.judgement import (
     CANCELLED,
@@ -19,6 +19,7 @@ from orchestrator.judgement import (
     violations_of,
 )
 from orchestrator.tampering import told
+from orchestrator.tree_command import CheckResult
 from tickets.ticket import Ticket
 from workers.agents import Answer, WorkerError
 from workers.attempt import keep_text
@@ -58,7 +59,7 @@ async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Trie
         await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
     judgement = judge(ticket, ended, answer, found.changes)
     scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
-    violations = violations_of(ticket, found.changes, scope, state_files, git_writes)
+    violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 
 
@@ -79,6 +80,8 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
             judgement = judgement._replace(outcome="failed", reason=f"acceptance failed: {failed.in_words()}")
     scope = d.manifest.scopes[ticket.id]
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
+    # No patch holds what is in a submodule: its tree is the only copy.
+    is_kept = found is None or bool(found.inside)
     usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
     evidence: dict[str, Any] = {
         "fence": d.facts(ticket)["fence"],
@@ -97,15 +100,15 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         "output": d.run.relative(files.text),
         "patch": d.run.relative(patch) if patch else None,
         "thread": judged.answer.thread,
-        "ignored": list(found.ignored) if found else [],
-        "worktree": None if found else d.run.relative(place.path),
+        "ignored": [*found.ignored, *found.special] if found else [],
+        "worktree": d.run.relative(place.path) if is_kept else None,
         "acceptance": [check.as_json() for check in checks],
         "started_at": judged.ended.started,
         "ended_at": judged.ended.ended,
         "max_rss_kb": judged.ended.max_rss_kb,
     }
     end(d, ticket, judgement, evidence, judged.violations)
-    if judgement.outcome not in ("cancelled", "interrupted") and found is not None:
+    if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
 
 

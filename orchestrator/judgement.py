@@ -9,7 +9,7 @@ from tickets.report import read_report
 from tickets.scope import Scope
 from tickets.ticket import Ticket
 from workers.agents import Answer
-from workers.changes import Change
+from workers.changes import Change, Found
 from workers.exits import Exit
 
 ViolationKind = Literal[
@@ -51,20 +51,23 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
 
 
 def violations_of(
-    ticket: Ticket, changes: tuple[Change, ...], scope: Scope, state_files: Scope, git_writes: Sequence[str]
+    ticket: Ticket, left: Found, scope: Scope, state_files: Scope, git_writes: Sequence[str]
 ) -> tuple[Violation, ...]:
     """List what the changes break: outside the scope, in a state file, in a tree that was to be read only."""
     found: list[Violation] = []
-    for change in changes:
-        if state_files.covers(change.path):
-            found.append(Violation("touched_state_file", change.path))
+    # What is in a submodule is another repository's: no scope of this one covers it.
+    paths = [(change.path, scope.covers(change.path)) for change in left.changes]
+    paths += [(path, scope.covers(path)) for path in left.special] + [(path, False) for path in left.inside]
+    for path, is_owned in paths:
+        if state_files.covers(path):
+            found.append(Violation("touched_state_file", path))
         elif ticket.mode == "read-only":
-            found.append(Violation("read_only_wrote", change.path))
-        elif not scope.covers(change.path):
-            found.append(Violation("out_of_scope", change.path))
+            found.append(Violation("read_only_wrote", path))
+        elif not is_owned:
+            found.append(Violation("out_of_scope", path))
     found += [Violation("git_write", path) for path in git_writes]
-    if ticket.max_files_changed is not None and len(changes) > ticket.max_files_changed:
-        found.append(Violation("too_many_files", f"{len(changes)} of {ticket.max_files_changed}"))
+    if ticket.max_files_changed is not None and len(left.changes) > ticket.max_files_changed:
+        found.append(Violation("too_many_files", f"{len(left.changes)} of {ticket.max_files_changed}"))
     return tuple(found)
 
 

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 
 from orchestrator.repo import LINK, RepoBlocked, UserRepo
 from tickets.problems import Problem
-from workers.changes import ABSENT, GITLINK, Change
+from workers.changes import ABSENT, Change
+from workers.submodules import GITLINK
 
 MOVED = "the branch has moved"
 Side = tuple[str, str]

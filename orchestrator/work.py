@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from orchestrator.deployment import Deployment
 from orchestrator.evidence import Tried, conclude, end, judged_attempt
+from orchestrator.furnished import furniture_of, in_words, is_furnished, set_up
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.prompts import write_prompt
 from orchestrator.tampering import Guard
@@ -21,10 +22,11 @@ from workers.exits import Exit
 from workers.fence import fence_in_force
 from workers.follow import Follower
 from workers.git import GitError
+from workers.making import Made, make_tree
 from workers.output import AttemptFiles
 from workers.pool import Slot
 from workers.process import RUNTIME_DIED, Limits, wait_adopted
-from workers.worktree import Place, found_place, make_place
+from workers.worktree import Place, found_place, remove_place
 
 LOOK = 0.1
 """Seconds between two looks at what an agent CLI has printed."""
@@ -35,7 +37,7 @@ RETRY_PAUSE = 2.0
 async def work(d: Deployment) -> None:
     """See every ticket of the run to its end, each when those that it depends on have ended."""
     done = {ticket.id: anyio.Event() for ticket in d.manifest.tickets}
-    if d.manifest.fence == "advisory" and not d.state.has_ended:
+    if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
         guard = partial(Guard, d.repository, d.checker.directory, d.environ)
         d.guard = await anyio.to_thread.run_sync(guard)
     async with anyio.create_task_group() as group:
@@ -109,6 +111,8 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
                 if slot is None:
                     return
                 place = place or await _placed(d, ticket)
+                if place is None:
+                    return
                 number += 1
                 if d.guard is not None:
                     d.guard.entered(ticket.worker)
@@ -201,15 +205,27 @@ def _index(d: Deployment, ticket: Ticket) -> Path:
     return d.checker.directory / f"{ticket.worker}.index"
 
 
-async def _placed(d: Deployment, ticket: Ticket) -> Place:
+async def _placed(d: Deployment, ticket: Ticket) -> Place | None:
+    """Make a worker's tree and set it up; None where that was cancelled. Raises WorkerError."""
     async with d.trees:
-        return await anyio.to_thread.run_sync(_make_place, d, ticket)
+        place, missing = await anyio.to_thread.run_sync(_make_place, d, ticket)
+    if missing:
+        d.note("not_linked", worker=ticket.worker, paths=list(missing))
+    failed = await set_up(d, ticket.worker)
+    if failed is not None:
+        await anyio.to_thread.run_sync(remove_place, place)
+        if failed.end == "cancelled":
+            return None
+        raise WorkerError(in_words(failed))
+    if is_furnished(d.settings):
+        await anyio.to_thread.run_sync(d.checker.settle, place)
+    return place
 
 
-def _make_place(d: Deployment, ticket: Ticket) -> Place:
-    base = _base_of(d, ticket)
-    path = d.run.worktree(ticket.worker)
-    return make_place(d.repository.root, d.repository.common, path, base, _index(d, ticket))
+def _make_place(d: Deployment, ticket: Ticket) -> Made:
+    base, path = _base_of(d, ticket), d.run.worktree(ticket.worker)
+    furniture = furniture_of(d.settings)
+    return make_tree(d.repository, d.checker, path, base, _index(d, ticket), furniture=furniture)
 
 
 def _base_of(d: Deployment, ticket: Ticket) -> str:

@@ -1,31 +1,27 @@
 """What a worker changed, found without its `.git`, index or config: those may run its code in ours."""
 
 import contextlib
+import hashlib
 import itertools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from workers.agents import WorkerError
+from workers.checker_config import config_text, drivers_among, settings_of
+from workers.filters import Filters
 from workers.git import GitError, git, git_fields, git_into, git_line
-from workers.output import create_file
-from workers.worktree import Place
+from workers.oddities import files_below, walk_round
+from workers.output import create_file, create_json, read_json
+from workers.submodules import gitlinks
+from workers.worktree import Module, Place, left_its_base, modules_of, start_of
 
 ABSENT = "000000"
-GITLINK = "160000"
-# The user's settings that decide how a file becomes a blob; drivers, which run programs, are not among them.
-KEPT_SETTINGS = ("core.filemode", "core.symlinks", "core.ignorecase", "core.autocrlf", "core.eol",
-                 "core.precomposeunicode", "core.excludesfile", "core.attributesfile")  # fmt: skip
-FIXED_SETTINGS = (
-    "bare = false",
-    "hooksPath = /dev/null",
-    # Refuses files that git itself would take after a warning.
-    "safecrlf = false",
-    # A worker's file at a path that a sparse checkout leaves out would stay unseen.
-    "sparseCheckout = true",
-)
+PATIENCE = 600.0
+"""Seconds that git may take in a worker's tree: whatever it may be made to wait for there, it ends."""
 WHO = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -51,17 +47,35 @@ class Found(NamedTuple):
     changes: tuple[Change, ...]
     ignored: tuple[str, ...]
     """Ignored files it made; they are not in the patch."""
+    special: tuple[str, ...] = ()
+    """Pipes, sockets and devices, which nothing can land."""
+    inside: tuple[str, ...] = ()
+    """Paths in submodules: they are another repository's."""
 
 
 class Checker:
     """Git with a directory of its own: the user's objects, nobody's config, an index for each question."""
 
-    def __init__(self, common: Path, directory: Path) -> None:
-        """Take the user's git common directory, and a directory of ours beside it."""
+    def __init__(self, common: Path, directory: Path, root: Path | None = None) -> None:
+        """Take the user's git common directory, a directory of ours beside it, and the user's checkout.
+
+        Without the checkout files come and go as they are: there is nowhere to run the user's filters.
+        """
         self._common = common
+        self._root = root
         self.directory = directory
         self._bare = directory / "git"
         self._numbers = itertools.count()
+        self._filters: Filters | None = None
+
+    @property
+    def filters(self) -> Filters:
+        """Give the user's filters, as they were when the directory was made."""
+        if self._filters is None:
+            known = read_json(self.directory / "filters.json") or {}
+            config = (self._bare / "config").read_text()
+            self._filters = Filters(self._root, self._common, self.directory / "filters", config, known)
+        return self._filters
 
     def prepare(self) -> None:
         """Make the directory; does nothing where it is already made."""
@@ -74,87 +88,148 @@ class Checker:
             theirs = self._common / "info" / name
             if theirs.is_file():
                 (self._bare / "info" / name).write_bytes(theirs.read_bytes())
+        known = settings_of(self._common)
         with contextlib.suppress(FileExistsError):
-            create_file(self._bare / "config", os.fsencode(self._config()))
+            create_json(self.directory / "filters.json", drivers_among(known))
+        with contextlib.suppress(FileExistsError):
+            create_file(self._bare / "config", os.fsencode(config_text(known)))
 
-    def _config(self) -> str:
-        hashes = git_line("rev-parse", "--show-object-format", cwd=self._common)
-        version = 0 if hashes == "sha1" else 1
-        lines = [
-            "[core]",
-            f"\trepositoryformatversion = {version}",
-            *(f"\t{line}" for line in FIXED_SETTINGS),
-        ]
-        for name in KEPT_SETTINGS:
-            value = git_line("config", "--get", name, cwd=self._common, check=False)
-            if value:
-                escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'\t{name.removeprefix("core.")} = "{escaped}"')
-        if version:
-            lines += ["[extensions]", f"\tobjectFormat = {hashes}"]
-        return "\n".join(lines) + "\n"
+    def write_filtered(self, place: Place) -> None:
+        """Write out again what has a filter, in a tree that was checked out without. Raises GitError."""
+        self.filters.write_out(place, self._env(place.index_copy, place.path))
+
+    def settle(self, place: Place) -> None:
+        """Take what stands in a tree before its worker begins for what it began from."""
+        env = self._env(self._scratch_index("settle"), place.path)
+        index = Path(env["GIT_INDEX_FILE"])
+        try:
+            shutil.copy2(place.index_copy, index)
+            tree, ignored = self._taken(place, env, None)
+            create_json(place.beside("start"), {"tree": tree or place.base, "ignored": ignored})
+            index.replace(place.index_copy)
+        except GitError as error:
+            raise WorkerError(f"its tree could not be read: {error.said}") from error
+        finally:
+            index.unlink(missing_ok=True)
 
     def look(self, place: Place, patch_cap: int) -> Found:
         """Take all that differs from the base. Raises WorkerError where it cannot be taken, or is too much.
 
         Nothing that was there is changed, so it may be asked again after a stop.
         """
+        start = start_of(place)
+        odd = walk_round(place.path, start.ignored if start else ())
         env = self._env(self._scratch_index("look"), place.path)
         index = Path(env["GIT_INDEX_FILE"])
         try:
             # With its times: git takes entries as young as their index for dirty.
             shutil.copy2(place.index_copy, index)
-            return self._look(place, env, patch_cap)
+            inside = self._inside(place, patch_cap)
+            tree, ignored = self._taken(place, env, patch_cap)
         except GitError as error:
             raise WorkerError(f"its changes could not be read: {error.said}") from error
         finally:
             index.unlink(missing_ok=True)
+        modules = tuple(f"{module.path}/" for module in modules_of(place))
+        nested = tuple(f"{path}/" for path in odd.nested if not path.startswith(modules))
+        special = tuple(path for path in odd.special if not path.startswith(modules))
+        known = start.ignored if start else ()
+        ignored = (*(path for path in ignored if path not in known), *nested)
+        if tree is None:
+            return Found(place.base, (), ignored, special, inside)
+        changes = self._since(start.tree if start else place.base, tree, place.base)
+        if start is not None:
+            tree = self.tree_with(place.base, changes)
+        return Found(tree, changes, ignored, special, inside)
 
-    def _look(self, place: Place, env: Mapping[str, str], patch_cap: int) -> Found:
-        changed, modules = self._changed(place, env)
-        if not changed and not git("ls-files", "-o", "--directory", "-z", cwd=place.path, env=env):
+    def _since(self, start: str, tree: str, base: str) -> tuple[Change, ...]:
+        """Give what differs from the start as changes of the base, of which a patch is made."""
+        changes = self.changes(start, tree)
+        if start == base or not changes:
+            return tuple(changes)
+        there = self.entries(base)
+        found = []
+        for change in changes:
+            mode, sha = there.get(change.path, (ABSENT, "0" * len(change.new_sha)))
+            if (mode, sha) != (change.new_mode, change.new_sha):
+                found.append(change._replace(old_mode=mode, old_sha=sha))
+        return tuple(found)
+
+    def _taken(
+        self, place: Place, env: Mapping[str, str], patch_cap: int | None
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Stage all that differs from an index: gives the tree, None if nothing does, and what is ignored."""
+        ask = partial(git_fields, cwd=place.path, env=env, patience=PATIENCE)
+        changed = self._changed(place, env)
+        if not changed and not ask("ls-files", "-o", "--directory", "-z"):
             # Most workers read only: the base is what they leave, and no more need be asked.
-            return Found(place.base, (), tuple(modules))
-        untracked = git_fields("ls-files", "-o", "--exclude-standard", "-z", cwd=place.path, env=env)
-        new = [path for entry in untracked for path in _files_below(place.path, entry)]
-        ignored = git_fields(
-            "ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z", cwd=place.path, env=env
-        )
+            return None, ()
+        untracked = ask("ls-files", "-o", "--exclude-standard", "-z")
+        new = [path for entry in untracked for path in files_below(place.path, entry)]
+        ignored = tuple(ask("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
         if not changed and not new:
-            return Found(place.base, (), (*ignored, *modules))
+            return None, ignored
         size = sum(_size(place.path / path) for path in (*changed, *new))
-        if size > patch_cap:
+        if patch_cap is not None and size > patch_cap:
             raise WorkerError(f"its changes are {size:,} bytes, more than patch_cap ({patch_cap:,} bytes)")
         self._stage(place, env, [*changed, *new])
         tree = git_line("write-tree", cwd=place.path, env=env)
-        changes = tuple(self.changes(place.base, tree))
         # Git passes over a name that would be `.git` elsewhere (`GIT~1`), with a word and without an error.
-        lost = {path for path in new if _is_file(place.path, path)} - {change.path for change in changes}
-        if lost:
+        there = {path for path in new if _is_file(place.path, path)}
+        if there and (lost := there - set(git_fields("ls-files", "-z", cwd=place.path, env=env))):
             raise WorkerError(f"{min(lost)}: git takes no file of this name; its changes were not taken")
-        return Found(tree, changes, (*ignored, *modules))
+        return tree, ignored
 
-    def _changed(self, place: Place, env: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """List the tracked paths that differ, and the submodules that stand elsewhere now."""
-        # `dirty` is what looks into a submodule with that one's own config; without it git reads its HEAD.
-        fields = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=dirty", "-z",
-                            cwd=place.path, env=env)  # fmt: skip
-        changed, modules = [], []
-        for head, path in zip(fields[::2], fields[1::2], strict=True):
-            old_mode, new_mode, *_ = head[1:].split(" ")
-            if old_mode == new_mode == GITLINK:
-                modules.append(f"{path}/")
+    def _changed(self, place: Place, env: Mapping[str, str]) -> list[str]:
+        """List the tracked paths that differ; submodules are looked at apart, since git would read theirs."""
+        fields = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=all", "-z",
+                            cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
+        changed = list(fields[1::2])
+        links = gitlinks(Path(env["GIT_INDEX_FILE"]), self._common)
+        changed += [path for path in links if not os.path.lexists(place.path / path)]
+        if changed and (untouched := self.filters.untouched(place)):
+            changed = [path for path in changed if path not in untouched]
+        return changed
+
+    def _inside(self, place: Place, patch_cap: int) -> tuple[str, ...]:
+        """List what differs in the submodules, and where one was to be empty, all that is there."""
+        modules = {module.path: module for module in modules_of(place)}
+        found: list[str] = []
+        for path in gitlinks(place.index_copy, self._common):
+            if not (place.path / path).is_dir() or (place.path / path).is_symlink():
+                continue  # it went, or became something else: a change like any other
+            if path in modules:
+                found += (f"{path}/{one}" for one in self._inside_of(modules[path], patch_cap))
             else:
-                changed.append(path)
-        return changed, modules
+                found += files_below(place.path, f"{path}/")
+        return tuple(found)
+
+    def _inside_of(self, module: Module, patch_cap: int) -> list[str]:
+        left = left_its_base(module.place)
+        found = self.of_module(module).look(module.place, patch_cap)
+        changed = [change.path for change in found.changes]
+        return [*([left] if left else []), *changed, *found.special, *found.inside]
+
+    def of_module(self, module: Module) -> "Checker":
+        """Give what looks into a submodule: with that one's objects."""
+        name = hashlib.sha256(os.fsencode(module.common)).hexdigest()[:16]
+        checker = Checker(module.common, self.directory / "modules" / name)
+        checker.directory.mkdir(parents=True, exist_ok=True)
+        checker.prepare()
+        return checker
 
     def _stage(self, place: Place, env: Mapping[str, str], paths: Sequence[str]) -> None:
         there = {path for path in paths if _is_file(place.path, path)}
         self._update(env, [f"0 {'0' * len(place.base)}\t{path}" for path in sorted(set(paths) - there)])
+        for group, filtered in self.filters.groups(place, env, sorted(there)).items():
+            blobs = self.filters.taken_in(place, group, filtered)
+            self._update(env, [f"{_mode(place.path / path)} {blob}\t{path}" for path, blob in blobs.items()])
+            there -= blobs.keys()
         if there:
             # By git's own reading of a file: only so do line ends and modes come out as `git add` has them.
             feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(there))
-            git("update-index", "--add", "--replace", "-z", "--stdin", cwd=place.path, env=env, feed=feed)
+            git("update-index", "--add", "--replace", "-z", "--stdin",
+                cwd=place.path, env=env, feed=feed, patience=PATIENCE)  # fmt: skip
 
     def changes(self, old: str, new: str) -> list[Change]:
         """List the paths in which two trees (or commits) differ; a rename is a removal and an addition."""
@@ -237,17 +312,8 @@ class Checker:
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
 
 
-def _files_below(root: Path, entry: str) -> list[str]:
-    """Write out an untracked entry; `x/` is a nested repository, whose files count all the same."""
-    if not entry.endswith("/"):
-        return [entry]
-    found = []
-    for folder, names, files in os.walk(root / entry):
-        names[:] = [name for name in names if name != ".git"]
-        links = [name for name in names if (Path(folder) / name).is_symlink()]
-        there = (Path(folder) / name for name in (*files, *links) if name != ".git")
-        found += [os.path.relpath(path, root) for path in there]
-    return found
+def _mode(path: Path) -> str:
+    return "100755" if path.stat().st_mode & 0o100 else "100644"
 
 
 def _size(path: Path) -> int:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 from workers.environment import drop_foreign_git
 
@@ -69,22 +69,36 @@ def _inherited() -> Mapping[str, str]:
 
 
 def git(
-    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, feed: bytes = b"", check: bool = True
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    feed: bytes | IO[bytes] = b"",
+    check: bool = True,
+    patience: float | None = None,
 ) -> bytes:
-    """Run git and give its standard output. Raises GitError unless `check` is false."""
+    """Run git and give its standard output. Raises GitError unless `check` is false.
+
+    `patience` is for git in a tree that may be a trap: after so many seconds it is killed, and that an error.
+    """
     import subprocess  # noqa: PLC0415 - `status` finds the repository without git, and has no time for this
 
-    done = subprocess.run(
-        [_program(), *QUIET, *arguments],
-        cwd=cwd,
-        env={**_inherited(), **(env or {})},
-        input=feed,
-        capture_output=True,
-        check=False,
-    )
+    source: dict[str, Any] = {"input": feed} if isinstance(feed, bytes) else {"stdin": feed}
+    try:
+        done = subprocess.run(
+            [_program(), *QUIET, *arguments],
+            cwd=cwd,
+            env={**_inherited(), **(env or {})},
+            **source,
+            capture_output=True,
+            check=False,
+            timeout=patience,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
     if done.returncode and check:
         raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
-    return done.stdout
+    printed: bytes = done.stdout
+    return printed
 
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
@@ -115,6 +129,13 @@ def git_line(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, c
     return os.fsdecode(git(*arguments, cwd=cwd, env=env, check=check)).partition("\n")[0].strip()
 
 
-def git_fields(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> list[str]:
+def git_fields(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    feed: bytes = b"",
+    patience: float | None = None,
+) -> list[str]:
     """Run a git command that was given `-z` and give its fields."""
-    return [os.fsdecode(field) for field in git(*arguments, cwd=cwd, env=env).split(b"\0")[:-1]]
+    printed = git(*arguments, cwd=cwd, env=env, feed=feed, patience=patience)
+    return [os.fsdecode(field) for field in printed.split(b"\0")[:-1]]

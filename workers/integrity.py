@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from workers.git import Repository
+from workers.worktree import module_directories
 
 Weight = Literal["harm", "move"]
 """`harm`: nothing but tampering or a deliberate act does it. `move`: the user's everyday work does it too."""
@@ -60,7 +61,7 @@ class Lens:
         for top in (common / "config", own / "config.worktree", common / "hooks", common / "info",
                     own / "info", common / "objects" / "info" / "alternates", *self._global):  # fmt: skip
             self._take(top, steering)
-        for module in _modules(common / "modules"):
+        for module in module_directories(common / "modules"):
             for name in ("config", "hooks", "info"):
                 self._take(module / name, steering)
         self._take(self._repository.root / ".git", steering, below=False)
@@ -208,20 +209,6 @@ def from_text(data: bytes) -> Snapshot | None:
 
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-
-
-def _modules(top: Path, depth: int = 6) -> Iterator[Path]:
-    """Find the metadata of submodules, whose names may have slashes, and of theirs."""
-    try:
-        folders = [Path(entry.path) for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return
-    for folder in sorted(folders) if depth else ():
-        if (folder / "HEAD").is_file():
-            yield folder
-            yield from _modules(folder / "modules", depth - 1)
-        else:
-            yield from _modules(folder, depth - 1)
 
 
 def _files_below(top: Path, name: str, depth: int = 20) -> Iterator[tuple[Path, str]]:

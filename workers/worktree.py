@@ -4,11 +4,14 @@ import contextlib
 import itertools
 import os
 import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from workers.agents import WorkerError
 from workers.git import GitError, git
+from workers.output import read_json
 
 # Indexes with extras (split, untracked cache) cannot be copied and read elsewhere.
 PLAIN_INDEX = (
@@ -30,9 +33,53 @@ class Place(NamedTuple):
     index_copy: Path
     """Our copy of its index, out of the worker's reach."""
 
+    def beside(self, what: str) -> Path:
+        """Name a file of ours about this place, beside the copy of its index."""
+        return self.index_copy.with_name(f"{self.index_copy.name}.{what}")
 
-def make_place(root: Path, common: Path, path: Path, base: str, index: Path) -> Place:
+
+class Start(NamedTuple):
+    """What a tree held when its worker began, where that was more than its base."""
+
+    tree: str
+    """All of it that git does not ignore, as a tree object."""
+    ignored: tuple[str, ...]
+
+
+class Module(NamedTuple):
+    """A submodule in a place, which is a worktree of its own repository."""
+
+    path: str
+    common: Path
+    """The git common directory of the submodule, in the user's repository."""
+    place: Place
+
+
+def start_of(place: Place) -> Start | None:
+    """Give what was brought into a place before its worker began; None where that was nothing."""
+    found = read_json(place.beside("start"))
+    return Start(found["tree"], tuple(found["ignored"])) if found else None
+
+
+def modules_of(place: Place) -> tuple[Module, ...]:
+    """Give the submodules that were brought into a place."""
+    found = read_json(place.beside("modules"))
+    return tuple(
+        Module(
+            one["path"],
+            Path(one["common"]),
+            _place_at(place.path / one["path"], one["base"], Path(one["admin"]), Path(one["index"])),
+        )
+        for one in (found["modules"] if found else ())
+    )
+
+
+def make_place(
+    root: Path, common: Path, path: Path, base: str, index: Path, *, options: Sequence[str] = ()
+) -> Place:
     """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's words.
+
+    `options` are git's own: those that switch filters off, for example.
 
     What a killed runtime left half made at `path` is taken away first; what nobody made for us stays.
     Not by `git worktree add`: it reads the metadata of all worktrees, and dies of one that comes or goes
@@ -43,6 +90,8 @@ def make_place(root: Path, common: Path, path: Path, base: str, index: Path) -> 
         raise WorkerError(f"no worktree: '{path}' already exists")
     path.parent.mkdir(parents=True, exist_ok=True)
     index.parent.mkdir(parents=True, exist_ok=True)
+    for earlier in ("start", "modules"):
+        index.with_name(f"{index.name}.{earlier}").unlink(missing_ok=True)
     (common / "worktrees").mkdir(exist_ok=True)
     # Under names of their own until they are whole: the git of a killed runtime may still be writing.
     making = path.with_name(f".{path.name}.{os.getpid()}")
@@ -52,7 +101,7 @@ def make_place(root: Path, common: Path, path: Path, base: str, index: Path) -> 
         fresh.mkdir()
     where = {"GIT_DIR": str(common), "GIT_WORK_TREE": str(making), "GIT_INDEX_FILE": str(metadata / "index")}
     try:
-        git(*PLAIN_INDEX, "read-tree", "--reset", "-u", base, cwd=root, env=where)
+        git(*PLAIN_INDEX, *options, "read-tree", "--reset", "-u", base, cwd=root, env=where)
     except GitError as error:
         remove_tree(making)
         remove_tree(metadata)
@@ -63,10 +112,10 @@ def make_place(root: Path, common: Path, path: Path, base: str, index: Path) -> 
     for name, text in (("HEAD", base), ("commondir", "../.."), ("gitdir", f"{path / '.git'}")):
         (metadata / name).write_bytes(os.fsencode(text) + b"\n")
     admin = _appear(metadata, common / "worktrees", path)
-    link = b"gitdir: " + os.fsencode(admin) + b"\n"
-    (making / ".git").write_bytes(link)
+    place = _place_at(path, base, admin, index)
+    (making / ".git").write_bytes(place.link)
     making.rename(path)
-    return Place(path, base, admin, link, index)
+    return place
 
 
 def _appear(metadata: Path, folder: Path, path: Path) -> Path:
@@ -83,22 +132,42 @@ def found_place(common: Path, path: Path, base: str, index: Path) -> Place | Non
     if not path.is_dir() or not index.is_file():
         return None
     for admin in _pointing_at(common, path):
-        return Place(path, base, admin, b"gitdir: " + os.fsencode(admin) + b"\n", index)
+        return _place_at(path, base, admin, index)
     return None
+
+
+def _place_at(path: Path, base: str, admin: Path, index: Path) -> Place:
+    return Place(path, base, admin, b"gitdir: " + os.fsencode(admin) + b"\n", index)
 
 
 def remove_places_below(common: Path, folder: Path) -> None:
     """Remove every worktree in a folder, with its metadata, however far its making had come."""
-    for pointer in (common / "worktrees").glob("*/gitdir"):
-        with contextlib.suppress(OSError):
-            if Path(os.fsdecode(pointer.read_bytes().strip())).parent.parent == folder:
-                _vanish(pointer.parent, common / "orchestrate")
+    for directory in (common, *module_directories(common / "modules")):
+        for pointer in (directory / "worktrees").glob("*/gitdir"):
+            with contextlib.suppress(OSError):
+                if folder in Path(os.fsdecode(pointer.read_bytes().strip())).parents:
+                    _vanish(pointer.parent, common / "orchestrate")
     remove_tree(folder)
+
+
+def module_directories(top: Path, depth: int = 6) -> Iterator[Path]:
+    """Find the metadata of submodules, whose names may have slashes, and of theirs."""
+    try:
+        folders = [Path(entry.path) for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    for folder in sorted(folders) if depth else ():
+        if (folder / "HEAD").is_file():
+            yield folder
+            yield from module_directories(folder / "modules", depth - 1)
+        else:
+            yield from module_directories(folder, depth - 1)
 
 
 def remove_tree(top: Path) -> None:
     """Remove a folder with all that is below, also where a worker forbade to list it."""
-    shutil.rmtree(top, ignore_errors=True)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(top, ignore_errors=True)
     if not top.is_dir() or top.is_symlink():
         return
     waiting = [str(top)]
@@ -108,7 +177,8 @@ def remove_tree(top: Path) -> None:
             Path(folder).chmod(0o700)
             with os.scandir(folder) as entries:
                 waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    shutil.rmtree(top, ignore_errors=True)
+    # Folders in folders until no path can name them: what Python would do by recursion, `rm` does flat.
+    subprocess.run(["rm", "-rf", "--", str(top)], capture_output=True, check=False)
 
 
 def _clear_half_made(common: Path, path: Path) -> None:
@@ -141,9 +211,12 @@ def left_its_base(place: Place) -> str | None:
 
 def remove_place(place: Place) -> None:
     """Remove a worktree and its metadata without asking git to look into it; what is gone is gone."""
+    for module in modules_of(place):
+        remove_place(module.place)
     remove_tree(place.path)
     _vanish(place.admin, place.index_copy.parent)
-    place.index_copy.unlink(missing_ok=True)
+    for ours in (place.index_copy, place.beside("start"), place.beside("modules")):
+        ours.unlink(missing_ok=True)
 
 
 def _vanish(admin: Path, aside: Path) -> None:

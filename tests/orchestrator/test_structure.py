@@ -31,9 +31,11 @@ REPLACES = {
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
     ),
     "workers/changes.py": (
-        {"write_text", "write_bytes", "copy2"}, "our bare repository and index copy, out of workers' reach"
+        {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and index copies, out of reach"
     ),
     "workers/integrity.py": ({"open"}, "the list of our own moves of refs, appended to"),
+    "workers/filters.py": ({"copy2"}, "an index of our own, for one question"),
+    "workers/furnishing.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
     "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
     "workers/output.py": ({"open"}, "a temporary file that is linked into place; lock files; the journal"),
     "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),

@@ -326,7 +326,7 @@ def test_another_commit_in_a_submodule_is_named_and_not_taken(lab, tmp_path):
     git("-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "x",
         cwd=place.path / "sub")  # fmt: skip
     found = lab.checker.look(place, CAP)
-    assert (found.changes, found.ignored) == ((), ("sub/",))
+    assert (found.changes, found.inside) == ((), ("sub/lib",))
 
 
 CANARY = "#!/bin/sh\ntouch {}\ncat\n"

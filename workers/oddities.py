@@ -1,0 +1,91 @@
+"""What a worker's tree holds that git does not list, or must not be let loose on; none of it is opened."""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from workers.agents import WorkerError
+
+_MOST = 16 * 2**20
+"""Bytes of a file that git reads as a whole."""
+_READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
+_READ_IN_NESTED = ("HEAD", "commondir", "config", "config.worktree", "packed-refs")
+
+
+class Oddities(NamedTuple):
+    """What was seen on a walk through a tree."""
+
+    special: tuple[str, ...]
+    """Pipes, sockets, devices."""
+    nested: tuple[str, ...]
+    """The `.git` of repositories inside."""
+
+
+def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
+    """Walk through a tree by names and types alone; folders that forbid to be listed are opened up.
+
+    Raises WorkerError where git would open a pipe, and so wait for ever, or where no path reaches.
+    """
+    special: list[str] = []
+    nested: list[str] = []
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(tree, below):
+            path = f"{below}{entry.name}"
+            if entry.name == ".git":
+                if below:
+                    _refuse_trap(Path(entry.path), path)
+                    nested.append(path)
+            elif entry.is_dir(follow_symlinks=False):
+                if f"{path}/" not in pruned:
+                    waiting.append(f"{path}/")
+            elif entry.is_file(follow_symlinks=False):
+                if entry.name in _READ_BY_GIT and entry.stat(follow_symlinks=False).st_size > _MOST:
+                    raise WorkerError(f"{path}: is too large to be read; its changes were not taken")
+            elif not entry.is_symlink():
+                if entry.name in _READ_BY_GIT:
+                    raise WorkerError(f"{path}: is no regular file; its changes were not taken")
+                special.append(path)
+    return Oddities(tuple(sorted(special)), tuple(sorted(nested)))
+
+
+def _entries(tree: Path, below: str) -> Iterator["os.DirEntry[str]"]:
+    folder = f"{tree}/{below}"
+    try:
+        found = os.scandir(folder)
+    except PermissionError:
+        Path(folder).chmod(0o700)
+        found = os.scandir(folder)
+    except OSError as error:
+        words = (error.strerror or "cannot be listed").lower()
+        raise WorkerError(f"{below[:80]}…: {words}; its changes were not taken") from error
+    with found:
+        yield from found
+
+
+def _refuse_trap(dot_git: Path, path: str) -> None:
+    """Refuse a `.git` in which git would wait for whoever writes into a pipe."""
+    for name in _READ_IN_NESTED:
+        try:
+            # Through links too: a link to a pipe is read like the pipe.
+            mode = (dot_git / name).stat().st_mode
+        except OSError:
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise WorkerError(f"{path}/{name}: is no regular file; its changes were not taken")
+
+
+def files_below(root: Path, entry: str) -> list[str]:
+    """Write out an untracked entry; `x/` is a nested repository, whose files count all the same."""
+    if not entry.endswith("/"):
+        return [entry]
+    found = []
+    for folder, names, files in os.walk(root / entry):
+        names[:] = [name for name in names if name != ".git"]
+        links = [name for name in names if (Path(folder) / name).is_symlink()]
+        there = (Path(folder) / name for name in (*files, *links) if name != ".git")
+        found += [os.path.relpath(path, root) for path in there]
+    return found
