@@ -80,9 +80,11 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.state", "orchestrator.state.canonical",
         "orchestrator.state.canonical.status_reading",
         "orchestrator.state.errors", "orchestrator.state.figures",
-        "orchestrator.state.opening", "tickets", "tickets.markdown", "tickets.markdown.document",
+        "orchestrator.state.opening", "tickets", "tickets.markdown", "tickets.markdown.damage",
+        "tickets.markdown.document",
         "tickets.markdown.edits", "tickets.markdown.errors", "tickets.markdown.front",
-        "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections", "tickets.problems",
+        "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
+        "tickets.markdown.tables", "tickets.problems",
         "workers", "workers.environment", "workers.git", "workers.output",
     }  # fmt: skip
 

@@ -53,12 +53,13 @@ def doubt(document: Document, name: str = "what follows") -> Problem | None:
     return Problem(place, f"{what} is never closed, so {name} cannot be told from {kind}", "close it")
 
 
-def absent(document: Document, name: str, what: str, do: str) -> MarkdownError:
-    """Give the error for a place that is not there, and the likeliest reason first."""
+def absent(document: Document, line: int | None, name: str, what: str, do: str = "add it") -> MarkdownError:
+    """Give the error for what is not there (below `line`), or what keeps it from being seen."""
     if not document.data[document.body :].strip(b"\xef\xbb\xbf\0 \t\r\n") and document.front is None:
         return MarkdownError(Problem(f"{document.place}:1", f"the file is empty, so {what}", "restore it"))
     found = doubt(document, name)
-    return MarkdownError(found or Problem(document.place, what, do))
+    place = document.place if line is None else f"{document.place}:{line}"
+    return MarkdownError(found or Problem(place, what, do))
 
 
 def check_place(document: Document, start: int, end: int) -> None:

@@ -21,7 +21,7 @@ def set_field(document: Document, part: Part, key: str, value: str) -> Document:
     if found is None:
         where = f" in `{part.title}`" if part.title else ""
         what = f"no field `{key}`{where}, so it was not updated"
-        raise absent(document, f"field `{key}`", what, "add it")
+        raise absent(document, part.line, f"field `{key}`", what)
     if found.value == value:
         return document
     glued = value and document.data[found.start - 1 : found.start] in {b":", b"*"}
@@ -62,7 +62,7 @@ def set_percent(document: Document, part: Part, key: str, percent: int) -> Docum
     found = field(document, part, key)
     if found is None or not _PERCENT.search(found.value):
         what = f"no field `{key}` with a percentage, so it was not updated"
-        raise absent(document, f"field `{key}`", what, "add it")
+        raise absent(document, part.line, f"field `{key}`", what)
     if not 0 <= percent <= 100:
         what = f"{percent} is no percentage, so `{key}` was not updated"
         raise MarkdownError(Problem(f"{document.place}:{found.line}", what, "give 0 to 100"))

@@ -90,7 +90,8 @@ def find(document: Document, *path: str, ordinal: int | None = None) -> Part | N
         if len(found) > 1:
             lines = " and ".join(f"line {part.line}" for part in found)
             what = f"section `{' > '.join(path)}` is there {len(found)} times ({lines})"
-            raise MarkdownError(Problem(document.place, what, "give each a title of its own"))
+            place = f"{document.place}:{found[0].line}"
+            raise MarkdownError(Problem(place, what, "give each a title of its own"))
         if not found:
             return None
         here = found[0]
@@ -102,7 +103,9 @@ def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
     found = find(document, *path, ordinal=ordinal)
     if found is None:
         name = f"section `{' > '.join(path)}`"
-        raise absent(document, name, f"{name} is missing", "add it")
+        above = (find(document, *path[:depth]) for depth in range(len(path) - 1, 0, -1))
+        line = next((part.line for part in above if part), None)
+        raise absent(document, line, name, f"{name} is missing")
     return found
 
 
@@ -135,7 +138,7 @@ def field(document: Document, part: Part, key: str) -> Field | None:
     if len(found) > 1:
         lines = " and ".join(f"line {one.line}" for one in found)
         what = f"field `{key}` is there {len(found)} times ({lines})"
-        raise MarkdownError(Problem(document.place, what, "leave it once"))
+        raise MarkdownError(Problem(f"{document.place}:{found[0].line}", what, "leave it once"))
     return found[0] if found else None
 
 

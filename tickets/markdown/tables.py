@@ -58,7 +58,7 @@ def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
     if ordinal is None and len(found) == 1:
         return found[0]
     if not found:
-        raise absent(document, f"the table of {where}", f"no table in {where}", "add it")
+        raise absent(document, part.line, f"the table of {where}", f"no table in {where}")
     lines = " and ".join(f"line {one.line}" for one in found)
     many = f"{len(found)} tables" if len(found) > 1 else "1 table"
     what = f"{where} holds {many} ({lines})" + ("" if ordinal is None else f", so none with number {ordinal}")
