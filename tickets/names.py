@@ -41,6 +41,9 @@ def common_name(first: Segment, second: Segment) -> str | None:
         head, tail = max(first.head, second.head, key=len), max(first.tail, second.tail, key=len)
         # A combining mark at the start of the tail would melt into an `x`; nothing melts into a `q`.
         return f"{head}{'x' if tail.isascii() else 'q'}{tail}"
+    for one, other in ((first, second), (second, first)):
+        if one.sample and other.tokens == (None,):
+            return one.sample
     found = shared_names(first, second, ())
     return found[0].name if found else None
 

@@ -112,8 +112,9 @@ def _parse(text: str, ignore_case: bool, links: Links) -> Pattern:  # noqa: FBT0
     try:
         _check_length(text)
         plain = text if text.isascii() else unicodedata.normalize("NFC", text)
-        alternatives = _expand(plain) if "{" in plain or "}" in plain else [plain]
-        routes = [_route(alternative, ignore_case, links) for alternative in alternatives]
+        if "{" not in plain and "}" not in plain:
+            return Pattern(text, (_route(plain, ignore_case, links),), ignore_case)
+        routes = [_route(alternative, ignore_case, links) for alternative in _expand(plain)]
     except SegmentError as error:
         raise PatternError(Problem(text, error.what, error.do)) from None
     return Pattern(text, tuple(dict.fromkeys(routes)), ignore_case)
@@ -124,10 +125,15 @@ def _route(text: str, ignore_case: bool, links: Links) -> Route:  # noqa: FBT001
     special = _SPECIAL.search(text) is not None
     if not special and ignore_case:
         text = fold(text)
+    if not (special or links):
+        names = text.split("/")
+        if NOT_NAMES.isdisjoint(names) and len(names) < DEEPEST_PATTERN:
+            return (*names, ANY_DEPTH)  # most patterns are such paths, and a phase may have fifty thousand
     route: list[Segment] = []
     wild = False
     for raw in text.split("/"):
-        segment = parse_segment(raw, ignore_case=ignore_case) if special else raw
+        plain = not special or (_SPECIAL.search(raw) is None and not ignore_case)
+        segment = raw if plain else parse_segment(raw, ignore_case=ignore_case)
         if segment in {"", "."}:
             continue
         if segment == "..":
@@ -139,7 +145,7 @@ def _route(text: str, ignore_case: bool, links: Links) -> Route:  # noqa: FBT001
             continue
         if isinstance(segment, Glob):
             wild = True
-            if common_name(segment, ANY_NAME) is None:
+            if not segment.sample and common_name(segment, ANY_NAME) is None:
                 raise SegmentError(f"`{raw}` matches no file name", "write it without the impossible class")
             if segment is ANY_DEPTH and route and route[-1] is ANY_DEPTH:
                 continue

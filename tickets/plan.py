@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from tickets.jinja import nearest
 from tickets.pattern import NO_LINKS, Links
 from tickets.problems import Problem
-from tickets.scope import Overlap, PatternError, Scope, find_overlaps, parse_pattern
+from tickets.scope import Overlap, Pattern, PatternError, Scope, find_overlaps, parse_pattern
 from tickets.segment import ANY_DEPTH
 from tickets.ticket import Ticket
 
@@ -94,9 +94,11 @@ def make_plan(
     problems: list[Problem] = []
     notes: list[Problem] = []
     fence = reserved_scope(reserved, links, ignore_case=ignore_case)
+    # Any folder may hold a repository, so a look at these would find something for every ticket.
+    named = Scope(tuple(one for one in fence.owns if one.text != NESTED_GIT), (), ignore_case)
     scopes: dict[str, Scope] = {}
     for ticket in tickets:
-        scope, wrong, told = _scope_of(ticket, fence, links, files)
+        scope, wrong, told = _scope_of(ticket, fence, named, links, files)
         problems += wrong
         notes += told
         if scope is not None:
@@ -220,33 +222,30 @@ def reserved_scope(reserved: Sequence[str], links: Links, *, ignore_case: bool) 
 
 
 def _scope_of(
-    ticket: Ticket, fence: Scope, links: Links, files: Container[str]
+    ticket: Ticket, fence: Scope, named: Scope, links: Links, files: Container[str]
 ) -> tuple[Scope | None, list[Problem], list[Problem]]:
     """Prove one ticket's patterns: its scope, problems and notes. No scope where a pattern is bad."""
     ignore_case = fence.ignore_case
     problems: list[Problem] = []
     notes: list[Problem] = []
+    read: dict[str, tuple[Pattern, ...]] = {}
     for key, patterns in (("owns", ticket.owns), ("excludes", ticket.excludes), ("reads", ticket.reads)):
         try:
-            Scope.of(patterns, ignore_case=ignore_case, links=links)
+            read[key] = Scope.of(patterns, ignore_case=ignore_case, links=links, files=files).owns
         except PatternError as error:
             problems += [_placed(ticket, key, problem) for problem in error.problems]
     if problems:
         return None, problems, []
     try:
-        for pattern in ticket.owns:
-            whole = Scope.of([pattern], ignore_case=ignore_case, links=links, files=files)
-            if whole.within(fence):
-                reached = _reached(whole, fence) or [NESTED_GIT]
-                what = f"`{pattern}` lies in what no ticket owns ({_listed(reached)})"
+        for pattern in read["owns"]:
+            if Scope((pattern,), (), ignore_case).within(fence):
+                reached = _reached(Scope((pattern,), (), ignore_case), named) or [NESTED_GIT]
+                what = f"`{pattern.text}` lies in what no ticket owns ({_listed(reached)})"
                 problems.append(Problem(ticket.place("owns"), what, "take it out of `owns`"))
-                continue
-            left = Scope.of([pattern], ticket.excludes, ignore_case=ignore_case, links=links, files=files)
-            if reached := _reached(left, fence):
-                what = f"`{pattern}` reaches what no ticket owns ({_listed(reached)})"
+            elif reached := _reached(Scope((pattern,), read["excludes"], ignore_case), named):
+                what = f"`{pattern.text}` reaches what no ticket owns ({_listed(reached)})"
                 notes.append(Problem(ticket.place("owns"), what, "it is excluded, nothing to do", "info"))
-        own = Scope.of(ticket.owns, ticket.excludes, ignore_case=ignore_case, links=links, files=files)
-        scope = Scope(own.owns, (*own.excludes, *fence.owns), ignore_case)
+        scope = Scope(read["owns"], (*read["excludes"], *fence.owns), ignore_case)
         if not problems and ticket.mode == "write" and scope.is_empty():
             what = (
                 "writes but owns nothing" if not ticket.owns else "owns nothing: its excludes take all of it"
@@ -262,12 +261,12 @@ def _placed(ticket: Ticket, key: str, problem: Problem) -> Problem:
     return problem._replace(place=ticket.place(key), what=f"`{key}`: `{problem.place}`: {problem.what}")
 
 
-def _reached(scope: Scope, fence: Scope) -> list[str]:
-    """List the reserved patterns that a scope shares a path with, nested repositories left out."""
-    if scope.overlaps(fence) is None:
+def _reached(scope: Scope, named: Scope) -> list[str]:
+    """List the reserved patterns, nested repositories aside, that a scope shares a path with."""
+    if scope.overlaps(named) is None:
         return []
-    each = (pattern for pattern in fence.owns if scope.overlaps(Scope((pattern,), (), fence.ignore_case)))
-    return list(dict.fromkeys(pattern.text for pattern in each if pattern.text != NESTED_GIT))
+    each = (pattern for pattern in named.owns if scope.overlaps(Scope((pattern,), (), named.ignore_case)))
+    return list(dict.fromkeys(pattern.text for pattern in each))
 
 
 def _listed(patterns: Sequence[str]) -> str:

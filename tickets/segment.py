@@ -37,6 +37,8 @@ class Glob:
     tail: str = field(compare=False, repr=False)
     one_star: bool = field(compare=False, repr=False)
     """The tokens are head, `*` and tail, and nothing else."""
+    sample: str = field(default="", compare=False, repr=False)
+    """A name that it matches; empty where that is not plain to see, and takes the automaton."""
 
     def matches(self, name: str) -> bool:
         """Say whether a name (folded, if case is ignored) is one of these."""
@@ -122,7 +124,24 @@ def _glob(raw: str, tokens: tuple[CharSet | None, ...], *, ignore_case: bool) ->
     head = _plain_run(tokens)
     tail = _plain_run(tokens[::-1])[::-1]
     one_star = len(tokens) == len(head) + len(tail) + 1 and tokens[len(head)] is None
-    return Glob(raw, ignore_case, tokens, head, tail, one_star)
+    return Glob(raw, ignore_case, tokens, head, tail, one_star, _sample(tokens, ignore_case=ignore_case))
+
+
+def _sample(tokens: tuple[CharSet | None, ...], *, ignore_case: bool) -> str:
+    if len(tokens) < 3 and None not in tokens:
+        return ""  # it may come to `.` or `..`
+    chars = ["x" if chars is None else _plain_char(chars, ignore_case=ignore_case) for chars in tokens]
+    return "".join(chars) if all(chars) else ""
+
+
+def _plain_char(chars: CharSet, *, ignore_case: bool) -> str:
+    """Give a character of a set that stands in names of its file system and melts into no other."""
+    for wanted in "x0":
+        if _holds(chars, ord(wanted)):
+            return wanted
+    low = chars[0][0] if chars else 0
+    usable = ord("!") <= low <= ord("~") and low != ord("/")
+    return chr(low) if usable and not (ignore_case and chr(low).isupper()) else ""
 
 
 def _plain_run(tokens: tuple[CharSet | None, ...]) -> str:

@@ -115,7 +115,7 @@ def read(scope, *, ignore_case=False):
 @example((["a**b"], []), False)
 @example((["{a,b*}/"], ["[!a]/**"]), False)
 @example(([r"\*[]a]", "[!]]"], []), False)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_scope_covers_what_its_regular_expression_matches(scope, ignore_case):
     real = read(scope, ignore_case=ignore_case)
     for path in PATHS:
@@ -123,7 +123,7 @@ def test_a_scope_covers_what_its_regular_expression_matches(scope, ignore_case):
 
 
 @given(scopes, scopes, st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_two_scopes_share_what_both_regular_expressions_match(first, second, ignore_case):
     one, two = read(first, ignore_case=ignore_case), read(second, ignore_case=ignore_case)
     witness = one.overlaps(two)
@@ -142,7 +142,7 @@ def test_two_scopes_share_what_both_regular_expressions_match(first, second, ign
 
 
 @given(scopes, scopes)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_lies_within_another_scope_has_nothing_outside_of_it(first, second):
     one, two = read(first), read(second)
     inside = [path for path in PATHS if owned(first, path)]
