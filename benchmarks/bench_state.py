@@ -4,6 +4,7 @@ The big project has a STATUS.md of 300 KB and 500 decisions. The floors are name
 """
 
 import math
+import re
 import statistics
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import pyromark
 from big_project import FILLING, TICKET, open_items, project, with_history, write_state
 from lab import ORCHESTRATE, medians, repository, say, timed
 from state_probe import BY_HAND, PROBE, told
@@ -20,6 +22,10 @@ from orchestrator.state.canonical import decision_reading, rules, status_reading
 from tickets.markdown import parse
 
 ROUNDS = 7
+_LINE = re.compile(
+    rb"[ \t]*(?:(?P<fence>`{3,}|~{3,})|#{1,6}[ \t]+(?P<heading>.*)|[-*+][ \t]+\[[ xX]\][ \t]+(?P<box>.*)"
+    rb"|[-*+][ \t]+(?P<item>.*)|\*\*[^*\r\n]+:\*\*[ \t]*(?P<field>.*))"
+)
 SIZES = (10, 100, 1_000, 10_000)
 DECIDE = ["decide", "Keep it", "--context", "It grew", "--decision", "Measure it", "--json"]
 LOOKING = (
@@ -45,16 +51,22 @@ def update(folder: Path) -> None:
     """Show one `todo done` whole and in parts, beside what it cannot do without."""
     path, python = folder / "STATUS.md", sys.executable
     items = iter(open_items(path.read_text()))
-    walls: dict[str, list[float]] = {"ours": [], "hand": [], "pass": [], "git": []}
+    walls: dict[str, list[float]] = {"ours": [], "pass": [], "git": []}
+    busy: dict[str, list[float]] = {"ours": [], "pass": [], "git": []}
     probed, by_hand = [], []
+
+    def take(name: str, command: list[str]) -> None:
+        for found, seconds in zip((walls, busy), timed(command, folder), strict=True):
+            found[name].append(seconds)
+
     for _ in range(ROUNDS):
-        walls["ours"].append(timed([ORCHESTRATE, "todo", "done", next(items), "--json"], folder)[0])
+        take("ours", [ORCHESTRATE, "todo", "done", next(items), "--json"])
         probed.append(told(PROBE, folder, "todo", "done", next(items), "--json", python=python))
         by_hand.append(told(BY_HAND, folder, "STATUS.md", next(items), python=python))
-        walls["pass"].append(timed([python, "-c", "pass"], folder)[0])
+        take("pass", [python, "-c", "pass"])
         words = next(items)
         path.write_text(path.read_text().replace(f"- [ ] {words}", f"- [x] {words}"))
-        walls["git"].append(timed(["git", "commit", "-qo", "STATUS.md", "-m", "bare"], folder)[0])
+        take("git", ["git", "commit", "-qo", "STATUS.md", "-m", "bare"])
     walls["hand"] = [one["wall"] for one in by_hand]
     whole = {name: statistics.median(found) for name, found in walls.items()}
     say(f"STATUS.md of {path.stat().st_size / 1e3:.0f} KB: `todo done`, start to end", ms(whole["ours"]))
@@ -62,6 +74,8 @@ def update(folder: Path) -> None:
     say("  bare `git commit -o` of the same file", ms(whole["git"]))
     say("  python -c pass", ms(whole["pass"]))
     say("  beside by hand", f"{whole['ours'] / whole['hand']:.1f} x")
+    least = {name: min(found) for name, found in busy.items()}
+    say("  processor time: ours, git, pass", ", ".join(ms(least[name]) for name in ("ours", "git", "pass")))
     parts({name: statistics.median(one[name] for one in probed) for name in probed[0]},
           {name: statistics.median(one[name] for one in by_hand) for name in by_hand[0]})  # fmt: skip
 
@@ -90,12 +104,11 @@ def reading(folder: Path) -> None:
     """Show what it takes to read all state, beside a scanner of lines that minds fences."""
     texts = [(folder / name).read_bytes() for name in ("STATUS.md", "DECISIONS.md", "AGENTS.md")]
     for name, data in zip(("STATUS.md", "DECISIONS.md"), texts, strict=False):
-        scan, ours = best(lambda data=data: scanned(data)), best(lambda data=data: parse(data, "x.md"))
-        say(
-            f"parse {name} of {len(data) / 1e3:.0f} KB",
-            f"{ms(ours)} / {ms(scan)} = {ours / scan:.1f} x",
-            "<= 4",
-        )
+        scan, least = best(lambda data=data: scanned(data)), best(lambda data=data: alone(data))
+        ours = best(lambda data=data: parse(data, "x.md"))
+        say(f"parse {name} of {len(data) / 1e3:.0f} KB, beside a line scanner",
+            f"{ms(ours)} / {ms(scan)} = {ours / scan:.1f} x", "<= 4")  # fmt: skip
+        say("  pyromark alone", f"{ms(least)} = {least / scan:.1f} x")
     scan, ours = best(lambda: [scanned(data) for data in texts]), best(lambda: read_all(*texts))
     say("status, decisions and rules as values", f"{ms(ours)} / {ms(scan)} = {ours / scan:.1f} x")
 
@@ -108,21 +121,27 @@ def read_all(status: bytes, log: bytes, law: bytes) -> None:
     rules.read_pool(law)
 
 
-def scanned(data: bytes) -> tuple[int, int]:
-    """Count headings and checkboxes outside of fences: the least that any reader does."""
-    headings = boxes = 0
-    fence = b""
-    for line in data.splitlines():
-        text = line.lstrip()
-        if fence:
-            fence = b"" if text.startswith(fence) else fence
-        elif text[:3] in (b"```", b"~~~"):
-            fence = text[:3]
-        elif text[:1] == b"#":
-            headings += 1
-        elif text[:5] in (b"- [ ]", b"- [x]"):
-            boxes += 1
-    return headings, boxes
+def scanned(data: bytes) -> list[tuple[str, int, str]]:
+    """Give headings, checkboxes and fields outside of fences with their places: the least a reader does."""
+    found = []
+    at, fence = 0, b""
+    for line in data.splitlines(keepends=True):
+        match = _LINE.match(line)
+        if match:
+            kind = match.lastgroup or ""
+            if fence or kind == "fence":
+                mark = match["fence"] or b""
+                fence = mark if not fence else b"" if mark.startswith(fence) else fence
+            else:
+                found.append((kind, at + match.start(kind), match[kind].decode().strip()))
+        at += len(line)
+    return found
+
+
+def alone(data: bytes) -> None:
+    """Have the Markdown parser say what it sees, and look at nothing of it."""
+    for _ in pyromark.events_with_range(data.decode()):
+        pass
 
 
 def looking(folder: Path) -> None:
