@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import os
 import shutil
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,8 @@ class Checker:
         self.directory = directory
         self._bare = directory / "git"
         self._numbers = itertools.count()
+        self._indexes: dict[str, Path] = {}
+        self._making = threading.Lock()
         self._filters: Filters | None = None
 
     @property
@@ -235,11 +238,7 @@ class Checker:
         """List the paths in which two trees (or commits) differ; a rename is a removal and an addition."""
         fields = git_fields("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old, new,
                             cwd=self._bare, env=self._env())  # fmt: skip
-        found = []
-        for head, path in zip(fields[::2], fields[1::2], strict=True):
-            old_mode, new_mode, old_sha, new_sha, _ = head[1:].split(" ")
-            found.append(Change(path, old_mode, old_sha, new_mode, new_sha))
-        return found
+        return _changes_in(fields)
 
     def write_patch(self, old: str, new: str, path: Path) -> None:
         """Create `path`: the difference of two trees as a patch that loses nothing (binary, modes, links)."""
@@ -251,11 +250,21 @@ class Checker:
         if not patch.stat().st_size:
             return []
         env = self._env(self._scratch_index("patch"))
-        git("read-tree", base, cwd=self._bare, env=env)
+        shutil.copy2(self._index_of(base), env["GIT_INDEX_FILE"])
         git("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch), cwd=self._bare, env=env)
-        tree = git_line("write-tree", cwd=self._bare, env=env)
+        fields = git_fields("diff-index", "--cached", "-z", "--raw", "--no-renames", "--full-index", base,
+                            cwd=self._bare, env=env)  # fmt: skip
         self._drop_index(env)
-        return self.changes(base, tree)
+        return _changes_in(fields)
+
+    def _index_of(self, base: str) -> Path:
+        """Give an index of a commit, made once: all workers of a run start from one of a few."""
+        with self._making:
+            if base not in self._indexes:
+                index = self._scratch_index("base")
+                git("read-tree", base, cwd=self._bare, env=self._env(index))
+                self._indexes[base] = index
+            return self._indexes[base]
 
     def tree_with(self, base: str, changes: Iterable[Change]) -> str:
         """Give the tree of `base` with the new side of `changes`."""
@@ -312,6 +321,15 @@ class Checker:
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
 
 
+def _changes_in(fields: Sequence[str]) -> list[Change]:
+    """Read what git prints of differing paths: a head and a path in turn."""
+    found = []
+    for head, path in zip(fields[::2], fields[1::2], strict=True):
+        old_mode, new_mode, old_sha, new_sha, _ = head[1:].split(" ")
+        found.append(Change(path, old_mode, old_sha, new_mode, new_sha))
+    return found
+
+
 def _mode(path: Path) -> str:
     return "100755" if path.stat().st_mode & 0o100 else "100644"
 
@@ -328,3 +346,12 @@ def _is_file(root: Path, path: str) -> bool:
     if any((root / parent).is_symlink() for parent in list(Path(path).parents)[:-1]):
         return False
     return (root / path).is_symlink() or (root / path).is_file()
+
+
+def _changes_in(fields: Sequence[str]) -> list[Change]:
+    """Read what git's raw format says."""
+    found = []
+    for head, path in zip(fields[::2], fields[1::2], strict=True):
+        old_mode, new_mode, old_sha, new_sha, _ = head[1:].split(" ")
+        found.append(Change(path, old_mode, old_sha, new_mode, new_sha))
+    return found

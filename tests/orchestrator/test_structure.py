@@ -31,7 +31,7 @@ REPLACES = {
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
     ),
     "workers/changes.py": (
-        {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and index copies, out of reach"
+        {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and our indexes"
     ),
     "workers/integrity.py": ({"open"}, "the list of our own moves of refs, appended to"),
     "workers/filters.py": ({"copy2"}, "an index of our own, for one question"),
