@@ -5,6 +5,7 @@ from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
+from tickets.collector import collector_at_rest
 from tickets.jinja import nearest
 from tickets.pattern import NO_LINKS, Links
 from tickets.problems import Problem
@@ -97,12 +98,13 @@ def make_plan(
     # Any folder may hold a repository, so a look at these would find something for every ticket.
     named = Scope(tuple(one for one in fence.owns if one.text != NESTED_GIT), (), ignore_case)
     scopes: dict[str, Scope] = {}
-    for ticket in tickets:
-        scope, wrong, told = _scope_of(ticket, fence, named, links, files)
-        problems += wrong
-        notes += told
-        if scope is not None:
-            scopes[ticket.id] = scope
+    with collector_at_rest():
+        for ticket in tickets:
+            scope, wrong, told = _scope_of(ticket, fence, named, links, files)
+            problems += wrong
+            notes += told
+            if scope is not None:
+                scopes[ticket.id] = scope
     order = _Order(tickets)
     problems += order.problems
     overlaps: list[Overlap] = []

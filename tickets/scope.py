@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tickets.collector import collector_at_rest
 from tickets.names import TooIntricateError
 from tickets.pattern import (
     NO_LINKS,
@@ -134,7 +135,9 @@ def find_overlaps(
         return not may_overlap(names[first], names[second])
 
     routes = ((number, route) for number, value in enumerate(values) for route in _routes(value.owns))
-    for (first, second), path in shared_paths(routes, wanted).items():
+    with collector_at_rest():
+        shared_by = shared_paths(routes, wanted)
+    for (first, second), path in shared_by.items():
         one, two = values[first], values[second]
         # The tree knows nothing of excludes; most often the path it found is not excluded.
         shared = one.overlaps(two) if one.leaves_out(path) or two.leaves_out(path) else path
