@@ -15,7 +15,7 @@ def unclosed(document: Document) -> Block | None:
     last = next((block for block in reversed(document.blocks) if block.kind in {"code", "html"}), None)
     if last is None or data[last.end :].strip():
         return None
-    start = document.lines[document.lines.number_at(last.start)].start
+    start = max(document.body, document.lines[document.lines.number_at(last.start)].start)
     held = any(item.start < last.start < item.end for item in document.items)
     if held or data[start : last.start].strip():
         return None  # the end of its list or quote closes it

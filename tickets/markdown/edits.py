@@ -91,7 +91,8 @@ def set_item(document: Document, item: Item, text: str) -> Document:
     """Make an item's own text say `text`; its mark, checkbox and nested items stay."""
     if document.text(item.text_start, item.text_end) == text:
         return document
-    after = _replaced(document, item.text_start, item.text_end, text)
+    glued = text and document.data[item.text_start - 1 : item.text_start] not in {b" ", b"\t"}
+    after = _replaced(document, item.text_start, item.text_end, f" {text}" if glued else text)
     again = next((one for one in after.items if one.start == item.start), None)
     said = (" ".join(text.split()), item.done, item.depth)
     if again is None or (again.text, again.done, again.depth) != said:
@@ -204,7 +205,10 @@ def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bo
         raise _refusal(document, start, "the new text is more than one line")
     new = _bytes(document, start, text)
     after = parse(document.data[:start] + new + document.data[end:], document.place)
-    if (after.front is None) is not (document.front is None) or after.body != document.body:
+    # Front matter at the very end of a file gains the line end that its last line lacked.
+    ended = document.newline if document.front and start == document.body == len(document.data) else b""
+    bodies = {document.body, document.body + (len(ended) if new.startswith(ended) else 0)}
+    if (after.front is None) is not (document.front is None) or after.body not in bodies:
         raise _refusal(document, start, "the front matter would change")
     moved = len(new) - (end - start)
     touched = set() if blocks else _holding(document, start, end)
