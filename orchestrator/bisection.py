@@ -70,13 +70,24 @@ def breakers(order: Sequence[str], needs: Mapping[str, Collection[str]]) -> Sear
         return Found(kept if green else frozenset(), dropped, tuple(breaking), found)
 
 
+def reached(name: str, needs: Mapping[str, Collection[str]]) -> Names:
+    """Give a worker and all that it builds on, at any remove."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += needs.get(one, ())
+    return frozenset(found)
+
+
 class _Search:
     """What is known so far of which sets of workers."""
 
     def __init__(self, order: Sequence[str], needs: Mapping[str, Collection[str]]) -> None:
         self.order = tuple(order)
         self.place = {name: at for at, name in enumerate(order)}
-        self.above = {name: _reached(name, needs).intersection(order) for name in order}
+        self.above = {name: reached(name, needs).intersection(order) for name in order}
         """Worker to itself and all that it builds on."""
         self.known: dict[Names, bool] = {frozenset(): True, frozenset(order): False}
 
@@ -150,13 +161,3 @@ class _Search:
 
     def _is_red(self, kept: Names) -> _Asking:
         return not (yield from self.is_green(kept))
-
-
-def _reached(name: str, needs: Mapping[str, Collection[str]]) -> Names:
-    found, waiting = set[str](), [name]
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += needs.get(one, ())
-    return frozenset(found)

@@ -1,12 +1,14 @@
 """Ticket, output and changed paths to a verdict, a landing commit and the project's state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import anyio.to_thread
 
+from orchestrator.bisection import reached
 from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
+from orchestrator.fitting import Standing
 from orchestrator.gating import Candidate, Gated, gate_problems, note_gate, pass_gate
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
@@ -18,7 +20,6 @@ from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
-from workers.changes import ABSENT, Change
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""
@@ -136,7 +137,7 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
             return []
         refuse_elsewhere(repo, d.manifest.branch)
         old = repo.value_of(ref) or d.manifest.base
-        fitting: Sequence[Candidate] = _fitting(d, candidates, d.checker.entries(old))
+        fitting: Sequence[Candidate] = _fitting(d, candidates, Standing(d.checker.entries(old)))
         if not fitting:
             return []
         landing, tree = _landing_of(d, fitting, old, ref)
@@ -191,57 +192,26 @@ def _take_over(d: Deployment, repo: UserRepo) -> None:
             d.note("landed", commit=sha, workers=names)
 
 
-def _fitting(
-    d: Deployment, candidates: Sequence[Candidate], entries: dict[str, tuple[str, str]]
-) -> list[Candidate]:
+def _fitting(d: Deployment, candidates: Sequence[Candidate], standing: Standing) -> list[Candidate]:
     """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
     fitting: list[Candidate] = []
     fallen: set[str] = set()
     for candidate in candidates:
-        waits = set(d.manifest.dependencies.get(candidate.ticket.id, ())) & fallen
-        clash = _clash(candidate.changes, entries)
+        ticket = candidate.ticket
+        # Also through one that changed nothing, and so is no candidate itself.
+        waits = reached(ticket.id, d.manifest.dependencies) & fallen
+        clash = standing.clash(candidate.changes)
         if waits:
-            _note(
-                d,
-                candidate.ticket,
-                "pending",
-                f"{min(waits)}, which it builds on, did not land",
-                "dependency",
-            )
-            fallen.add(candidate.ticket.id)
+            _note(d, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
+            fallen.add(ticket.id)
         elif clash is not None:
             branch = (d.manifest.branch or "HEAD").removeprefix("refs/heads/")
-            _note(
-                d, candidate.ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict"
-            )
-            fallen.add(candidate.ticket.id)
+            _note(d, ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
+            fallen.add(ticket.id)
         else:
             fitting.append(candidate)
-            for change in candidate.changes:
-                if change.new_mode == ABSENT:
-                    entries.pop(change.path, None)
-                else:
-                    entries[change.path] = (change.new_mode, change.new_sha)
+            standing.take(candidate.changes)
     return fitting
-
-
-def _clash(changes: Sequence[Change], entries: Mapping[str, tuple[str, str]]) -> str | None:
-    removed = {change.path for change in changes if change.new_mode == ABSENT}
-    for change in changes:
-        absent = (ABSENT, "0" * len(change.old_sha))
-        now = entries.get(change.path, absent)
-        if now not in ((change.old_mode, change.old_sha), (change.new_mode, change.new_sha)):
-            return change.path
-        if change.new_mode == ABSENT or change.old_mode != ABSENT:
-            continue
-        # A new file where the branch has gained a folder, or below what it has made a file.
-        above = change.path.split("/")
-        parents = {"/".join(above[:n]) for n in range(1, len(above))} - removed
-        if parents & entries.keys() or any(
-            path.startswith(f"{change.path}/") and path not in removed for path in entries
-        ):
-            return change.path
-    return None
 
 
 def _landing_of(d: Deployment, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:

@@ -346,12 +346,3 @@ def _is_file(root: Path, path: str) -> bool:
     if any((root / parent).is_symlink() for parent in list(Path(path).parents)[:-1]):
         return False
     return (root / path).is_symlink() or (root / path).is_file()
-
-
-def _changes_in(fields: Sequence[str]) -> list[Change]:
-    """Read what git's raw format says."""
-    found = []
-    for head, path in zip(fields[::2], fields[1::2], strict=True):
-        old_mode, new_mode, old_sha, new_sha, _ = head[1:].split(" ")
-        found.append(Change(path, old_mode, old_sha, new_mode, new_sha))
-    return found
