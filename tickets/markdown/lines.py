@@ -52,7 +52,7 @@ class Lines(Sequence[Line]):
         return max(0, min(bisect_right(self.starts, offset), len(self)) - 1)
 
     def _line(self, number: int) -> Line:
-        start, after = self.starts[number : number + 2]
+        start, after = self.starts[number], self.starts[number + 1]
         end = after
         if self._data[end - 1] == _LF:
             end -= 1

@@ -115,19 +115,21 @@ def fields(document: Document, part: Part) -> tuple[Field, ...]:
     last = bisect_left(document.blocks, part.own_end, lo=first, key=_start)
     tables = [(block.start, block.end) for block in document.blocks[first:last] if block.kind == "table"]
     found = []
-    inside = _lines(document, part.body, part.own_end)
-    for number, line in enumerate(document.lines[inside.start : inside.stop], start=inside.start):
-        match = _FIELD.match(document.data[line.start : line.end])
+    starts = document.lines.starts
+    for number in _lines(document, part.body, part.own_end):
+        line_start, line_after = starts[number], starts[number + 1]
+        text = document.data[line_start:line_after].rstrip(b"\r\n")
+        match = _FIELD.match(text) if b":" in text else None
         if match is None:
             continue
         key = match.group("bold") or match.group("loose") or match.group("bare")
-        at = line.start + match.end("lead")
+        at = line_start + match.end("lead")
         if document.opaque_at(at) or any(start <= at < end for start, end in tables):
             continue
-        start, end = (line.start + place for place in match.span("value"))
+        start, end = (line_start + place for place in match.span("value"))
         value = document.text(start, end)
         in_list = bool(match.group("lead").strip())
-        found.append(Field(key.decode(), value, start, end, line.start, line.after, in_list, number + 1))
+        found.append(Field(key.decode(), value, start, end, line_start, line_after, in_list, number + 1))
     return tuple(found)
 
 
@@ -199,8 +201,9 @@ def _lines(document: Document, start: int, end: int) -> range:
     """Give the numbers of the lines that start in a stretch."""
     first = document.lines.number_at(start)
     last = document.lines.number_at(end) if end < len(document.data) else len(document.lines)
-    first += bool(document.lines) and document.lines[first].start < start
-    last += last < len(document.lines) and document.lines[last].start < end
+    starts = document.lines.starts
+    first += first < len(document.lines) and starts[first] < start
+    last += last < len(document.lines) and starts[last] < end
     return range(first, last)
 
 
