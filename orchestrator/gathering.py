@@ -9,7 +9,7 @@ from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Head, RepoBlocked, UserRepo
 from orchestrator.runs import RunState, read_run
-from orchestrator.state.canonical import decisions, rules, status_reading
+from orchestrator.state.canonical import decisions, gates, rules, status_reading
 from orchestrator.state.canonical.status_reading import Status, value
 from orchestrator.state.errors import StateError
 from orchestrator.state.opening import opened
@@ -82,7 +82,8 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     head, uncommitted = _git(repository, problems)
     lost = lost_workers(repository, status, texts) if status else ()
     return Gathered(
-        repository, at, status, recent, count, started, _rules(texts["AGENTS.md"], problems), tuple(runs),
+        repository, at, status, recent, count, started,
+        _rules(texts["AGENTS.md"], approved_of(texts), problems), tuple(runs),
         lost, head, uncommitted, _behind(repository, status, head), known_figures(root), texts,
         tuple(problems),
     )  # fmt: skip
@@ -104,6 +105,14 @@ def stamp_of(status: Status | None) -> datetime | None:
         return datetime.fromisoformat(status.last_updated) if status else None
     except ValueError:
         return None
+
+
+def approved_of(texts: Mapping[str, bytes | None]) -> int:
+    """Give the largest pool that the user has agreed to."""
+    try:
+        return max(rules.LIMIT, gates.approved_pool(texts["DECISIONS.md"] or b"# Log\n"))
+    except (StateError, TicketError):
+        return rules.LIMIT
 
 
 def open_todo(status: Status | None, grade: str) -> tuple[str, ...]:
@@ -163,23 +172,23 @@ def _paragraph(document: Document, part: Part) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
-def _rules(text: bytes | None, problems: list[Problem]) -> RulesSaid | None:
+def _rules(text: bytes | None, approved: int, problems: list[Problem]) -> RulesSaid | None:
     if text is None:
         return None
-    pool, found = rules.read_pool(text)
+    pool, found = rules.read_pool(text, approved=approved)
     problems += found
     try:
         document = opened(rules.PATH, text)
     except StateError:
         return None
     top = header(document)
-    gates = status_reading.section_like(document, "Approval Gates")
+    asked = status_reading.section_like(document, "Approval Gates")
     listed: Sequence[str] = []
-    if gates is not None:
+    if asked is not None:
         try:
-            needed = labelled(document, gates, "The user's approval is needed for") or gates
+            needed = labelled(document, asked, "The user's approval is needed for") or asked
         except MarkdownError:
-            needed = gates
+            needed = asked
         listed = [plain(item.text) for item in items(document, needed)]
     said = value(document, top, "Version"), value(document, top, "Last Updated")
     return RulesSaid(*said, pool, tuple(listed))

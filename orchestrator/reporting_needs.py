@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from orchestrator.gathering import Gathered
+from orchestrator.gathering import Gathered, approved_of
 from orchestrator.state.canonical import gates, rules
 from orchestrator.state.canonical.gates import GateAnswer
 from orchestrator.state.canonical.status_reading import Phase, Status
@@ -142,11 +142,8 @@ def _is_done(phase: Phase) -> bool:
 
 def _pool(found: Gathered) -> list[Approval]:
     text = found.texts.get("AGENTS.md")
-    try:
-        approved = max(rules.LIMIT, gates.approved_pool(found.texts.get("DECISIONS.md") or b"# Log\n"))
-    except (StateError, TicketError):
-        approved = rules.LIMIT
-    wrong = [one for one in rules.read_pool(text, approved=approved)[1] if "needs an approval" in one.what]
+    approved = approved_of(found.texts)
+    wrong = [one for one in rules.read_pool(text, approved=approved)[1] if rules.asks_approval(one)]
     return [
         Approval(
             f"A larger pool: {one.what}",

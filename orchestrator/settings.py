@@ -164,6 +164,8 @@ class Settings(_File):
 
     slots: rules.Pool
     warnings: tuple[Problem, ...] = ()
+    unapproved: Problem | None = None
+    """A pool that is larger than the user has agreed to; `slots` is cut to what is approved."""
 
     def agent(self, name: AgentName) -> AgentSettings:
         """Give `[agents.NAME]`."""
@@ -185,12 +187,13 @@ def read_settings(root: Path) -> Settings:
     text = _read(root, FILE, problems) or b""
     values = _read_toml(text, problems)
     slots, found = _pool(_read(root, rules.PATH, problems), root)
-    problems += [problem for problem in found if problem.severity == "error"]
-    warnings = tuple(problem for problem in found if problem.severity != "error")
+    asked = next((problem for problem in found if rules.asks_approval(problem)), None)
+    problems += [problem for problem in found if problem.severity == "error" and problem is not asked]
+    warnings = tuple(problem._replace(severity="warning") for problem in found if problem not in problems)
     try:
         checked = _File.model_validate(values)
         if not problems:
-            return Settings(**dict(checked), slots=slots, warnings=warnings)
+            return Settings(**dict(checked), slots=slots, warnings=warnings, unapproved=asked)
     except ValidationError as error:
         lines = text.decode().splitlines()
         problems += [_problem(dict(one), values, lines) for one in error.errors()]

@@ -19,11 +19,12 @@ from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
 from orchestrator.cli.table import LiveTable
 from orchestrator.deployment import Tell
 from orchestrator.prepare import Request, problems_besides
-from orchestrator.refusal import Refusal
+from orchestrator.refusal import APPROVAL, Refusal
 from orchestrator.repo import UserRepo
 from orchestrator.run import Ended, Project
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
+from orchestrator.state.canonical import rules
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RunDir
@@ -50,6 +51,13 @@ def project_of(arguments: argparse.Namespace, request: Request | None = None) ->
     except Refusal as refusal:
         besides = problems_besides(repository, request) if request else []
         raise Refusal(*refusal.problems, *besides) from None
+    if request and settings.unapproved:
+        # Only who would start workers is asked: what is out goes on within the pool that is approved.
+        raise Refusal(
+            settings.unapproved,
+            exit_code=APPROVAL,
+            next_action=rules.asks_approval(settings.unapproved),
+        )
     return Project(repository, settings, dict(os.environ), tell, now)
 
 

@@ -125,8 +125,16 @@ def test_a_larger_pool_holds_once_it_is_approved(lab):
     called = lab.call("validate", "--json")
     assert called.code == 1
     assert "needs an approval" in called.says()[0]
+    assert read_settings(lab.root).slots.total == 15
+    lab.templates(command_1=LAB["template"]())
+    for command in ("plan", "run", "deploy"):
+        called = lab.call(command, "phase-1", "--json")
+        assert (called.code, called.document["next_action"]) == (4, "orchestrate approve pool-20 --by NAME")
+    assert lab.call("todo", "add", "Ask Ada").code == 0
     assert lab.call("approve", "pool", "--by", "Ada", "--json").document["approval"]["gate"] == "pool-20"
     assert lab.call("validate").code == 0
+    assert lab.call("plan", "phase-1").code == 0
+    assert lab.call("resume", "--json").document["rules"]["pool"]["total"] == 20
     assert read_settings(lab.root).slots.total == 20
     lab.call("approve", "pool-20", "--by", "Ada", "--reject")
     assert lab.call("validate").code == 1

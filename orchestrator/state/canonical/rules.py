@@ -42,6 +42,9 @@ _COUNT = frozenset(("pool size", "workers", "maximum workers", "max workers", "c
 _STATE = frozenset(("status", "state", "enabled", "default"))
 
 
+_ASK = "orchestrate approve pool-"
+
+
 class Pool(NamedTuple):
     """How many workers may run at once, in all and of each agent."""
 
@@ -77,12 +80,18 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         said[name] = min(said.get(name, worth), worth)
         if name == "total" and worth > approved:
             what = f"a pool of {worth} workers needs an approval, {approved} are approved"
-            do = "`orchestrate approve pool --by NAME`, or lower the number"
+            do = f"when the user agrees, run `{_ASK}{worth} --by NAME`, or lower the number"
             found.append(Problem(f"{PATH}:{line}", what, do))
     if not said:
         return Pool(), [_default("no worker pool is stated")]
     pool = Pool()._replace(**said)  # type: ignore[arg-type]  # the names are the fields
     return pool._replace(total=min(pool.total, approved)), found
+
+
+def asks_approval(problem: Problem) -> str:
+    """Give the command that records the approval which a larger pool waits for; empty for other problems."""
+    found = re.search(rf"`({_ASK}[^`]*)`", problem.do)
+    return found[1] if found else ""
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
