@@ -134,6 +134,11 @@ def drop_stale(repository: Repository) -> None:
         gone = state is None or not state.is_unfinished
         if gone and said["run"] not in living and not _is_run(path, said):
             path.unlink(missing_ok=True)
+    for path in (repository.own / "scopes").glob("*.json"):
+        if read_json(path) is None and not is_locked(
+            path
+        ):  # cut short by a crash: it says nothing of anybody
+            path.unlink(missing_ok=True)
 
 
 def claimed(repository: Repository, branch: str | None, besides: RunDir | None = None) -> list[Claimed]:

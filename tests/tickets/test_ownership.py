@@ -1,6 +1,7 @@
 """The map of who owns which files, against asking every scope about every file."""
 
 import itertools
+import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,3 +39,19 @@ def test_case_is_ignored_where_the_scopes_ignore_it():
     scopes = {"one": Scope.of(["SRC/*.py"], ignore_case=True)}
     found = ownership(["src/A.PY", "status.MD", "Readme"], scopes, reserved)
     assert (found.owned, found.unowned, found.reserved) == ({"one": 1}, ("Readme",), 1)
+
+
+def test_the_time_for_a_map_does_not_grow_with_the_number_of_tickets():
+    files = [f"src/area{n % 40}/part{n % 13}/file{n}.py" for n in range(5_000)]
+    reserved = Scope.of(["STATUS.md", "**/.git/"])
+
+    def seconds(count):
+        scopes = {
+            f"t{n}": Scope.of([f"src/area{n}/**", f"docs/{n}.md", f"lib/**/x{n}*"]) for n in range(count)
+        }
+        start = time.process_time()
+        assert ownership(files, scopes, reserved).owned["t0"] == 125
+        return time.process_time() - start
+
+    # Asked one by one, a hundred times as many tickets would take a hundred times as long.
+    assert seconds(2_000) < 20 * min(seconds(20) for _ in range(3))
