@@ -59,7 +59,8 @@ def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
 def _needed(walls: Walls) -> Iterable[Path]:
     """Give what must stay visible: what the worker needs, and what its keeper needs."""
     yield from walls.shown
-    yield from (_INSTALLED / "workers", Path(sys.prefix), Path(sys.base_prefix), Path("/etc/resolv.conf").resolve())
+    yield from (_INSTALLED / package for package in ("orchestrator", "tickets", "workers"))
+    yield from (Path(sys.prefix), Path(sys.base_prefix), Path("/etc/resolv.conf").resolve())
 
 
 def _bound(how: str, paths: Iterable[Path]) -> tuple[str, ...]:

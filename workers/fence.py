@@ -6,12 +6,14 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from workers import bubblewrap, landlock
 from workers.agents import FenceWanted
-from workers.process import Launch
 from workers.walls import Walls
+
+if TYPE_CHECKING:
+    from workers.process import Launch  # which brings anyio, for a word in two signatures
 
 Level = Literal["namespaces", "landlock", "advisory"]
 
@@ -67,7 +69,7 @@ def fence_in_force(wanted: FenceWanted = "auto") -> Fence:
     return Fence("advisory", "; ".join((*refusals, said)))
 
 
-def enclosed(launch: Launch, fence: Fence, walls: Walls) -> Launch:
+def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
     """Give the launch of the same worker behind a fence."""
     match fence.level:
         case "namespaces":
@@ -120,5 +122,9 @@ def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
         return "it lets everything be written"
     if done.returncode or last_words not in said or not (folder / "inside" / "file").exists():
         words = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-        return words[-1].removeprefix("bwrap: ") if words else f"a trial ended with {done.returncode}"
+        return (
+            words[-1].removeprefix("bwrap: ").partition(". ")[0]
+            if words
+            else f"a trial ended with {done.returncode}"
+        )
     return ""
