@@ -16,6 +16,12 @@ def is_furnished(settings: Settings) -> bool:
     return bool(settings.worktree.setup or settings.worktree.copied or settings.worktree.link)
 
 
+async def end_earlier(d: Deployment, tree: str) -> None:
+    """See dead what an earlier runtime left at work in a tree that it had not finished."""
+    for at in range(1, len(d.settings.worktree.setup) + 1):
+        await free_stem(d, f"{tree}.setup-{at}")
+
+
 async def set_up(d: Deployment, tree: str) -> CheckResult | None:
     """Run the setup commands in a tree of the run; gives the one that failed, and none after it is run."""
     for at, command in enumerate(d.settings.worktree.setup, 1):

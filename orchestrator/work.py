@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from orchestrator.deployment import Deployment
 from orchestrator.evidence import Tried, conclude, end, judged_attempt
-from orchestrator.furnished import furniture_of, in_words, is_furnished, set_up
+from orchestrator.furnished import end_earlier, furniture_of, in_words, is_furnished, set_up
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.prompts import write_prompt
 from orchestrator.tampering import Guard
@@ -207,6 +207,7 @@ def _index(d: Deployment, ticket: Ticket) -> Path:
 
 async def _placed(d: Deployment, ticket: Ticket) -> Place | None:
     """Make a worker's tree and set it up; None where that was cancelled. Raises WorkerError."""
+    await end_earlier(d, ticket.worker)
     async with d.trees:
         place, missing = await anyio.to_thread.run_sync(_make_place, d, ticket)
     if missing:

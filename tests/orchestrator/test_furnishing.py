@@ -4,6 +4,8 @@ import json
 import runpy
 from pathlib import Path
 
+LIVES = runpy.run_path(str(Path(__file__).with_name("lives_lab.py")))
+lives, cli_lab, wait_until = (LIVES[name] for name in ("lives", "cli_lab", "wait_until"))
 CLI = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 _pattern, lab, shell = CLI["_pattern"], CLI["lab"], CLI["shell"]
 
@@ -105,3 +107,21 @@ def test_pipes_and_what_is_in_a_submodule_are_violations_and_their_tree_is_kept(
     assert (lab.root / "out" / "y").exists()
     assert not (lab.root / "vendor" / "lib" / "new").exists()
     assert (lab.root / record["worktree"] / "vendor" / "lib" / "new").exists()
+
+
+def test_a_setup_that_outlived_its_runtime_is_dead_before_the_tree_is_made_anew(lives):
+    begun = lives.outside / "begun"
+    settings = f"[worktree]\nsetup = ['echo $$ >> {begun}; {lives.waits}']\n"
+    lives.lab.commit({"orchestrate.toml": LIVES["UNFENCED"] + settings})
+    lives.lab.templates(command_1=shell("true"))
+    run, runtime = lives.detached()
+    (first,) = wait_until(lambda: begun.exists() and begun.read_text().split())
+    LIVES["kill_and_see_dead"](runtime)
+    assert int(first) in LIVES["pids"](), "it outlives its runtime, or this test would prove nothing"
+    follower = lives.begin("resume", run.name)
+    wait_until(lambda: len(begun.read_text().split()) == 2)
+    assert int(first) not in LIVES["pids"]()
+    lives.let_go(1)
+    out, err = follower.communicate(timeout=60)
+    assert follower.returncode == 0, err
+    assert json.loads(out)["workers"][0]["outcome"] == "complete"
