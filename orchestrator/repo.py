@@ -1,11 +1,12 @@
 """The user's repository: its state, commits of state, landing of code. The only user of GitPython."""
 
+import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from git import Repo
 
@@ -20,6 +21,10 @@ LINK = "120000"
 LOCK_WAIT = 10.0
 """Seconds to wait for somebody else's `index.lock`; one that nobody holds is never removed by us."""
 TRIES = 5
+LIMIT = 20.0
+"""Seconds that git may take to store state files: a filter of the user's that hangs would stop others."""
+NONE, UNKNOWN = (0, 1), (0, 1, 128)
+"""Exit codes of a git that was asked for what may not be there, or in a repository without a commit."""
 
 _IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -27,6 +32,7 @@ _IN_PROGRESS = {
     "rebase-apply": "a rebase",
     "CHERRY_PICK_HEAD": "a cherry-pick",
     "REVERT_HEAD": "a revert",
+    "sequencer": "a row of cherry-picks or reverts",
 }
 
 
@@ -59,8 +65,8 @@ class UserRepo:
 
     def head(self) -> Head:
         """Tell the commit and the branch."""
-        branch = self._line("symbolic-ref", "-q", "HEAD", check=False)
-        sha = self._line("rev-parse", "-q", "--verify", "HEAD^{commit}", check=False)
+        branch = self._line("symbolic-ref", "-q", "HEAD", fine=NONE)
+        sha = self._line("rev-parse", "-q", "--verify", "HEAD^{commit}", fine=NONE)
         return Head(sha or None, branch or None)
 
     def in_progress(self) -> str | None:
@@ -89,13 +95,17 @@ class UserRepo:
         wanted = {path for path in paths if path and not path.startswith("-") and "\0" not in path}
         if not wanted:
             return set()
-        listed = self._run("ls-tree", "-z", "--full-tree", "HEAD", "--", *sorted(wanted), check=False)
+        listed = self._run("ls-tree", "-z", "--full-tree", "HEAD", "--", *sorted(wanted), fine=UNKNOWN)
         entries = (field.partition("\t") for field in listed.split("\0"))
         return {path for head, _, path in entries if head.startswith("100")} & wanted
 
+    def committed(self, path: str) -> bytes:
+        """Give a file of the last commit; nothing where there is none."""
+        return os.fsencode(self._run("cat-file", "blob", f"HEAD:{path}", fine=UNKNOWN))
+
     def setting(self, name: str) -> str:
         """Give a setting of git's, `""` where it is not set."""
-        return self._line("config", "--get", name, check=False)
+        return self._line("config", "--get", name, fine=NONE)
 
     def commits_with(self, trailer: str, value: str, since: str, ref: str = "HEAD") -> dict[str, str]:
         """Find commits of ours by a trailer line, oldest first: sha to message."""
@@ -109,15 +119,18 @@ class UserRepo:
 
     def value_of(self, ref: str) -> str | None:
         """Give the commit that a ref points to."""
-        return self._line("rev-parse", "-q", "--verify", ref, check=False) or None
+        return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None
 
     # Commits of state
 
-    def commit_paths(self, paths: Iterable[str], message: str) -> str | None:
+    def commit_paths(self, paths: Iterable[str], message: str, *, is_patient: bool = True) -> str | None:
         """Commit files as they stand, and nothing else of the user's; None where they are committed already.
 
-        No hooks, no signing, the user's staged work untouched. Raises RepoBlocked.
+        No hooks, no signing, the user's staged work untouched. Raises RepoBlocked, at once where somebody
+        holds the index and we are not patient.
         """
+        if not is_patient:
+            self.wait_index_free(0)
         wanted = sorted(set(paths))
         self.refuse_in_progress()
         while True:
@@ -137,13 +150,24 @@ class UserRepo:
         parents = ("-p", parent) if parent else ()
         return self._line("commit-tree", tree, *parents, feed=message.encode(), env=self._identity())
 
+    def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
+        """Merge two changes of one text by lines; None where they meet."""
+        with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
+            files = [Path(folder, name) for name in ("hand", "was", "ours")]
+            for file, text in zip(files, (hand, was, ours), strict=True):
+                file.write_bytes(text)
+            try:
+                return os.fsencode(self._run("merge-file", "-p", "-q", *map(str, files)))
+            except RepoBlocked:
+                return None
+
     def _stage(self, head: Head, paths: Sequence[str]) -> tuple[list[str], str]:
         with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
             env = {"GIT_INDEX_FILE": f"{folder}/index"}
             if head.sha:
                 self._run("read-tree", head.sha, env=env)
             feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            self._run("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env)
+            self._run("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env, limit=LIMIT)
             listed = self._run("ls-files", "-s", "-z", "--", *paths, env=env | {"GIT_LITERAL_PATHSPECS": "1"})
             entries = [field for field in listed.split("\0") if field]
             there = {entry.partition("\t")[2] for entry in entries}
@@ -216,7 +240,7 @@ class UserRepo:
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Tell whether a commit is in the history of another."""
-        return bool(new) and self._line("merge-base", old, new, check=False) == old
+        return bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old
 
     def refuse_in_progress(self) -> None:
         """Raise RepoBlocked while the user is in the middle of a merge or the like."""
@@ -226,10 +250,10 @@ class UserRepo:
                 Problem(str(self._repo.git_dir), f"{words} is in progress", "finish or abort it first")
             )
 
-    def wait_index_free(self) -> None:
+    def wait_index_free(self, seconds: float | None = None) -> None:
         """Wait a while for somebody's `index.lock`, never take it away. Raises RepoBlocked."""
         lock = Path(self._repo.git_dir) / "index.lock"
-        deadline = time.monotonic() + LOCK_WAIT
+        deadline = time.monotonic() + (LOCK_WAIT if seconds is None else seconds)
         while lock.exists():
             if time.monotonic() > deadline:
                 raise RepoBlocked(
@@ -245,17 +269,23 @@ class UserRepo:
             return {}
         return {key: value for key, value in WHO.items() if not os.environ.get(key)}
 
-    def _line(
-        self, *arguments: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] | None = None
-    ) -> str:
-        return self._run(*arguments, check=check, feed=feed, env=env).partition("\n")[0].strip()
+    def _line(self, *arguments: str, **options: Any) -> str:
+        return self._run(*arguments, **options).partition("\n")[0].strip()
 
     def _run(
-        self, *arguments: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        fine: Sequence[int] = (0,),
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limit: float | None = None,
     ) -> str:
-        with tempfile.TemporaryFile() as file:
-            file.write(feed)
-            file.seek(0)
+        with contextlib.ExitStack() as stack:
+            file = None
+            if feed:
+                file = stack.enter_context(tempfile.TemporaryFile())
+                file.write(feed)
+                file.seek(0)
             code, out, said = self._repo.git.execute(
                 ["git", *QUIET, *arguments],
                 istream=file,
@@ -263,9 +293,11 @@ class UserRepo:
                 with_exceptions=False,
                 strip_newline_in_stdout=False,
                 stdout_as_string=False,
+                kill_after_timeout=limit,
                 env={"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
             )
-        if code and check:
+        # A git that was killed has said nothing, which is not the same as "there is none".
+        if code not in fine:
             words = "".join(c if c.isprintable() else " " for c in str(said)).strip()
             raise RepoBlocked(
                 Problem(f"git {arguments[0]}", words or f"exit code {code}", "see what git says")

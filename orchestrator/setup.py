@@ -12,12 +12,13 @@ from tickets.template import FOLDER, is_template
 GITIGNORE = ".gitignore"
 IGNORED = ".taskers/"
 
-_STATE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
+_COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
     "STATUS.md": status.complete,
     "DECISIONS.md": decisions.complete,
     "AGENTS.md": rules.complete,
 }
-PATHS = (*_STATE, FILE, GITIGNORE)
+STATE = tuple(_COMPLETE)
+PATHS = (*STATE, FILE, GITIGNORE)
 """What `init` sees to beside the templates."""
 
 
@@ -37,7 +38,7 @@ def files_to_write(
 
     Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
     """
-    wanted = {path: complete(there.get(path, b""), facts) for path, complete in _STATE.items()}
+    wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
     wanted[FILE] = there.get(FILE, settings_text.TEXT.encode())
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)

@@ -4,10 +4,8 @@ The intent is the commit point. Before it nothing has changed; after it any writ
 """
 
 import contextlib
-import hashlib
-import json
-import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,21 +14,40 @@ from filelock import FileLock, Timeout
 
 from orchestrator.events import Event
 from orchestrator.landing import Landing, advance, refuse_elsewhere, refuse_unready
+from orchestrator.moves import (
+    Move,
+    digest,
+    note,
+    noted,
+    place,
+    planned,
+    read_intent,
+    write_beside,
+    write_intent,
+)
+from orchestrator.reading import SAVING, bytes_of, decided
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
-from workers.changes import Change
+from workers.changes import Change as ChangedPath
 from workers.git import Repository
 
 LOCK_WAIT = 30.0
 """Seconds that a command waits for another one that is writing."""
 
+LOCK_POLL = 0.01
+
 ARCHIVES = ("docs/history", "docs/decisions")
 """Where files are written that no event changes."""
 
+DECIDED = "the change is decided, and waits to be completed"
+SAVED = "the state files are saved, their commit waits"
+
 Texts = dict[str, bytes | None]
+Change = Callable[[Texts], Mapping[str, bytes]]
+"""From texts by path to new ones; those that it gives are among those that it was given."""
 
 
 class Recorded(NamedTuple):
@@ -43,13 +60,14 @@ class Recorded(NamedTuple):
 
 
 class Store:
-    """One repository's state files."""
+    """One repository's state files, as they stand in one of its work trees."""
 
     def __init__(self, repository: Repository) -> None:
         self._root = repository.root
         self._own = repository.own
-        self._intent = repository.own / "intent.json"
-        self._landing = repository.own / "landing.json"
+        self._intent = decided(repository, "intent")
+        self._landing = decided(repository, "landing")
+        self._beside = decided(repository, "beside")
         self._repository = repository
 
     def record(
@@ -71,7 +89,7 @@ class Store:
 
     def change(
         self,
-        function: Callable[[Texts], Mapping[str, bytes]],
+        function: Change,
         *,
         paths: Sequence[str] = (),
         also: Sequence[str] = (),
@@ -92,7 +110,7 @@ class Store:
             if self._landing.exists():
                 raise RepoBlocked(*before)
             refuse_unready(UserRepo(self._repository), landing)
-            self._write_intent(self._landing, landing._asdict())
+            write_intent(self._landing, landing._asdict())
             return self._finish_landing()
 
     def finish(self) -> list[Problem]:
@@ -114,7 +132,7 @@ class Store:
         self._own.mkdir(parents=True, exist_ok=True)
         path = self._own / "store.lock"
         try:
-            with FileLock(path, timeout=LOCK_WAIT):
+            with FileLock(path, timeout=LOCK_WAIT, poll_interval=LOCK_POLL):
                 yield
         except Timeout:
             problem = Problem(str(path), "another orchestrate is writing", "try again when it has ended")
@@ -122,7 +140,7 @@ class Store:
 
     def _change(
         self,
-        change: Callable[[Texts], Mapping[str, bytes]],
+        change: Change,
         message: str | None,
         branch: str | None,
         paths: Sequence[str] = (),
@@ -130,26 +148,32 @@ class Store:
     ) -> Recorded:
         with self._locked():
             problems = self._finish()
-            changed = self._transact(change, message, branch, paths, also)
-            made, more = self._finish_commit()
-            # A commit that still waits was told of already, before the change.
+            waits = self._intent.exists()
+            try:
+                changed, hindered = self._transact(change, message, branch, paths, also)
+            except BaseException:
+                # Whatever stopped us before the intent: nothing of ours stays beside the files.
+                self._sweep()
+                raise
+            # A commit that still waits was told of already, before the change; and has been waited for.
+            made, more = self._finish_commit(is_patient=not waits)
             told = [problem for problem in problems if problem not in more]
-            return Recorded(tuple(changed), made, (*told, *more))
+            return Recorded(tuple(changed), made, (*told, *hindered, *more))
 
     def _finish(self) -> list[Problem]:
         problems = self._finish_landing()
-        intent = _read_intent(self._intent)
+        intent = read_intent(self._intent)
         if intent:
-            problems += self._replace(intent["moves"])
+            problems += self._complete([Move(*move) for move in intent["moves"]])
             problems += self._finish_commit()[1]
         self._sweep()
         return problems
 
     def _finish_landing(self) -> list[Problem]:
-        stated = _read_intent(self._landing)
+        stated = read_intent(self._landing)
         if not stated:
             return []
-        changes = tuple(Change(*change) for change in stated.pop("changes"))
+        changes = tuple(ChangedPath(*change) for change in stated.pop("changes"))
         try:
             problems = advance(UserRepo(self._repository), Landing(**stated, changes=changes))
         except RepoBlocked as blocked:
@@ -158,16 +182,20 @@ class Store:
         return problems
 
     def _sweep(self) -> None:
-        """Take away what a command that was killed before its commit point had written beside the files."""
-        intent = _read_intent(self._intent)
-        named = {move["temporary"] for move in (intent or {}).get("moves", ())}
-        archives = (self._root / folder for folder in ARCHIVES)
-        for folder in {*archives, *(self._target(path).parent for path in _paths())}:
-            for left in folder.glob(".*.orchestrate-*.tmp"):
-                if str(left) not in named:
-                    left.unlink(missing_ok=True)
-        for left in self._own.glob("*.tmp"):
-            left.unlink(missing_ok=True)
+        """Take away what a command that was killed before its commit point had written beside the files.
+
+        What cannot be taken away stays for the next command: it is in nobody's way.
+        """
+        intent = read_intent(self._intent) or {"moves": []}
+        named = {self._root / Move(*move).temporary for move in intent["moves"]}
+        folders = {self._root / folder for folder in ARCHIVES}
+        folders |= {self._target(path).parent for path in _paths()}
+        lost = {left for folder in folders for left in folder.glob(".*.orchestrate-*.tmp")}
+        lost |= {self._root / path for path in noted(self._beside)}
+        # The note goes last: without it nobody would know the rest.
+        with contextlib.suppress(OSError):
+            for left in (*(lost - named), *self._own.glob("*.tmp"), self._beside):
+                left.unlink(missing_ok=True)
         for left in (*self._own.glob("commit-*"), *(self._root / ".taskers").glob("landing-*")):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -175,48 +203,56 @@ class Store:
 
     def _transact(
         self,
-        change: Callable[[Texts], Mapping[str, bytes]],
+        change: Change,
         message: str | None,
         branch: str | None,
         paths: Sequence[str],
         also: Sequence[str],
-    ) -> list[str]:
-        was: dict[str, tuple[bytes | None, bytes]] = {}
-        """What stood in files that are replaced already, and what stands there: no event is applied twice."""
+    ) -> tuple[list[str], list[Problem]]:
+        placed: dict[str, tuple[bytes | None, bytes]] = {}
+        """What stood in files that are replaced already, and what we made of it: no event counts twice."""
+        missed: Sequence[Move] = ()
         while True:
             now = self._read(paths)
-            was = {path: (old, new) for path, (old, new) in was.items() if now[path] == new}
-            after = change({**now, **{path: old for path, (old, _) in was.items()}})
-            moves = [
-                self._write_beside(path, now.get(path, self._text(path)), text)
-                for path, text in sorted(after.items())
-                if text != now.get(path, self._text(path))
-            ]
+            placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
+            try:
+                after = change({**now, **{path: old for path, (old, _) in placed.items()}})
+            except Exception:
+                if self._was_saved(now):
+                    continue
+                if not placed:
+                    raise
+                # A hand took away what the change is about, after half of it was made: the rest as planned.
+                intent = read_intent(self._intent) or {"moves": []}
+                return sorted(placed), self._complete([Move(*move) for move in intent["moves"]])
+            # A file that shows the change, and that somebody has saved since, is theirs.
+            texts = {
+                path: text
+                for path, text in after.items()
+                if text != now[path] and (path not in placed or now[path] == placed[path][1])
+            }
+            moves = self._write_beside(texts, now)
             # Somebody may have saved one of these files by hand while we were computing.
-            if any(_digest(self._text(move["path"])) != move["old"] for move in moves):
-                for move in moves:
-                    Path(move["temporary"]).unlink(missing_ok=True)
+            if any(digest(self._text(move.path)) != move.old for move in moves):
+                self._take_away(moves)
                 continue
-            waiting = (_read_intent(self._intent) or {}).get("commit")
-            changed = sorted({*was, *(move["path"] for move in moves)})
+            waiting = (read_intent(self._intent) or {}).get("commit")
+            changed = sorted({*placed, *texts})
             wanted = [*changed, *also]
             made = self._commit_of(wanted, message, branch, waiting) if message and wanted else waiting
-            if not moves:
-                if also and made is not waiting:
-                    self._write_intent(self._intent, {"moves": [], "commit": made})
-                return changed
-            self._write_intent(self._intent, {"moves": moves, "commit": made})
-            missed = {move["path"]: move for move in self._move(moves)}
-            if missed:
-                # A hand was faster between the check and the move: compute again from its text.
-                for late in missed.values():
-                    Path(late["temporary"]).unlink(missing_ok=True)
-                moved = (move["path"] for move in moves if move["path"] not in missed)
-                was |= {path: (was[path][0] if path in was else now.get(path), after[path]) for path in moved}
-                continue
-            if made is None:
-                self._drop(self._intent)
-            return changed
+            if moves or placed or (also and made is not waiting):
+                write_intent(self._intent, {"moves": moves, "commit": made})
+            try:
+                self._take_away(missed)
+                missed = self._move(moves)
+                if not missed:
+                    self._drop(self._beside)
+                    return changed, []
+            except OSError as error:
+                return changed, [_hindered(error, DECIDED)]
+            # A hand was faster between the check and the move: compute again from its text.
+            moved = {move.path for move in moves} - {move.path for move in missed}
+            placed |= {path: (placed.get(path, (now[path],))[0], texts[path]) for path in moved}
 
     def _commit_of(
         self, changed: Sequence[str], message: str, branch: str | None, waiting: Mapping[str, Any] | None
@@ -226,6 +262,7 @@ class Store:
         paths = {*changed, *(self._target(path).relative_to(root).as_posix() for path in changed)}
         if waiting:
             paths |= set(waiting["paths"])
+            branch = branch or waiting["branch"]
             if message not in waiting["message"]:
                 message = f"{waiting['message']}\n\n{message}"
             else:
@@ -235,9 +272,16 @@ class Store:
     def _read(self, more: Sequence[str] = ()) -> Texts:
         return {path: self._text(path) for path in (*_paths(), *more)}
 
+    def _was_saved(self, texts: Texts) -> bool:
+        """Tell whether a file has changed since it was read: what is wrong with it may be half a save."""
+        until = time.monotonic() + SAVING
+        while (is_same := self._read(tuple(texts)) == texts) and time.monotonic() < until:
+            time.sleep(SAVING / 5)
+        return not is_same
+
     def _text(self, path: str) -> bytes | None:
         try:
-            return self._target(path).read_bytes()
+            return bytes_of(self._target(path))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -252,63 +296,86 @@ class Store:
             raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
         return target
 
-    def _write_beside(self, path: str, old: bytes | None, text: bytes) -> dict[str, str]:
-        target = self._target(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.orchestrate-{os.getpid()}.tmp")
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-        _write_synced(temporary, text, mode)
-        return {"path": path, "temporary": str(temporary), "target": str(target),
-                "old": _digest(old), "new": _digest(text)}  # fmt: skip
-
-    def _move(self, moves: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-        """Replace each target that still holds what it is to be replaced for; give the other moves."""
-        missed = []
+    def _write_beside(self, texts: Mapping[str, bytes], now: Texts) -> list[Move]:
+        root = self._root.resolve()
+        moves = [
+            planned(root, path, self._target(path), now[path], text) for path, text in sorted(texts.items())
+        ]
+        if moves:
+            note(self._beside, moves, noted(self._beside))
         for move in moves:
-            temporary, target = Path(move["temporary"]), Path(move["target"])
-            if not temporary.exists():
-                continue
-            if _digest(self._text(move["path"])) in (move["old"], move["new"]):
-                temporary.replace(target)
-                _sync_folder(target.parent)
-            else:
-                missed.append(move)
-        return missed
+            write_beside(root, move, texts[move.path])
+        return moves
 
-    def _replace(self, moves: Sequence[Mapping[str, str]]) -> list[Problem]:
-        """Finish somebody else's moves: how they were computed is not known any more, so no text is lost."""
+    def _move(self, moves: Sequence[Move]) -> Sequence[Move]:
+        """Replace each target that still holds what it is to be replaced for; give those left at a miss."""
+        for at, move in enumerate(moves):
+            if not (self._root / move.temporary).exists():
+                continue
+            if digest(self._text(move.path)) not in (move.old, move.new):
+                return moves[at:]
+            place(self._root, move)
+        return ()
+
+    def _complete(self, moves: Sequence[Move]) -> list[Problem]:
+        """Finish moves whose computing is not known any more: a hand's text is merged, never lost."""
         problems = []
-        for move in self._move(moves):
-            kept = Path(move["target"]).with_name(f"{Path(move['target']).name}.orchestrate-kept")
-            Path(move["temporary"]).replace(kept)
+        while missed := self._move(moves):
+            move, *moves = missed
+            temporary, target = self._root / move.temporary, self._root / move.target
+            hand, ours = self._text(move.path), temporary.read_bytes()
+            merged = None if hand is None else self._merged(hand, move.was.encode("latin-1"), ours)
+            if merged is not None and hand is not None:
+                again = planned(self._root.resolve(), move.path, target, hand, merged)
+                note(self._beside, [move, again], noted(self._beside))
+                write_beside(self._root, again, merged)
+                moves = [again, *moves]
+                stated = read_intent(self._intent) or {}
+                write_intent(self._intent, {**stated, "moves": moves})
+                self._take_away([move])
+                continue
+            kept = target.with_name(f"{target.name}.orchestrate-kept")
+            temporary.replace(kept)
             what = "was changed by hand while a change of ours was under way; yours stands"
-            problems.append(Problem(move["path"], what, f"take over what you need from {kept.name}"))
+            problems.append(Problem(move.path, what, f"take over what you need from {kept.name}"))
         return problems
 
-    def _finish_commit(self) -> tuple[str | None, list[Problem]]:
-        wanted = (_read_intent(self._intent) or {}).get("commit")
-        made = None
+    def _merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
+        try:
+            return UserRepo(self._repository).merged(hand, was, ours)
+        except RepoBlocked:
+            return None
+
+    def _finish_commit(self, *, is_patient: bool = True) -> tuple[str | None, list[Problem]]:
+        intent = read_intent(self._intent) or {"moves": [], "commit": None}
+        if any((self._root / Move(*move).temporary).exists() for move in intent["moves"]):
+            return None, []  # what it would commit is not there yet
+        wanted, made = intent["commit"], None
         if wanted:
-            repo = UserRepo(self._repository)
             try:
+                repo = UserRepo(self._repository)
                 refuse_elsewhere(repo, wanted.get("branch"))
-                made = repo.commit_paths(wanted["paths"], wanted["message"])
+                made = repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
             except RepoBlocked as blocked:
                 return None, [
-                    problem._replace(what=f"{problem.what}; the state files are saved, their commit waits")
-                    for problem in blocked.problems
+                    problem._replace(what=f"{problem.what}; {SAVED}") for problem in blocked.problems
                 ]
+            except OSError as error:
+                return None, [_hindered(error, SAVED)]
         self._drop(self._intent)
         return made, []
 
-    def _write_intent(self, path: Path, intent: Mapping[str, Any]) -> None:
-        temporary = path.with_suffix(".tmp")
-        _write_synced(temporary, json.dumps(intent).encode(), 0o644)
-        temporary.replace(path)
-        _sync_folder(path.parent)
+    def _take_away(self, moves: Sequence[Move]) -> None:
+        for move in moves:
+            (self._root / move.temporary).unlink(missing_ok=True)
 
     def _drop(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+
+def _hindered(error: OSError, how_far: str) -> Problem:
+    said = (error.strerror or "cannot be used").lower()
+    return Problem(str(error.filename or "git"), f"{said}; {how_far}", "see to it, then `orchestrate resume`")
 
 
 def _paths() -> list[str]:
@@ -323,31 +390,3 @@ def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
             changed.update(new)
             texts.update(new)
     return changed
-
-
-def _read_intent(path: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    return found
-
-
-def _digest(text: bytes | None) -> str:
-    return "absent" if text is None else hashlib.sha256(text).hexdigest()
-
-
-def _write_synced(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from orchestrator.cli.project import lead_of, now
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
 from orchestrator.settings import FAMILIES
-from orchestrator.setup import PATHS, Written, files_to_write
+from orchestrator.setup import PATHS, STATE, Written, files_to_write
 from orchestrator.state.facts import Facts
-from orchestrator.store import Recorded, Store
+from orchestrator.store import Recorded, Store, Texts
 from tickets.markdown import MarkdownError
 from tickets.problems import Problem
 from tickets.template import FOLDER, is_template
@@ -44,16 +44,29 @@ def answer(arguments: argparse.Namespace) -> Answer:
     earlier = store.finish() if store.pending() else []
     there, links = _found(repository.root)
     facts = Facts(repository.root.name, lead_of(arguments, repository), now())
-    try:
-        written = files_to_write(facts, there, shipped_templates())
-    except MarkdownError as error:
-        raise Refusal(*error.problems) from error
-    texts = {links.get(one.path, one.path): one.text for one in written}
-    mixed = set(repo.uncommitted()) & {links.get(one.path, one.path) for one in written if not one.created}
-    commit = not arguments.no_commit
-    recorded = store.write(texts, message=MESSAGE, commit=commit) if texts else Recorded((), None, ())
-    problems = (*earlier, *recorded.problems, *(_mixed(path) for path in sorted(mixed) if commit))
-    return _answer(repository, written, recorded.commit, problems, _next_action(repo, texts, problems))
+    templates = shipped_templates()
+    # By where a link leads: AGENTS.md is often one to another agent's file.
+    paths = {path: links.get(path, path) for path in (*PATHS, *there, *(f"{FOLDER}/{n}" for n in templates))}
+    written = _missing(repo, facts, there, templates)
+    recorded = Recorded((), None, ())
+    uncommitted = set(repo.uncommitted())
+    if written:
+        made: list[tuple[Written, ...]] = []
+
+        def setting_up(texts: Texts) -> dict[str, bytes]:
+            held = {path: text for path, real in paths.items() if (text := texts[real]) is not None}
+            made.append(_missing(repo, facts, held, templates))
+            return {paths[one.path]: one.text for one in made[-1]}
+
+        commit = not arguments.no_commit
+        real = tuple(dict.fromkeys(paths.values()))
+        recorded = store.change(setting_up, paths=real, message=MESSAGE, commit=commit)
+        written = made[-1]
+    mixed = uncommitted & {paths[one.path] for one in written if not one.created}
+    warned = (_mixed(path) for path in sorted(mixed) if not arguments.no_commit)
+    problems = (*earlier, *recorded.problems, *warned)
+    next_action = _next_action(repo, [paths[one.path] for one in written], problems)
+    return _answer(repository, written, recorded.commit, problems, next_action)
 
 
 def shipped_templates() -> dict[str, bytes]:
@@ -73,6 +86,23 @@ def _refuse_unbuilt(families: tuple[str, ...] | list[str]) -> None:
     ]
     if problems:
         raise Refusal(*problems)
+
+
+def _missing(
+    repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+) -> tuple[Written, ...]:
+    """Give what is to be written. Raises Refusal where a file was lost: no empty board replaces it."""
+    lost = [
+        Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
+        for path in STATE
+        if not there.get(path, b"").strip(b"\0 \t\r\n") and repo.committed(path).strip()
+    ]
+    if lost:
+        raise Refusal(*lost)
+    try:
+        return files_to_write(facts, there, templates)
+    except MarkdownError as error:
+        raise Refusal(*error.problems) from error
 
 
 def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -100,12 +130,12 @@ def _mixed(path: str) -> Problem:
     return Problem(path, what, "`git show` shows it", "warning")
 
 
-def _next_action(repo: UserRepo, texts: dict[str, bytes], problems: Sequence[Problem]) -> str:
+def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem]) -> str:
     if any(problem.severity == "error" for problem in problems):
         return "orchestrate resume"
     if repo.head().sha is None:
         # Workers start from a commit, and there is none.
-        return f"git add -- {shlex.join(sorted(texts) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
+        return f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
     return "orchestrate plan phase-1"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
-from orchestrator.reading import read_file
+from orchestrator.reading import decided, read_file
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
 from orchestrator.state.canonical.status_reading import read
@@ -29,7 +29,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     problems: list[Problem] = []
     state = _state(repository, problems)
     runs = _runs(repository)
-    waiting = [name for name in ("intent.json", "landing.json") if (repository.own / name).exists()]
+    intents = (decided(repository, kind) for kind in ("intent", "landing"))
+    waiting = [path.name for path in intents if path.exists()]
     if waiting:
         what = "a change was decided and not completed"
         problems.append(Problem(waiting[0], what, "`orchestrate resume` completes it", "warning"))

@@ -5,8 +5,6 @@ import os
 import runpy
 import shutil
 import subprocess
-import sys
-import traceback
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,9 @@ from workers.changes import Checker
 from workers.git import find_repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
+CRASH = runpy.run_path(str(Path(__file__).with_name("crash_lab.py")))
 shell, _pattern, lab = LAB["shell"], LAB["_pattern"], LAB["lab"]
+Fault, done_in_child = CRASH["Fault"], CRASH["done_in_child"]
 
 RICH = {
     "src/a.py": "a\n", "src/deep/b.py": "b\n", "plain": "plain\n", "gone": "gone\n", "other": "other\n",
@@ -122,31 +122,6 @@ def test_branch_index_and_work_tree_arrive_together(site, mutate):
     assert not list((site.lab.root / ".taskers").glob("landing-*"))
 
 
-STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "subprocess.Popen", "shutil.rmtree")
-
-
-def died(at, work):
-    """Do it in a child that is gone without a word at its `at`-th step; tell whether it came so far."""
-    child = os.fork()
-    if child == 0:
-        steps = itertools.count(1)
-
-        def count(event, _):
-            if event in STEPS and next(steps) == at:
-                os._exit(9)
-
-        sys.addaudithook(count)
-        try:
-            work()
-        except BaseException:  # noqa: BLE001 - a child must not come back into the test
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9)
-    return code == 9
-
-
 @pytest.mark.parametrize("mutate", [edit, folder_to_file])
 def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, mutate):
     landing = site.landing(mutate)
@@ -156,7 +131,7 @@ def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, m
     shutil.copytree(site.lab.root, pristine, symlinks=True)
     seen = set()
     for step in itertools.count(1):
-        early = died(step, lambda: site.land(landing))
+        early = done_in_child(lambda: len(site.land(landing)), Fault("killed before", step)).killed
         assert Store(site.repository).finish() == []
         head = site.lab.git("rev-parse", "main").strip()
         seen.add(head)

@@ -18,9 +18,9 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/store.py": (
-        {"replace", "open"}, "the sole writer: new text beside its target, then moved over it"
-    ),
+    "orchestrator/store.py": ({"replace"}, "the sole writer: a text of ours that a hand was faster than"),
+    "orchestrator/moves.py": ({"replace", "open"}, "the store's hands: written beside, then moved over"),
+    "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),

@@ -27,8 +27,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if isinstance(event, TodoDone | TodoMoved):
         with state_errors():
             gone = todo.leaving(editable(STATUS, tree), event)
-    elif (isinstance(event, DeliverableChanged) and event.status == "COMPLETE") or isinstance(
-        event, PhaseMoved
+    elif (isinstance(event, DeliverableChanged) and event.status == "COMPLETE") or (
+        isinstance(event, PhaseMoved) and event.ended is not None
     ):
         document = editable(STATUS, tree)
         gone = todo.off_list(document, todo.prunable(document, 0))
