@@ -7,8 +7,7 @@ from typing import Any
 
 from orchestrator.archiving import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.project import now
+from orchestrator.cli.calling import now, repository_of
 from orchestrator.reading import read_file
 from orchestrator.settings import read_settings
 from orchestrator.standing import STATE_FILES

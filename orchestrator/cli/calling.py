@@ -5,6 +5,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +14,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.environment import drop_foreign_git
-from workers.git import Repository, find_repository
+from workers.git import Repository, find_repository, git_line
 
 if TYPE_CHECKING:
     from orchestrator.cli.commands import Command
@@ -84,3 +85,16 @@ def repository_of(arguments: argparse.Namespace) -> Repository:
         )
         raise Refusal(problem, next_action="git init")
     return found
+
+
+def now() -> datetime:
+    """Ask the clock; nothing outside the command line does."""
+    return datetime.now(UTC)
+
+
+def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:
+    """Give the lead's name: the environment's, the option's, git's, in this order."""
+    found = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
+    # Not by `repo`: GitPython takes longer to import than most commands take.
+    found = found or git_line("config", "--get", "user.name", cwd=repository.root, check=False)
+    return found or "unnamed lead"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean
-from orchestrator.cli.project import finish, now, project_of
+from orchestrator.cli.calling import now
+from orchestrator.cli.project import finish, project_of
 from orchestrator.demo.sample import LEAD, PHASE, make_sample
 from orchestrator.prepare import Request
 from orchestrator.run import run_phase

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.project import lead_of, now
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.report import NAMES, keep_report
 from orchestrator.cli.verifying import add_verify_arguments, run_checks
 from orchestrator.gathering import gather

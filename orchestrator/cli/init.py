@@ -8,8 +8,7 @@ from typing import Any
 
 import orchestrator
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.project import lead_of, now
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
 from orchestrator.settings import FAMILIES

@@ -5,7 +5,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TextIO, cast
 
@@ -13,14 +12,13 @@ import anyio
 import structlog
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.calling import repository_of
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.painter import Painter, standard_painter
 from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
 from orchestrator.cli.table import LiveTable
 from orchestrator.deployment import Tell
 from orchestrator.prepare import Request, problems_besides
 from orchestrator.refusal import APPROVAL, Refusal
-from orchestrator.repo import UserRepo
 from orchestrator.run import Ended, Project
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
@@ -31,11 +29,6 @@ from workers.output import RunDir
 
 PICTURE = 0.5
 """Seconds between two pictures of the live table."""
-
-
-def now() -> datetime:
-    """Ask the clock; nothing outside the command line does."""
-    return datetime.now(UTC)
 
 
 def project_of(arguments: argparse.Namespace, request: Request | None = None) -> Project:
@@ -86,12 +79,6 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     """Declare how long a command that starts workers waits for scopes that others hold."""
     parser.add_argument("--wait", type=_seconds, default=0.0, metavar="S",
                         help="seconds to wait for scopes that other runs hold (default: 0)")  # fmt: skip
-
-
-def lead_of(arguments: argparse.Namespace, repository: Repository) -> str:
-    """Give the lead's name: the environment's, the option's, git's, in this order."""
-    found = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
-    return found or UserRepo(repository).setting("user.name") or "unnamed lead"
 
 
 def newest_unfinished(repository: Repository) -> RunDir:

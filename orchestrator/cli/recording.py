@@ -2,14 +2,13 @@
 
 import argparse
 import gc
-import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.events import LeadEvent
 from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
@@ -17,7 +16,7 @@ from orchestrator.state.canonical.places import editable
 from orchestrator.state.opening import state_errors
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
-from workers.git import Repository, git_line
+from workers.git import Repository
 
 SETTINGS = "orchestrate.toml"
 
@@ -47,9 +46,7 @@ def desk_of(arguments: argparse.Namespace) -> Desk:
     """Find out who writes, where and when. Raises Refusal."""
     gc.disable()  # as `status` does: a grown file is a million small values, looked through for nothing
     repository = repository_of(arguments)
-    lead = os.environ.get("ORCHESTRATE_LEAD") or getattr(arguments, "lead", None)
-    lead = lead or git_line("config", "--get", "user.name", cwd=repository.root, check=False)
-    return Desk(repository, lead or "unnamed lead", datetime.now(UTC))
+    return Desk(repository, lead_of(arguments, repository), now())
 
 
 def add_lead(parser: argparse.ArgumentParser) -> None:

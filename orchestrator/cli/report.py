@@ -5,8 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.project import lead_of, now
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.verifying import add_verify_arguments, run_checks
 from orchestrator.gathering import gather
 from orchestrator.reporting import StatusReport, as_json, report_on

@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.project import lead_of, now
+from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.verifying import run_checks
 from orchestrator.cli.width import cut
 from orchestrator.gathering import gather

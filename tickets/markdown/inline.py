@@ -40,6 +40,8 @@ def one_line(text: str) -> str:
 
 def plain(text: str) -> str:
     """Take the backslash escapes out of a line, code spans left as they are."""
+    if "\\" not in text:
+        return text
     out = []
     at = 0
     while at < len(text):
