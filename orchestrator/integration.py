@@ -17,9 +17,13 @@ from orchestrator.refusal import Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.runs import told_of
 from orchestrator.state.errors import StateError
+from orchestrator.state.figures import percent
 from orchestrator.store import Store
+from orchestrator.verifying import counted
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from workers.follow import read_tail
+from workers.output import read_journal
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""
@@ -306,6 +310,23 @@ def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
         facts = d.facts(ticket)
         lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
     return "\n".join([
-        f"Integrated run {d.run.id} ({d.manifest.phase})", "", *lines, "", f"Gate: {d.state.gate}", "",
+        f"Integrated run {d.run.id} ({d.manifest.phase})", "", *lines, "",
+        f"Gate: {d.state.gate}", f"Tests: {_tests(d)}", "",
         f"Orchestrate-State: {d.run.id}", "",
     ])  # fmt: skip
+
+
+def _tests(d: Deployment) -> str:
+    """Say what the gate's commands counted on the tree that landed."""
+    landed = UserRepo(d.repository).value_of(f"{d.state.landing}^{{tree}}") if d.state.landing else None
+    runs = {
+        record["command"]: record["output"]
+        for record in read_journal(d.run.path / "events.jsonl")
+        if record.get("event") == "gate_run" and record["passed"] and record["tree"] == landed
+    }
+    printed = [read_tail(d.run.root / path) for path in runs.values()]
+    figures = [found for text in printed if (found := counted(text))]
+    if figures:
+        good, total = (sum(column) for column in zip(*figures, strict=True))
+        return f"{good}/{total} passing ({percent(good, total)}%)"
+    return f"passed ({'; '.join(runs)})" if runs else "not run"

@@ -257,3 +257,21 @@ def test_verifying_with_no_tests_at_all_is_refused_only_where_it_was_asked_for(p
     assert planned.call("deliverable", "done", "2", "--verify", "--no-verify").code == 2
     assert planned.call("deliverable", "done", "2", "--timeout", "0").code == 2
     assert planned.call("deliverable", "done", "2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("gate", "line"),
+    [
+        ("echo 4 passed in 0.1s", "4/4 passing (100%)"),
+        ("test -e out", "passed (test -e out)"),
+        ("", "not run"),
+    ],
+)
+def test_the_commit_of_an_integration_says_what_the_gate_counted_on_what_landed(lab, gate, line):
+    lab.commit({"orchestrate.toml": f"[integration]\ngate = {[gate] if gate else []}\n"})
+    script = "mkdir out; echo 1 > out/a"
+    lab.templates(command_1=PLANS["LAB"]["shell"](script, mode="write", owns=["out/**"]))
+    assert lab.call("run", "phase-1").code == 0
+    message = lab.git("show", "-s", "--format=%B")
+    assert "\n- Command-Worker-1: complete, accepted\n\nGate: " in message
+    assert f"\nTests: {line}\n\nOrchestrate-State: " in message
