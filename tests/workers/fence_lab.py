@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
-_SITE = next(path for path in sys.path if path.endswith("site-packages"))
+_SITES = [path for path in sys.path if path.endswith("site-packages")]
 
 # Docker's default does much the same: it lets `clone` and `unshare` make no user namespace (1), and here
 # the three calls of Landlock are unknown, too (2). Numbers are the kernel's own, by machine.
@@ -66,7 +66,7 @@ def people():
 
 def python_path():
     """Give what a Python must be told that has not our packages, so that it has them."""
-    return f"{ROOT}{os.pathsep}{_SITE}"
+    return os.pathsep.join([str(ROOT), *_SITES])
 
 
 def unfit(somebody):

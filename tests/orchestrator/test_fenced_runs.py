@@ -1,0 +1,257 @@
+"""Whole runs behind a fence, as root and as an ordinary user: what workers can do, and what they cannot."""
+
+import json
+import runpy
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+WALLED = runpy.run_path(str(Path(__file__).with_name("walled_lab.py")))
+shell, template, _pattern, walled, mine, attempt, listening = (
+    WALLED[name] for name in ("shell", "template", "_pattern", "walled", "mine", "attempt", "listening")
+)
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="both layers are Linux's own")
+LEVELS = pytest.mark.parametrize("level", ["namespaces", "landlock"])
+WANTED = {"namespaces": "auto", "landlock": "landlock"}
+PROJECT = "$ORCHESTRATE_PROJECT"
+
+
+def escapes(lab):
+    """Give shell lines that try to write wherever a worker has no business, each saying if it could."""
+    run = f"{PROJECT}/.taskers/runs/$ORCHESTRATE_RUN"
+    targets = {
+        "the user's file": f"{PROJECT}/src/app.py",
+        "a new file of the user's": f"{PROJECT}/new",
+        "the git config": f"{PROJECT}/.git/config",
+        "a git hook": f"{PROJECT}/.git/hooks/pre-commit",
+        "a ref": f"{PROJECT}/.git/refs/heads/other",
+        "our lock": f"{PROJECT}/.git/orchestrate/store.lock",
+        "the manifest": f"{run}/run.json",
+        "the journal": f"{run}/events.jsonl",
+        "another's output": f"{run}/Command-Worker-2.stdout",
+        "another's tree": "../Command-Worker-2/stray",
+        "another's home": f"{PROJECT}/.taskers/homes/$ORCHESTRATE_RUN/Command-Worker-2/stray",
+        "another's messages": f"{PROJECT}/.taskers/messages/$ORCHESTRATE_RUN.Command-Worker-2.jsonl",
+        "the user's home": f"{lab.home}/.bashrc",
+    }
+    return [attempt(name, f"echo x >> {target}") for name, target in targets.items()]
+
+
+def stood_before(lab):
+    """Give all that must be as it was after workers tried to change it."""
+    watched = (lab.root / "src", lab.root / ".git" / "config", lab.root / ".git" / "hooks", lab.home)
+    found = {}
+    for top in watched:
+        for path in (top, *top.rglob("*")):
+            found[path] = path.read_bytes() if path.is_file() else None
+    return found
+
+
+@LEVELS
+def test_a_worker_writes_in_its_own_tree_and_nowhere_else(walled, level):
+    walled.settings(f'fence = "{WANTED[level]}"\n')
+    works = ["mkdir out && echo 1 > out/1", 'echo t > "$TMPDIR/t"', 'grep "^Look" "$ORCHESTRATE_TICKET"']
+    log = f"{PROJECT}/.taskers/messages/$ORCHESTRATE_RUN.$ORCHESTRATE_WORKER.jsonl"
+    works.append(f'echo "{{}}" >> {log}')
+    beside = f"echo x >> {walled.folder}/stray"  # into a /tmp of its own, where the project lies below /tmp
+    script = "\n".join(["set -e", *works, "set +e", *escapes(walled), beside, "echo done"])
+    walled.templates(
+        command_1=shell(script, mode="write", owns=["out/**"]),
+        command_2=shell("true", mode="write", owns=["two/**"]),
+    )
+    before = stood_before(walled)
+    workers = walled.run()
+    ticket, *escaped, done = workers["command-1"]["printed"].splitlines()
+    assert (ticket[:4], escaped, done) == ("Look", [], "done")
+    assert {one["fence"] for one in workers.values()} == {level}
+    assert workers["command-1"]["files"] == ["out/1"]
+    assert stood_before(walled) == before
+    assert not (walled.folder / "stray").exists()
+    assert (walled.root / "out" / "1").read_text() == "1\n"
+    assert next(walled.root.glob(".taskers/messages/*.Command-Worker-1.jsonl")).read_text() == "{}\n"
+
+
+@LEVELS
+def test_a_read_only_worker_has_a_tree_that_it_cannot_write(walled, level):
+    walled.settings(f'fence = "{WANTED[level]}"\n')
+    tries = [
+        attempt("new", "echo x > new"),
+        attempt("old", "echo x >> src/app.py"),
+        attempt("git", "git commit --allow-empty -m x"),
+    ]
+    works = [attempt("scratch", 'echo x > "$TMPDIR/x"'), attempt("read", "grep hello src/app.py")]
+    walled.templates(command_1=shell("\n".join([*tries, *works])))
+    (one,) = walled.run().values()
+    assert one["printed"].split() == ["scratch", "read"]
+    assert (one["violations"], one["fence"]) == ([], level)
+
+
+@pytest.fixture
+def other():
+    """Give a file of another program's in /tmp."""
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        yield file
+
+
+def test_what_is_not_a_worker_s_own_cannot_even_be_seen(walled, other):
+    script = f"""
+        cd {PROJECT}/.taskers
+        find . -mindepth 1 -not -path './worktrees/*/*/*' -not -name '*Worker-2.jsonl'
+        ls -A {PROJECT}/.git/orchestrate /run
+        cat {other.name}
+        true
+    """
+    other.write(b"somebody's")
+    other.flush()
+    walled.templates(command_1=shell(script), command_2=shell("true"))
+    printed = walled.run()["command-1"]["printed"].split()
+    run = next(walled.root.glob(".taskers/runs/2*")).name
+    places = [f"{name}/{run}/Command-Worker-1" for name in ("homes", "scratch", "worktrees")]
+    files = [f"runs/{run}/tickets/Command-Worker-1.md", f"messages/{run}.Command-Worker-1.jsonl"]
+    own = {f"./{path}" for path in (*places, *files)}
+    above = {str(above) for path in own for above in Path(path).parents} - {"."}
+    seen = {path for path in printed if path.startswith("./")}
+    assert seen == own | {f"./{path}" for path in above}
+    hidden = {path for path in printed if not path.startswith("./")}
+    assert hidden - {"systemd"} == {f"{walled.root}/.git/orchestrate:", "/run:"}  # names are resolved by that
+
+
+@LEVELS
+def test_checks_are_fenced_as_workers_are_and_have_no_key(walled, level):
+    tries = [*escapes(walled), attempt("a key", '[ -n "$ANTHROPIC_API_KEY" ]')]
+    script = "\n".join([*tries, "echo x > made || echo closed"])
+    check = f'[ -z "$({script})" ]'
+    walled.settings(f'fence = "{WANTED[level]}"\n[integration]\ngate = [{json.dumps(check)}]\n')
+    walled.templates(
+        command_1=shell("mkdir out; echo 1 > out/1", mode="write", owns=["out/**"], acceptance=[check])
+    )
+    before = stood_before(walled)
+    called = walled.call("run", "phase-1", "--json", env={"ANTHROPIC_API_KEY": "sk-test-not-real"})
+    assert called.code == 0, called
+    assert called.document["workers"][0]["verdict"] == "accepted"
+    assert stood_before(walled) == before
+    checks = list(walled.root.glob(".taskers/runs/2*/checks/*.exit.json"))
+    assert len(checks) == 2
+
+
+@pytest.mark.parametrize("network", ["open", "none"])
+def test_command_workers_and_checks_can_be_kept_from_any_network(mine, network):
+    with listening() as server:
+        code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
+        reach = f'python3 -c "{code}" 2>/dev/null'
+        ends = reach if network == "open" else f"! {reach}"
+        mine.settings(f'[agents.command]\nnetwork = "{network}"\n')
+        mine.templates(command_1=shell(ends, acceptance=[ends]))
+        (one,) = mine.run().values()
+    assert one["fence"] == "namespaces"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "said"),
+    [
+        ('fence = "required"', "namespaces,landlock", '`fence = "required"`, and the kernel holds nothing'),
+        ('fence = "landlock"', "landlock", '`fence = "landlock"`, and the kernel holds nothing here'),
+        ('[agents.command]\nnetwork = "none"', "namespaces", '`[agents.command] network = "none"` needs'),
+    ],
+)
+def test_what_is_asked_for_and_cannot_be_held_starts_nothing(mine, text, refused, said):
+    mine.settings(f"{text}\n")
+    mine.templates(command_1=template())
+    mine.refused = refused
+    for arguments, code in ((("run", "phase-1"), 2), (("plan", "phase-1"), 2), (("doctor",), 1)):
+        called = mine.call(*arguments, "--json")
+        assert called.code == code, called
+        assert any(line.startswith(f"orchestrate.toml: {said}") for line in called.says()), called
+    assert not list(mine.root.glob(".taskers/runs/2*"))
+
+
+def test_a_run_that_was_fenced_is_not_gone_on_with_where_nothing_holds(mine):
+    mine.settings('fence = "required"\n')
+    mine.templates(command_1=shell("true"))
+    assert mine.call("deploy", "phase-1", "--json").code == 0
+    mine.refused = "namespaces,landlock"
+    called = mine.call("integrate", "last", "--json")
+    assert called.code == 2, called
+    assert any("the kernel holds nothing here" in line for line in called.says()), called
+
+
+@pytest.mark.parametrize(
+    ("refused", "level"), [("namespaces", "landlock"), ("namespaces,landlock", "advisory")]
+)
+def test_where_namespaces_are_refused_the_next_best_is_taken_and_every_record_says_so(walled, refused, level):
+    walled.templates(command_1=shell(f"echo x > {walled.home}/stray; true"))
+    walled.refused = refused
+    doctor = walled.call("doctor", "--json").document["fence"]
+    assert doctor["level"] == level
+    assert "namespace" in doctor["reason"]
+    assert walled.call("plan", "phase-1", "--json").document["fence"] == level
+    (one,) = walled.run().values()
+    assert one["fence"] == level
+    assert (walled.home / "stray").exists() == (level == "advisory")
+    (record,) = walled.root.glob(".taskers/runs/2*/Command-Worker-1.json")
+    assert json.loads(record.read_text())["fence"] == level
+
+
+def test_doctor_says_what_holds_by_which_program_and_that_root_is_weak(walled):
+    called = walled.call("doctor", "--json")
+    fence = called.document["fence"]
+    assert (fence["level"], fence["reason"]) == ("namespaces", f"by {shutil.which('bwrap')}")
+    assert fence["root"] == (walled.somebody.name == "root")
+    warned = [line for line in called.says() if line.startswith("fence: ")]
+    assert len(warned) == fence["root"]
+    assert all("root, the weakest case of every layer" in line for line in warned)
+
+
+# What must go on working
+
+
+def test_what_users_run_goes_on_working_inside(walled):
+    """Git that looks, make, a script by its path, the project's own Python: each as outside."""
+    walled.commit({"Makefile": "all:\n\techo made > out.txt\n", "run.sh": "#!/bin/sh\necho script\n"})
+    venv = walled.root / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(walled.somebody.python)
+    (venv / "pyvenv.cfg").write_text(f"home = {Path(walled.somebody.python).resolve().parent}\n")
+    (walled.root / "run.sh").chmod(0o755)
+    walled.write(".git/info/exclude", ".venv\n")
+    walled.git("commit", "--all", "--quiet", "--message=executable")
+    works = {
+        "status": "git status --porcelain | wc -l | grep -qx 0",
+        "log": "git log --oneline | grep -q files",
+        "diff": "echo x >> src/app.py; git diff | grep -q '^+x'; git diff --stat; sed -i '$d' src/app.py",
+        "make": "make -s",
+        "python": f"{PROJECT}/.venv/bin/python -c 'import json'",
+        "name": "python3 -c 'import tempfile; tempfile.mkdtemp()'",
+        "lock": "python3 -c 'import multiprocessing as m; m.Lock()'",
+        "cache": 'mkdir -p "$XDG_CACHE_HOME" "$CARGO_HOME"',
+        "home": "ls ~",
+        "null": "echo x > /dev/null",
+    }
+    lines = [attempt(name, command) for name, command in works.items()]
+    walled.templates(
+        command_1=shell("\n".join(lines), mode="write", owns=["out.txt"]), command_2=template(["./run.sh"])
+    )
+    workers = walled.run()
+    assert workers["command-1"]["printed"].split() == list(works)
+    assert workers["command-1"]["files"] == ["out.txt"]
+    assert workers["command-2"]["printed"] == "script\n"
+
+
+def test_the_wheel_s_bubblewrap_does_as_well_where_the_system_has_none(mine):
+    mine.templates(command_1=shell(f"echo x > {mine.home}/stray; true"))
+    tools = mine.folder / "tools"
+    tools.mkdir()
+    code = (
+        "import shutil, sys; found = shutil.which\n"
+        "shutil.which = lambda name, **more: None if name == 'bwrap' else found(name, **more)\n"
+        "from orchestrator.cli import main; sys.exit(main())"
+    )
+    env = mine.env(PYTHONPATH=WALLED["python_path"]())
+    argv = [mine.somebody.python, "-P", "-c", code, "run", "phase-1", "--json"]
+    done = mine.somebody.run(argv, cwd=mine.root, env=env)
+    (one,) = json.loads(done.stdout)["workers"]
+    assert (one["fence"], one["outcome"]) == ("namespaces", "complete")
+    assert not (mine.home / "stray").exists()
