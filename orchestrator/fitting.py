@@ -11,7 +11,8 @@ class Standing:
     def __init__(self, entries: dict[str, tuple[str, str]]) -> None:
         """Take path to (mode, sha)."""
         self._entries = entries
-        self._folders = {parent for path in entries for parent in _parents(path)}
+        deepest = {path.rpartition("/")[0] for path in entries}
+        self._folders = deepest.union(*map(_parents, deepest))
         """All there are, and some that there were: whole trees must not be searched for each new file."""
 
     def clash(self, changes: Sequence[Change]) -> str | None:

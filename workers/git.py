@@ -117,9 +117,16 @@ def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | No
                 stderr=subprocess.PIPE,
                 check=False,
             )
+            # The tree that it was taken from goes next: a power cut must not take the only copy too.
+            os.fsync(file.fileno())
         if done.returncode:
             raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
         os.link(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
         temporary.unlink(missing_ok=True)
 
