@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import structlog
@@ -24,6 +24,7 @@ from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
 from workers.pool import Pool, PoolLimits, Slot
 from workers.process import Nursery, hurry, kill_marked, open_nursery
+from workers.worktree import Place
 
 ALL = "all"
 """The name that stands for every worker of a run in its folder of cancels."""
@@ -33,6 +34,13 @@ Tell = Callable[[Mapping[str, Any], RunState], None]
 Clock = Callable[[], datetime]
 
 log = structlog.get_logger()
+
+
+class SharedTree(NamedTuple):
+    """A tree that several workers read, and all who did."""
+
+    place: Place
+    readers: set[str]
 
 
 class Deployment:
@@ -75,6 +83,9 @@ class Deployment:
         self.guard: Guard | None = None
         """Looks after the user's repository while workers run that no fence keeps from it."""
         self.tampered: list[Tampering] = []
+        self.shared: dict[str, SharedTree] = {}
+        """Base to the tree of it that read-only workers have in common."""
+        self.sharing = anyio.Lock()
         self._journal = journal
         self._tell = tell
         for record in read_journal(run.path / "events.jsonl"):

@@ -18,6 +18,7 @@ from orchestrator.judgement import (
     verdict_of,
     violations_of,
 )
+from orchestrator.places import is_shared
 from orchestrator.tampering import told
 from orchestrator.tree_command import CheckResult
 from tickets.ticket import Ticket
@@ -52,7 +53,7 @@ async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Trie
     keep_text(files, answer.text)
     git_writes = [*await _git_writes(d, ticket), *([left] if (left := left_its_base(place)) else [])]
     try:
-        found = await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
+        found = await _found(d, ticket, place)
     except WorkerError as error:
         return Judged(Judgement("failed", error.reason), ended, answer, None)
     if found.changes and not files.patch.exists():
@@ -112,6 +113,13 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
 
 
+async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:
+    if is_shared(d, ticket, place):
+        # It is looked into when its last reader has gone: until then nobody could say whose a change is.
+        return Found(place.base, (), ())
+    return await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
+
+
 async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
     """Look at the user's repository, and give what this worker alone can have changed there."""
     if d.guard is None:
@@ -131,7 +139,8 @@ async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> 
 
 def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
     """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
-    remove_place(place)
+    if not is_shared(d, ticket, place):
+        remove_place(place)
     shutil.rmtree(d.run.scratch(ticket.worker), ignore_errors=True)
     with contextlib.suppress(OSError):
         d.run.home(ticket.worker).rmdir()

@@ -25,7 +25,7 @@ class Tampering(NamedTuple):
             f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else ""
         )
         who = ", ".join(self.candidates)
-        what = f"unattributed: {shown} changed while {who} ran without a fence"
+        what = f"unattributed: {shown} changed while {who} ran"
         if self.is_harm:
             do = "look at it before you run git again, and undo what is not yours"
             return Problem("repository", what, do)

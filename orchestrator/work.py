@@ -2,31 +2,29 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.deployment import Deployment
 from orchestrator.evidence import Tried, conclude, end, judged_attempt
-from orchestrator.furnished import end_earlier, furniture_of, in_words, is_furnished, set_up
 from orchestrator.judgement import CANCELLED, Judgement
+from orchestrator.places import give_back_shared, placed, placed_earlier
 from orchestrator.prompts import write_prompt
 from orchestrator.tampering import Guard
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
 from workers.agents import WorkerError
 from workers.attempt import find_agent, mark_of, prepare_launch
-from workers.changes import Change
 from workers.exits import Exit
 from workers.fence import fence_in_force
 from workers.follow import Follower
 from workers.git import GitError
-from workers.making import Made, make_tree
 from workers.output import AttemptFiles
 from workers.pool import Slot
 from workers.process import RUNTIME_DIED, Limits, wait_adopted
-from workers.worktree import Place, found_place, remove_place
+from workers.worktree import Place
 
 LOOK = 0.1
 """Seconds between two looks at what an agent CLI has printed."""
@@ -46,6 +44,8 @@ async def work(d: Deployment) -> None:
                 done[ticket.id].set()
             else:
                 group.start_soon(_see_to, d, ticket, done)
+    if d.state.has_ended:
+        await give_back_shared(d)
 
 
 async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
@@ -68,9 +68,15 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
         except (WorkerError, GitError, TicketError, OSError) as error:
             # One worker's trouble is that worker's: the others go on.
             if not d.facts(ticket)["ended"]:
-                end(d, ticket, Judgement("failed", _in_words(d, error)), {})
+                end(d, ticket, Judgement("failed", _in_words(d, error)), _left(d, ticket))
     if d.facts(ticket)["ended"]:
         done[ticket.id].set()
+
+
+def _left(d: Deployment, ticket: Ticket) -> dict[str, Any]:
+    """Say where a worker's tree is: nothing but it may hold its work, so it must outlive the run."""
+    place = d.run.worktree(ticket.worker)
+    return {"worktree": d.run.relative(place)} if place.is_dir() else {}
 
 
 def _in_words(d: Deployment, error: Exception) -> str:
@@ -110,7 +116,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             async with d.slot(ticket, number + 1) as slot:
                 if slot is None:
                     return
-                place = place or await _placed(d, ticket)
+                place = place or await placed(d, ticket)
                 if place is None:
                     return
                 number += 1
@@ -118,7 +124,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
                     d.guard.entered(ticket.worker)
                 level = fence_in_force(d.settings.fence).level
                 d.note("started", worker=ticket.worker, attempt=number, base=place.base, fence=level)
-                tried = await _attempt(d, ticket, number, slot)
+                tried = await _attempt(d, ticket, number, slot, place)
                 again = await _settle(d, ticket, number, tried, place, retry=retry)
         else:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
@@ -153,7 +159,7 @@ def _went_with_a_runtime(d: Deployment, ended: Exit) -> bool:
 async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place | None, Tried | None]:
     """Take over what an earlier runtime had started: wait for it if it lives, never start it twice."""
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
-    place = found_place(d.repository.common, d.run.worktree(ticket.worker), facts["base"], _index(d, ticket))
+    place = placed_earlier(d, ticket, facts["base"])
     if d.guard is not None:
         d.guard.entered(ticket.worker)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
@@ -201,51 +207,7 @@ async def _read_along(follower: Follower, files: AttemptFiles, grace: float) -> 
             return
 
 
-def _index(d: Deployment, ticket: Ticket) -> Path:
-    return d.checker.directory / f"{ticket.worker}.index"
-
-
-async def _placed(d: Deployment, ticket: Ticket) -> Place | None:
-    """Make a worker's tree and set it up; None where that was cancelled. Raises WorkerError."""
-    await end_earlier(d, ticket.worker)
-    async with d.trees:
-        place, missing = await anyio.to_thread.run_sync(_make_place, d, ticket)
-    if missing:
-        d.note("not_linked", worker=ticket.worker, paths=list(missing))
-    failed = await set_up(d, ticket.worker)
-    if failed is not None:
-        await anyio.to_thread.run_sync(remove_place, place)
-        if failed.end == "cancelled":
-            return None
-        raise WorkerError(in_words(failed))
-    if is_furnished(d.settings):
-        await anyio.to_thread.run_sync(d.checker.settle, place)
-    return place
-
-
-def _make_place(d: Deployment, ticket: Ticket) -> Made:
-    base, path = _base_of(d, ticket), d.run.worktree(ticket.worker)
-    furniture = furniture_of(d.settings)
-    return make_tree(d.repository, d.checker, path, base, _index(d, ticket), furniture=furniture)
-
-
-def _base_of(d: Deployment, ticket: Ticket) -> str:
-    """Give the run's base with the accepted work of all that a ticket depends on."""
-    wanted = set(d.manifest.dependencies.get(ticket.id, ()))
-    for earlier in reversed(d.manifest.tickets):
-        if earlier.id in wanted:
-            wanted.update(d.manifest.dependencies.get(earlier.id, ()))
-    merged: dict[str, Change] = {}
-    for earlier in d.manifest.tickets:
-        if earlier.id in wanted:
-            merged.update({change.path: change for change in d.landable_changes(earlier)})
-    if not merged:
-        return d.manifest.base
-    tree = d.checker.tree_with(d.manifest.base, merged.values())
-    return d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}")
-
-
-async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tried:
+async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot, place: Place) -> Tried:
     executable = find_agent(ticket.agent, d.settings.agent(ticket.agent), d.environ)
     if executable is None:
         raise WorkerError(f"{ticket.agent} is not installed any more")
@@ -263,6 +225,7 @@ async def _attempt(d: Deployment, ticket: Ticket, number: int, slot: Slot) -> Tr
         executable=executable,
         limits=limits,
         environ=d.environ,
+        tree=place.path,
         trust_repository=d.settings.trust_repository,
         fence=fence_in_force(d.settings.fence),
         stops_with_runtime=d.settings.on_runtime_death == "stop",

@@ -15,7 +15,7 @@ from workers.fence import OPEN, Fence, enclosed
 from workers.git import Repository
 from workers.output import AttemptFiles, RunDir, create_file
 from workers.process import Launch, Limits
-from workers.walls import cache_environment, message_log, worker_walls
+from workers.walls import Walls, cache_environment, message_log, worker_walls
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
@@ -41,18 +41,15 @@ def prepare_launch(
     executable: str,
     limits: Limits,
     environ: Mapping[str, str],
+    tree: Path | None = None,
     trust_repository: bool = False,
     fence: Fence = OPEN,
     stops_with_runtime: bool = False,
 ) -> Launch:
-    """Make everything an attempt needs but the worktree, which is there already. Raises WorkerError."""
+    """Make everything an attempt needs but its worktree: `tree`, or the worker's own. Raises WorkerError."""
     files = run.attempt(ticket.worker, number)
-    worktree, home, scratch = run.worktree(ticket.worker), run.home(ticket.worker), run.scratch(ticket.worker)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = message_log(run, ticket.worker)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.touch()  # a file that is not there cannot be let through a fence
+    worktree, home = tree or run.worktree(ticket.worker), run.home(ticket.worker)
+    _make_own(run, ticket.worker)
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -92,18 +89,22 @@ def prepare_launch(
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         mark=mark_of(run.id, ticket.worker, number),
     )
-    walls = worker_walls(
+    return enclosed(launch, fence, _walls(run, repository, ticket, job))
+
+
+def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Walls:
+    return worker_walls(
         run,
         repository,
         ticket.worker,
         mode=ticket.mode,
-        environ=environ,
-        executable=executable,
+        environ=job.environ,
+        executable=job.executable,
         # A key has the CLI keep all that is its own in the worker's home.
-        login="command" if present(agent_named(ticket.agent).KEYS, environ) else ticket.agent,
-        network=is_cli or settings.network == "open",
+        login="command" if present(agent_named(ticket.agent).KEYS, job.environ) else ticket.agent,
+        network=ticket.agent != "command" or job.settings.network == "open",
+        tree=job.worktree,
     )
-    return enclosed(launch, fence, walls)
 
 
 def worker_environment(
@@ -146,6 +147,15 @@ def keep_text(files: AttemptFiles, text: str) -> None:
         os.link(files.stdout, files.text)
     else:
         create_file(files.text, b"")
+
+
+def _make_own(run: RunDir, worker: str) -> None:
+    """Make what a worker writes to besides its tree."""
+    for folder in (run.home(worker), run.scratch(worker)):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = message_log(run, worker)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.touch()  # a file that is not there cannot be let through a fence
 
 
 def _place(path: Path, data: bytes) -> None:

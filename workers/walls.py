@@ -58,12 +58,15 @@ def worker_walls(
     executable: str = "",
     login: AgentName = "command",
     network: bool = True,
+    tree: Path | None = None,
 ) -> Walls:
     """Give the walls around a worker, or around a check in a tree of its own.
 
+    `tree` is where it works, if that is not the worktree called after it.
+
     `login` is the agent whose directory in the user's home must be written, since no key stands in for it.
     """
-    tree, ticket = run.worktree(worker), run.ticket(worker)
+    tree, ticket = tree or run.worktree(worker), run.ticket(worker)
     taskers = run.root / ".taskers"
     own = (run.scratch(worker), run.home(worker), message_log(run, worker))
     mine, locked = _login_of(login, environ)
