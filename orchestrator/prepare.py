@@ -117,6 +117,23 @@ def problems_besides(repository: Repository, request: Request) -> list[Problem]:
     return problems
 
 
+def template_problems(repository: Repository, phase: str) -> list[Problem]:
+    """List what is wrong with the templates of a phase, and what is worth knowing of them; of them alone."""
+    problems: list[Problem] = []
+    root, repo = repository.root, UserRepo(repository)
+    tickets = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    named = plain_paths(tickets, links) if repo.head().sha else set()
+    plan = make_plan(
+        tickets,
+        reserved=reserved_paths(FAMILIES),
+        links=links,
+        ignore_case=repo.setting("core.ignorecase") == "true",
+        files=frozenset(repo.files_among(named)),
+    )
+    return [*problems, *plan.problems, *plan.notes]
+
+
 class _Examined(NamedTuple):
     """A phase as the files have it, whatever the settings say of agents."""
 

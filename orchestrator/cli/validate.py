@@ -1,11 +1,12 @@
-"""`orchestrate validate [PATH…]`: what is wrong with the state files, graded, with line numbers."""
+"""`orchestrate validate [PATH…]`: what is wrong with state, templates and settings, graded, with lines."""
 
 import argparse
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.cli.answer import Answer, envelope, problem_lines
-from orchestrator.cli.recording import Desk, desk_of
+from orchestrator.cli.recording import SETTINGS, Desk, desk_of
 from orchestrator.decision_history import ARCHIVES, all_edits
 from orchestrator.refusal import Refusal
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
@@ -13,7 +14,9 @@ from orchestrator.state.canonical import gates, rules
 from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
 from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
 from orchestrator.state.errors import StateError
+from orchestrator.validating import every_template_problem, readable, settings_problems, templates_in
 from tickets.problems import Problem
+from tickets.template import FOLDER
 from workers.git import git, git_fields, git_line
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -21,17 +24,21 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `validate` takes."""
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="just these state files (default: all)")
+    parser.add_argument("paths", nargs="*", metavar="PATH",
+                        help="just these state files, templates or settings (default: all)")  # fmt: skip
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Look; nothing is changed."""
     desk = desk_of(arguments)
-    owned = _owned(desk.repository.root)
-    chosen = {_named(desk.repository.root, path, owned) for path in arguments.paths} or set(owned)
+    root = desk.repository.root
+    owned = _owned(root)
+    others = [*_archives(root), *templates_in(root), *([SETTINGS] if (root / SETTINGS).exists() else [])]
+    known = [*owned, *others]
+    chosen = {_named(root, path, known) for path in arguments.paths} or {*known, SETTINGS, f"{FOLDER}/"}
     texts: dict[str, bytes] = {}
     found: list[Problem] = []
-    for path in owned:
+    for path in (*owned, *_archives(root)):
         try:
             text = desk.text(path)
         except Refusal as refusal:
@@ -44,11 +51,19 @@ def answer(arguments: argparse.Namespace) -> Answer:
     approved = _approved(texts)
     for path, text in texts.items():
         found += damage(path, text)
-        found += rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
+        if path not in owned:
+            found += readable(path, text)
+        else:
+            found += (
+                rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
+            )
     found += anti_patterns(texts, _uncommitted(desk), _last_commit(desk))
-    found += [one.problem() for one in all_edits(desk.repository.root)]
+    found += [one.problem() for one in all_edits(root)]
+    if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
+        found += settings_problems(root)
+        found += every_template_problem(desk.repository)
     kept = [problem for problem in dict.fromkeys(found) if problem.place.partition(":")[0] in chosen]
-    return _answer(kept, [path for path in owned if path in chosen and path in texts])
+    return _answer(kept, [path for path in known if path in chosen and (path in texts or path in others)])
 
 
 def _answer(found: list[Problem], paths: list[str]) -> Answer:
@@ -93,15 +108,21 @@ def _owned(root: Path) -> dict[str, DocumentModule]:
     return found
 
 
-def _named(root: Path, path: str, owned: dict[str, DocumentModule]) -> str:
+def _archives(root: Path) -> list[str]:
+    """Give the archives of the decision log."""
+    return sorted(path.relative_to(root).as_posix() for path in (root / ARCHIVES).glob("*.md"))
+
+
+def _named(root: Path, path: str, known: Collection[str]) -> str:
     """Give a path as documents have it. Raises Refusal for what is no state file."""
     here = Path.cwd() / path
     for target in (here, root / path):
         if target.absolute().is_relative_to(root):
             name = target.absolute().relative_to(root).as_posix()
-            if name in owned:
+            if name in known:
                 return name
-    raise Refusal(Problem(path, "is no state file that can be validated", f"there are: {', '.join(owned)}"))
+    do = f"there are: {', '.join(known)}"
+    raise Refusal(Problem(path, "is no file that can be validated", do))
 
 
 def _approved(texts: dict[str, bytes]) -> int:

@@ -1,5 +1,6 @@
 """Validation names every fault with its line, and every habit that loses what a new lead needs."""
 
+import re
 import runpy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,6 +47,10 @@ HABITS = {
     "no priority": ((b"### P0", b"- [ ] loose\n\n### P0"), "`loose` has no priority"),
     "no P0": ((b"### P0 (Critical)", b"### P0 (Critical)\n\n### Later"), "no P0 item is open"),
     "no context": ((b"**Context:** Work", b"Work", "DECISIONS.md"), "does not state its context"),
+    "an empty context": (
+        (re.search(rb"\*\*Context:.*", TEXTS["DECISIONS.md"])[0], b"**Context:**", "DECISIONS.md"),
+        "state its context",
+    ),
     "a form left empty": (
         (b"**Decision:** State", b"**Decision:** [what] State", "DECISIONS.md"),
         "its decision",
@@ -55,6 +60,7 @@ HABITS = {
     "a deliverable of no plan": ((b"Code review\n", b"World peace\n"), "is none of Phase 1: Review"),
     "a deliverable without status": ((b"**Status:** NEXT\n", b""), "has no status"),
     "no criteria": ((b"**Acceptance Criteria:**", b"**Also:**"), "has no acceptance criteria"),
+    "no resume checklist": ((b"## Resume Checklist", b"## Notes"), None),
     "no scope": ((b"**Active Workers:**", b"**Active Workers:**\n- Codex-Worker-1: Port"), "without a scope"),
     "no test figure": ((b"**Tests:** not run", b""), "Progress has no line `Tests`"),
 }
@@ -63,8 +69,20 @@ HABITS = {
 @pytest.mark.parametrize("name", HABITS)
 def test_a_habit_that_loses_knowledge_is_a_warning(name):
     arguments, words = HABITS[name]
-    found = said(*arguments)
+    if words is None:
+        old, new = arguments
+        found = [one.what for one in status.problems(TEXTS["STATUS.md"].replace(old, new))]
+        words = "section `Resume Checklist` is missing"
+    else:
+        found = said(*arguments)
     assert any(words in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    "form", ["**Context:**\n\nWork", "**Context**: Work", "### Context\n\nWork", "- Context: W"]
+)
+def test_a_context_is_seen_however_it_is_spelled(form):
+    assert said(b"**Context:** Work", form.encode(), "DECISIONS.md") == []
 
 
 def test_a_status_far_behind_the_commits_is_stale_and_an_uncommitted_one_is_named():
@@ -105,6 +123,41 @@ def test_errors_come_first_with_their_lines_and_exit_1(lab):
     assert lab.everything() == before
     assert lab.call("validate", "DECISIONS.md").code == 0
     assert lab.call("validate", "src/app.py", "--json").code == 2
+
+
+def test_templates_and_settings_are_looked_at_too(lab):
+    make = LAB["template"]
+    lab.templates(
+        command_1=make(mode="write", owns=["src/**"], phase="phase-3"),
+        command_2=make(mode="write", owns=["src/app.py"], phase="phase-3"),
+        command_3=make(mode="write", owns=["src/**"], phase="phase-4"),
+    )
+    before = lab.everything()
+    called = lab.call("validate", "--json")
+    (problem,) = [one for one in called.document["problems"] if one["severity"] == "error"]
+    assert (called.code, problem["place"].partition(":")[0]) == (1, f"{LAB['TEMPLATES']}/command-2.md"), (
+        called
+    )
+    assert "src/app.py" in problem["what"]
+    assert lab.call("validate", f"{LAB['TEMPLATES']}/command-3.md").code == 0
+    assert lab.everything() == before
+    lab.templates(command_2=make(tittle="x", phase="phase-3"), command_5="---\nowns: [\n---\nx\n")
+    lab.commit({"orchestrate.toml": "[git]\nhook = true\n"})
+    problems = lab.call("validate", "--json").document["problems"]
+    places = {one["place"] for one in problems if one["severity"] == "error"}
+    assert places == {
+        f"{LAB['TEMPLATES']}/command-2.md:7", f"{LAB['TEMPLATES']}/command-5.md:3", "orchestrate.toml:2",
+    }  # fmt: skip
+    called = lab.call("validate", "orchestrate.toml", "--json")
+    assert (called.code, [one["errors"] for one in called.document["files"]]) == (1, [1])
+    assert lab.call("validate", "STATUS.md").code == 0
+
+
+def test_an_archive_of_decisions_that_cannot_be_read_is_an_error(lab):
+    lab.write("docs/decisions/2025.md", "# Decisions\n")
+    assert lab.call("validate", "docs/decisions/2025.md").code == 0
+    (lab.root / "docs/decisions/2025.md").write_bytes(b"# D\n\n\xff\n")
+    assert "docs/decisions/2025.md:3: " in lab.call("validate", "--json").says()[0]
 
 
 def test_an_edited_decision_is_named_with_its_commit_and_left_alone_once_acknowledged(lab):

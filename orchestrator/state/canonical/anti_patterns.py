@@ -13,7 +13,12 @@ from tickets.markdown import Document, items, key_of, plain, sections
 from tickets.problems import Problem
 
 STALE = timedelta(days=7)
-_LABEL = re.compile(r"^[ \t>*-]*\**(Context|Decision)\**[ \t]*:\**[ \t]*(?P<said>.*)$", re.MULTILINE)
+_LABEL = re.compile(
+    r"^[ \t>]*(?:[*+-][ \t]+)?(?:#+[ \t]+(?P<heading>[A-Z][\w ]*?)[ \t]*:?(?=[ \t]*$)"
+    r"|(?:\*\*|__)(?P<bold>[A-Z][\w ]*?)[ \t]*(?::(?:\*\*|__)|(?:\*\*|__)[ \t]*:)"
+    r"|(?P<word>Context|Decision)[ \t]*:)[ \t]*(?P<said>.*)$",
+    re.MULTILINE,
+)
 _VAGUE = frozenset((
     "", "tbd", "todo", "wip", "work", "misc", "miscellaneous", "various", "stuff", "things", "none", "n/a",
     "deliverable", "task", "next", "fixes", "improvements", "development", "implementation",
@@ -79,14 +84,25 @@ def _incomplete(log: Document) -> list[Problem]:
     found = []
     listed = decision_reading.spans(log.data)
     for entry, (title, body) in zip(decision_reading.read(log.data), listed, strict=True):
-        said = {match[1]: match["said"].strip() for match in _LABEL.finditer(body)}
-        lacking = [
-            name for name in ("Context", "Decision") if said.get(name, "").startswith("[") or name not in said
-        ]
+        said = _labels(body)
+        # A form that was left as it came says what should stand there, in brackets.
+        lacking = [name for name in ("Context", "Decision") if said.get(name, "[")[:1] in ("", "[")]
         if lacking:
             what = f"`{title}` does not state its {' and '.join(lacking).lower()}"
             found.append(Problem(f"{_LOG}:{entry.line}", what, "a decision needs both", "warning"))
     return found
+
+
+def _labels(body: str) -> dict[str, str]:
+    """Give what stands behind or below each label of an entry, the rules between entries left out."""
+    found = list(_LABEL.finditer(body))
+    ends = [*(match.start() for match in found), len(body)][1:]
+    return {
+        match["heading"] or match["bold"] or match["word"]: (match["said"] + body[match.end() : end]).strip(
+            " \t\r\n-*_"
+        )
+        for match, end in zip(found, ends, strict=True)
+    }
 
 
 def _stale(status: Status, log: Document | None, last_commit: datetime | None) -> list[Problem]:

@@ -1,0 +1,61 @@
+"""What is wrong with settings and templates before anybody runs them: each phase as `plan` has it."""
+
+from pathlib import Path
+
+from orchestrator.prepare import template_problems
+from orchestrator.reading import read_file
+from orchestrator.refusal import Refusal
+from orchestrator.settings import FILE, read_settings
+from orchestrator.state.errors import StateError
+from orchestrator.state.opening import opened
+from tickets.problems import Problem, TicketError
+from tickets.template import FOLDER, Values, is_template, phase_of, read_template
+from workers.git import Repository
+
+
+def readable(path: str, text: bytes) -> list[Problem]:
+    """Say where a file that no command edits cannot be read."""
+    try:
+        opened(path, text)
+    except StateError as error:
+        return list(error.problems)
+    return []
+
+
+def settings_problems(root: Path) -> list[Problem]:
+    """List what is wrong with orchestrate.toml."""
+    try:
+        found = read_settings(root).warnings
+    except Refusal as refusal:
+        found = refusal.problems
+    return [problem for problem in found if problem.place.partition(":")[0] == FILE]
+
+
+def templates_in(root: Path) -> list[str]:
+    """Name the templates that are there, in order."""
+    folder = root / FOLDER
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [f"{FOLDER}/{name}" for name in names if is_template(name)]
+
+
+def every_template_problem(repository: Repository) -> list[Problem]:
+    """List what is wrong with the templates of each phase, their overlaps too."""
+    root = repository.root
+    paths = templates_in(root)
+    phases = dict.fromkeys(phase for path in paths for phase in _phase(root, path))
+    found: list[Problem] = []
+    for phase in phases or ([""] if paths else []):
+        found += template_problems(repository, phase)
+    # Of no phase is only what cannot be read, and that is said of the file.
+    about = [problem for problem in found if problem.place != f"{FOLDER}/"]
+    return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
+
+
+def _phase(root: Path, path: str) -> list[str]:
+    """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
+    try:
+        text = read_file(root, path)
+        phase = phase_of(read_template(path, text or b""), Values(root.name, "", "", "", ""))
+    except (Refusal, TicketError):
+        return []
+    return [phase] if phase else []
