@@ -12,32 +12,20 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from orchestrator import turns
 from orchestrator.events import Event
 from orchestrator.landing import Landing, advance, refuse_elsewhere, refuse_unready
-from orchestrator.moves import (
-    Move,
-    digest,
-    note,
-    noted,
-    place,
-    planned,
-    read_intent,
-    write_beside,
-    write_intent,
-)
-from orchestrator.reading import SAVING, bytes_of, decided
+from orchestrator.moves import Files, Move, read_intent, write_intent
+from orchestrator.reading import SAVING, decided
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.state import DOCUMENTS
-from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.changes import Change as ChangedPath
 from workers.git import Repository
 
 LOCK_WAIT = 30.0
 """Seconds that a command waits for another one that is writing."""
-
-LOCK_POLL = 0.01
 
 ARCHIVES = ("docs/history", "docs/decisions")
 """Where files are written that no event changes."""
@@ -67,7 +55,7 @@ class Store:
         self._own = repository.own
         self._intent = decided(repository, "intent")
         self._landing = decided(repository, "landing")
-        self._beside = decided(repository, "beside")
+        self._files = Files(repository.root, decided(repository, "beside"))
         self._repository = repository
 
     def record(
@@ -131,12 +119,17 @@ class Store:
     def _locked(self) -> Iterator[None]:
         self._own.mkdir(parents=True, exist_ok=True)
         path = self._own / "store.lock"
+        lock = FileLock(path, poll_interval=turns.POLL)
         try:
-            with FileLock(path, timeout=LOCK_WAIT, poll_interval=LOCK_POLL):
-                yield
-        except Timeout:
+            with turns.turn(self._own / "turns", LOCK_WAIT) as left:
+                lock.acquire(timeout=left)
+        except (Timeout, TimeoutError):
             problem = Problem(str(path), "another orchestrate is writing", "try again when it has ended")
             raise Refusal(problem, exit_code=HELD) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _change(
         self,
@@ -162,9 +155,9 @@ class Store:
 
     def _finish(self) -> list[Problem]:
         problems = self._finish_landing()
-        intent = read_intent(self._intent)
-        if intent:
-            problems += self._complete([Move(*move) for move in intent["moves"]])
+        if self._intent.exists():
+            problems += self._complete(self._waiting())
+            problems += self._bring_back()
             problems += self._finish_commit()[1]
         self._sweep()
         return problems
@@ -182,22 +175,18 @@ class Store:
         return problems
 
     def _sweep(self) -> None:
-        """Take away what a command that was killed before its commit point had written beside the files.
-
-        What cannot be taken away stays for the next command: it is in nobody's way.
-        """
-        intent = read_intent(self._intent) or {"moves": []}
-        named = {self._root / Move(*move).temporary for move in intent["moves"]}
+        """Take away what a command that was killed before its commit point has left."""
         folders = {self._root / folder for folder in ARCHIVES}
-        folders |= {self._target(path).parent for path in _paths()}
-        lost = {left for folder in folders for left in folder.glob(".*.orchestrate-*.tmp")}
-        lost |= {self._root / path for path in noted(self._beside)}
-        # The note goes last: without it nobody would know the rest.
+        folders |= {self._files.target(path).parent for path in _paths()}
+        self._files.sweep(folders, self._waiting())
         with contextlib.suppress(OSError):
-            for left in (*(lost - named), *self._own.glob("*.tmp"), self._beside):
+            for left in self._own.glob("*.tmp"):
                 left.unlink(missing_ok=True)
         for left in (*self._own.glob("commit-*"), *(self._root / ".taskers").glob("landing-*")):
             shutil.rmtree(left, ignore_errors=True)
+
+    def _waiting(self) -> list[Move]:
+        return [Move(*move) for move in (read_intent(self._intent) or {"moves": []})["moves"]]
 
     # A transaction
 
@@ -212,6 +201,7 @@ class Store:
         placed: dict[str, tuple[bytes | None, bytes]] = {}
         """What stood in files that are replaced already, and what we made of it: no event counts twice."""
         missed: Sequence[Move] = ()
+        earlier = read_intent(self._intent)
         while True:
             now = self._read(paths)
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
@@ -220,21 +210,21 @@ class Store:
             except Exception:
                 if self._was_saved(now):
                     continue
-                if not placed:
-                    raise
-                # A hand took away what the change is about, after half of it was made: the rest as planned.
-                intent = read_intent(self._intent) or {"moves": []}
-                return sorted(placed), self._complete([Move(*move) for move in intent["moves"]])
+                if placed:
+                    # A hand took away what it is about, after half of it was made: the rest as planned.
+                    return sorted(placed), self._complete(self._waiting())
+                self._undecide(earlier)
+                raise
             # A file that shows the change, and that somebody has saved since, is theirs.
             texts = {
                 path: text
                 for path, text in after.items()
                 if text != now[path] and (path not in placed or now[path] == placed[path][1])
             }
-            moves = self._write_beside(texts, now)
+            moves = self._files.write_beside(texts, now)
             # Somebody may have saved one of these files by hand while we were computing.
-            if any(digest(self._text(move.path)) != move.old for move in moves):
-                self._take_away(moves)
+            if not self._files.are_current(moves):
+                self._files.take_away(moves)
                 continue
             waiting = (read_intent(self._intent) or {}).get("commit")
             changed = sorted({*placed, *texts})
@@ -243,10 +233,10 @@ class Store:
             if moves or placed or (also and made is not waiting):
                 write_intent(self._intent, {"moves": moves, "commit": made})
             try:
-                self._take_away(missed)
-                missed = self._move(moves)
+                self._files.take_away(missed)
+                missed = self._files.move(moves)
                 if not missed:
-                    self._drop(self._beside)
+                    self._files.settle()
                     return changed, []
             except OSError as error:
                 return changed, [_hindered(error, DECIDED)]
@@ -258,19 +248,28 @@ class Store:
         self, changed: Sequence[str], message: str, branch: str | None, waiting: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         # A state file that is a link is committed where it leads to.
-        root = self._root.resolve()
-        paths = {*changed, *(self._target(path).relative_to(root).as_posix() for path in changed)}
+        root = self._files.root
+        paths = {*changed, *(self._files.target(path).relative_to(root).as_posix() for path in changed)}
+        saved: dict[str, list[str]] = {}
         if waiting:
+            saved = waiting.get("saved", {})
             paths |= set(waiting["paths"])
             branch = branch or waiting["branch"]
             if message not in waiting["message"]:
                 message = f"{waiting['message']}\n\n{message}"
             else:
                 message = waiting["message"]
-        return {"paths": sorted(paths), "message": message, "branch": branch}
+        return {"paths": sorted(paths), "message": message, "branch": branch, "saved": saved}
+
+    def _undecide(self, earlier: dict[str, Any] | None) -> None:
+        """Take a decision back of which nothing has been carried out."""
+        if earlier != read_intent(self._intent):
+            write_intent(self._intent, earlier or {"moves": [], "commit": None})
+        if earlier is None:
+            self._drop(self._intent)
 
     def _read(self, more: Sequence[str] = ()) -> Texts:
-        return {path: self._text(path) for path in (*_paths(), *more)}
+        return {path: self._files.text(path) for path in (*_paths(), *more)}
 
     def _was_saved(self, texts: Texts) -> bool:
         """Tell whether a file has changed since it was read: what is wrong with it may be half a save."""
@@ -279,65 +278,23 @@ class Store:
             time.sleep(SAVING / 5)
         return not is_same
 
-    def _text(self, path: str) -> bytes | None:
-        try:
-            return bytes_of(self._target(path))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StateError(
-                Problem(path, f"cannot be read: {error.strerror}", "put the file back")
-            ) from error
-
-    def _target(self, path: str) -> Path:
-        """Follow a state file that is a symlink, as long as it stays in the repository."""
-        target = (self._root / path).resolve()
-        if not target.is_relative_to(self._root.resolve()):
-            raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
-        return target
-
-    def _write_beside(self, texts: Mapping[str, bytes], now: Texts) -> list[Move]:
-        root = self._root.resolve()
-        moves = [
-            planned(root, path, self._target(path), now[path], text) for path, text in sorted(texts.items())
-        ]
-        if moves:
-            note(self._beside, moves, noted(self._beside))
-        for move in moves:
-            write_beside(root, move, texts[move.path])
-        return moves
-
-    def _move(self, moves: Sequence[Move]) -> Sequence[Move]:
-        """Replace each target that still holds what it is to be replaced for; give those left at a miss."""
-        for at, move in enumerate(moves):
-            if not (self._root / move.temporary).exists():
-                continue
-            if digest(self._text(move.path)) not in (move.old, move.new):
-                return moves[at:]
-            place(self._root, move)
-        return ()
+    # Recovery
 
     def _complete(self, moves: Sequence[Move]) -> list[Problem]:
         """Finish moves whose computing is not known any more: a hand's text is merged, never lost."""
         problems = []
-        while missed := self._move(moves):
+        while missed := self._files.move(moves):
             move, *moves = missed
-            temporary, target = self._root / move.temporary, self._root / move.target
-            hand, ours = self._text(move.path), temporary.read_bytes()
-            merged = None if hand is None else self._merged(hand, move.was.encode("latin-1"), ours)
-            if merged is not None and hand is not None:
-                again = planned(self._root.resolve(), move.path, target, hand, merged)
-                note(self._beside, [move, again], noted(self._beside))
-                write_beside(self._root, again, merged)
-                moves = [again, *moves]
-                stated = read_intent(self._intent) or {}
-                write_intent(self._intent, {**stated, "moves": moves})
-                self._take_away([move])
-                continue
-            kept = target.with_name(f"{target.name}.orchestrate-kept")
-            temporary.replace(kept)
-            what = "was changed by hand while a change of ours was under way; yours stands"
-            problems.append(Problem(move.path, what, f"take over what you need from {kept.name}"))
+            hand, was = self._files.text(move.path), move.was.encode("latin-1")
+            merged = hand and self._merged(hand, was, self._files.new_text(move))
+            if merged:
+                moves = [*self._files.write_beside({move.path: merged}, {move.path: hand}), *moves]
+                write_intent(self._intent, {**(read_intent(self._intent) or {}), "moves": moves})
+                self._files.take_away([move])
+            else:
+                kept = self._files.keep(move)
+                what = "was changed by hand while a change of ours was under way; yours stands"
+                problems.append(Problem(move.path, what, f"take over what you need from {kept}"))
         return problems
 
     def _merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
@@ -346,36 +303,57 @@ class Store:
         except RepoBlocked:
             return None
 
+    def _bring_back(self) -> list[Problem]:
+        """Bring back what waited for its commit and was reset, as `git rebase --abort` does."""
+        commit = (read_intent(self._intent) or {}).get("commit") or {}
+        saved = {
+            path: [one.encode("latin-1") for one in pair] for path, pair in commit.get("saved", {}).items()
+        }
+        lost = {}
+        for path, (_, ours) in saved.items():
+            now = self._files.text(path)
+            if now != ours and now == UserRepo(self._repository).committed(path):
+                lost[path] = ours
+        moves = self._files.write_beside(lost, {path: was for path, (was, _) in saved.items()})
+        if moves:
+            write_intent(self._intent, {"moves": moves, "commit": commit})
+        return self._complete(moves)
+
+    def _save(self, repo: UserRepo, commit: dict[str, Any]) -> None:
+        """Remember what waits for a commit: a reset of the work tree would take it away."""
+        saved = {}
+        with contextlib.suppress(OSError, RepoBlocked):
+            for path in commit["paths"]:
+                pair = (repo.committed(path), self._files.text(path))
+                if pair[1] is not None:
+                    saved[path] = [one.decode("latin-1") for one in pair if one is not None]
+            write_intent(self._intent, {"moves": [], "commit": {**commit, "saved": saved}})
+
     def _finish_commit(self, *, is_patient: bool = True) -> tuple[str | None, list[Problem]]:
-        intent = read_intent(self._intent) or {"moves": [], "commit": None}
-        if any((self._root / Move(*move).temporary).exists() for move in intent["moves"]):
+        if self._files.wait(self._waiting()):
             return None, []  # what it would commit is not there yet
-        wanted, made = intent["commit"], None
+        wanted, made = (read_intent(self._intent) or {}).get("commit"), None
         if wanted:
+            repo = None
             try:
                 repo = UserRepo(self._repository)
                 refuse_elsewhere(repo, wanted.get("branch"))
                 made = repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
-            except RepoBlocked as blocked:
-                return None, [
-                    problem._replace(what=f"{problem.what}; {SAVED}") for problem in blocked.problems
-                ]
-            except OSError as error:
-                return None, [_hindered(error, SAVED)]
+            except (RepoBlocked, OSError) as error:
+                if repo:
+                    self._save(repo, wanted)
+                problems = error.problems if isinstance(error, RepoBlocked) else [_hindered(error, "")]
+                return None, [problem._replace(what=f"{problem.what}; {SAVED}") for problem in problems]
         self._drop(self._intent)
         return made, []
-
-    def _take_away(self, moves: Sequence[Move]) -> None:
-        for move in moves:
-            (self._root / move.temporary).unlink(missing_ok=True)
 
     def _drop(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
 def _hindered(error: OSError, how_far: str) -> Problem:
-    said = (error.strerror or "cannot be used").lower()
-    return Problem(str(error.filename or "git"), f"{said}; {how_far}", "see to it, then `orchestrate resume`")
+    said = (error.strerror or "cannot be used").lower() + (how_far and f"; {how_far}")
+    return Problem(str(error.filename or "git"), said, "see to it, then `orchestrate resume`")
 
 
 def _paths() -> list[str]:

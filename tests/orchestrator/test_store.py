@@ -1,5 +1,6 @@
 """The store changes state files as one, or not at all, and loses nobody's text on the way."""
 
+import os
 import runpy
 import shutil
 import subprocess
@@ -9,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from orchestrator import store as store_module
-from orchestrator.events import Completion, RosterEntry, RunDeployed, RunIntegrated
+from orchestrator.cli import main
+from orchestrator.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from workers.git import find_repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
+CRASH = runpy.run_path(str(Path(__file__).with_name("crash_lab.py")))
 _pattern, lab = LAB["_pattern"], LAB["lab"]
+done_in_child = CRASH["done_in_child"]
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 RUN = "20260216_142834"
 STATE = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
@@ -91,6 +95,76 @@ def test_a_lost_file_beside_a_leftover_is_a_stop_and_never_an_empty_board(lab, s
     with pytest.raises(StateError, match="the file is missing"):
         record(store, "Codex-Worker-1")
     assert not (lab.root / "STATUS.md").exists()
+
+
+@pytest.mark.parametrize("broken", [b"", b"\0" * 500, None])
+def test_no_command_takes_a_lost_status_for_an_empty_one_or_puts_an_empty_board_in_its_place(lab, broken):
+    leftover = lab.root / ".STATUS.md.orchestrate-1-1.tmp"
+    (lab.root / "STATUS.md").rename(leftover)
+    if broken is not None:
+        (lab.root / "STATUS.md").write_bytes(broken)
+    head = lab.git("rev-parse", "HEAD")
+    for command in (("todo", "add", "New"), ("todo", "list"), ("status",), ("deliverable", "list")):
+        called = lab.call(*command, "--json")
+        assert called.code in (1, 2), called
+        assert "STATUS.md" in called.says()[0]
+    called = lab.call("init", "--json")
+    assert (called.code, called.says()) == (2, [
+        "STATUS.md: is lost, and the last commit has it; `git checkout HEAD -- STATUS.md` brings it back"
+    ])  # fmt: skip
+    found = (lab.root / "STATUS.md").read_bytes() if (lab.root / "STATUS.md").exists() else None
+    assert (found, lab.git("rev-parse", "HEAD")) == (broken, head)
+    lab.git("checkout", "HEAD", "--", "STATUS.md")
+    assert lab.call("todo", "add", "New").code == 0
+    assert not leftover.exists()
+
+
+def test_a_killed_command_leaves_nothing_beside_any_file_that_it_was_to_write(lab, store):
+    (lab.root / "boards").mkdir()
+    (lab.root / "STATUS.md").rename(lab.root / "boards" / "status.md")
+    (lab.root / "STATUS.md").symlink_to("boards/status.md")
+    lab.git("add", "-A")
+    lab.git("commit", "-qm", "link")
+    paths = ("STATUS.md", "docs/progress/parser-codex.md", "docs/history/phase.md", "one/two/three.md")
+
+    def change():
+        store.change(lambda _: dict.fromkeys(paths, b"# New\n"), paths=paths, message="m", commit=True)
+
+    def die(_, step):
+        if step.startswith("open intent"):
+            os._exit(CRASH["KILLED"])
+
+    assert done_in_child(change, meddle=die).killed
+    left = [path.parent.relative_to(lab.root).as_posix() for path in lab.root.rglob("*.tmp")]
+    assert sorted(left) == ["boards", "docs/history", "docs/progress", "one/two"]
+    # Whoever comes next need not know where the link led.
+    (lab.root / "STATUS.md").unlink()
+    (lab.root / "STATUS.md").write_bytes((lab.root / "boards" / "status.md").read_bytes())
+    assert record(store, "Codex-Worker-1").commit is not None
+    assert not list(lab.root.rglob("*.tmp"))
+
+
+def test_init_keeps_what_a_hand_saves_while_it_waits_for_its_turn(lab):
+    lab.commit({"AGENTS.md": "# Rules of ours\n"})
+    typed = []
+
+    def hand(_, step):
+        if step.startswith("open store.lock") and not typed:
+            typed.append((lab.root / "AGENTS.md").write_text("# Rules of ours\n\nTyped just now.\n"))
+
+    outcome = done_in_child(lambda: main(["init", "--json"]), env=lab.env(), cwd=lab.root, meddle=hand)
+    assert outcome.code == 0, outcome
+    text = (lab.root / "AGENTS.md").read_text()
+    assert text.startswith("# Rules of ours\n\nTyped just now.\n")
+    assert "## Approval Gates" in text
+    assert lab.git("status", "--porcelain") == ""
+
+
+def test_starting_a_phase_puts_nothing_on_the_backlog_that_stays_on_the_list(lab, store):
+    CRASH["on_the_eve"](lab)
+    event = PhaseMoved(None, "Phase 2: Core", "phase-2", None, AT, "Ada")
+    assert "docs/backlog.md" not in store.record([event], message="m", commit=True).changed
+    assert "Done with" in (lab.root / "STATUS.md").read_text()
 
 
 def test_a_folder_in_place_of_a_state_file_is_a_stop_in_plain_words(lab, store):

@@ -18,8 +18,9 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/store.py": ({"replace"}, "the sole writer: a text of ours that a hand was faster than"),
-    "orchestrator/moves.py": ({"replace", "open"}, "the store's hands: written beside, then moved over"),
+    "orchestrator/moves.py": (
+        {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
+    ),
     "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
@@ -142,6 +143,11 @@ def test_each_library_is_used_where_it_belongs():
         if top in ONLY_HERE and not path.startswith(ONLY_HERE[top])
     ]
     assert strays == []
+
+
+def test_only_the_store_has_files_moved():
+    users = [path for path in MODULES if "from orchestrator.moves import" in (ROOT / path).read_text()]
+    assert users == ["orchestrator/store.py"]
 
 
 def test_only_the_command_line_prints_and_asks_the_clock():
