@@ -20,6 +20,10 @@ PLAIN_INDEX = (
 )
 
 
+BIG = 300_000
+"""Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
+
+
 class Place(NamedTuple):
     """A worktree and what we noted about it before the worker could touch it."""
 
@@ -92,7 +96,6 @@ def make_place(
     index.parent.mkdir(parents=True, exist_ok=True)
     for earlier in ("start", "modules"):
         index.with_name(f"{index.name}.{earlier}").unlink(missing_ok=True)
-    (common / "worktrees").mkdir(exist_ok=True)
     # Under names of their own until they are whole: the git of a killed runtime may still be writing.
     making = path.with_name(f".{path.name}.{os.getpid()}")
     metadata = index.with_name(f"{index.name}.{os.getpid()}.worktree")
@@ -121,10 +124,18 @@ def make_place(
 def _appear(metadata: Path, folder: Path, path: Path) -> Path:
     """Move a worktree's metadata among the others in one step; a run's id and a worker's name are unique."""
     stem = f"{path.parent.name}.{path.name}"
-    free = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
-    admin = next(folder / name for name in free if not (folder / name).exists())
-    metadata.rename(admin)
-    return admin
+    while True:
+        free = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
+        admin = next(folder / name for name in free if not (folder / name).exists())
+        folder.mkdir(exist_ok=True)
+        try:
+            metadata.rename(admin)
+        except FileNotFoundError:
+            # Any `git gc` takes the folder away when it is empty, at any moment.
+            if not metadata.exists():
+                raise
+        else:
+            return admin
 
 
 def found_place(common: Path, path: Path, base: str, index: Path) -> Place | None:
@@ -178,6 +189,10 @@ def remove_tree(top: Path) -> None:
             with os.scandir(folder) as entries:
                 waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     # Folders in folders until no path can name them: what Python would do by recursion, `rm` does flat.
+    _remove_outside(top)
+
+
+def _remove_outside(top: Path) -> None:
     subprocess.run(["rm", "-rf", "--", str(top)], capture_output=True, check=False)
 
 
@@ -213,6 +228,9 @@ def remove_place(place: Place) -> None:
     """Remove a worktree and its metadata without asking git to look into it; what is gone is gone."""
     for module in modules_of(place):
         remove_place(module.place)
+    with contextlib.suppress(OSError):
+        if place.index_copy.stat().st_size > BIG:
+            _remove_outside(place.path)
     remove_tree(place.path)
     _vanish(place.admin, place.index_copy.parent)
     for ours in (place.index_copy, place.beside("start"), place.beside("modules")):

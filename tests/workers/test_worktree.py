@@ -1,5 +1,6 @@
 """A worker's place: made whole or not at all, known again after a kill, taken away whatever is in it."""
 
+import contextlib
 import inspect
 import os
 import subprocess
@@ -14,6 +15,7 @@ from workers.agents import WorkerError
 from workers.git import Repository, find_repository, git, git_line
 from workers.worktree import (
     Place,
+    _remove_outside,
     found_place,
     left_its_base,
     make_place,
@@ -82,6 +84,29 @@ def test_fifteen_places_are_made_at_once(repository):
     assert len(made) == 15
     assert len(worktrees(repository)) == 16
     assert all(left_its_base(place) is None for place in made)
+
+
+def test_a_garbage_collection_that_takes_the_empty_folder_of_worktrees_away_stops_nobody(repository):
+    folder, over, taken = repository.common / "worktrees", threading.Event(), 0
+
+    def collect():
+        nonlocal taken
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # as `git worktree prune` does
+                taken += 1
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    try:
+        for number in range(8):
+            place = make(repository, f"W-{number}")
+            assert left_its_base(place) is None
+            remove_place(place)
+    finally:
+        over.set()
+        thread.join()
+    assert taken >= 7
 
 
 def test_an_occupied_path_is_an_error_and_stays_as_it_is(repository):
@@ -179,7 +204,7 @@ def test_a_git_file_that_became_a_link_is_told_even_if_it_says_the_same(reposito
 
 
 FORBIDDEN = """
-import contextlib, os, shutil, sys
+import contextlib, os, shutil, subprocess, sys
 from pathlib import Path
 exec(sys.argv[1])
 os.setgid(65534); os.setuid(65534)
@@ -194,7 +219,7 @@ print(os.path.lexists("tree"))
 @pytest.mark.skipif(os.geteuid() != 0, reason="root may do everything, so another user is needed")
 def test_folders_that_may_not_be_listed_are_removed_all_the_same():
     # In /tmp itself, since pytest closes its folders to others; as source text, since ours may be closed too.
-    source = inspect.getsource(remove_tree)
+    source = inspect.getsource(remove_tree) + inspect.getsource(_remove_outside)
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         argv = [sys.executable, "-c", FORBIDDEN, source]
