@@ -107,7 +107,10 @@ def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:
         yield Path(home)
     if "/" in executable:
         found = Path(executable)
-        yield from (found, package_of(found.resolve()))
+        for program in (found, found.resolve()):
+            package = package_of(program)
+            # Not a link by itself, unless it lies right in /tmp: a file in its place misses its package.
+            yield package if len(package.parts) > 2 else program
 
 
 def package_of(program: Path) -> Path:

@@ -94,6 +94,7 @@ def test_a_phase_of_fifteen_real_workers_is_judged_landed_and_recorded(project):
     assert document["status"] == "integrated", document
     workers = {worker["ticket"]: worker for worker in document["workers"]}
     assert len(workers) == 15
+    assert "advisory" not in {worker["fence"] for worker in workers.values()}
     for name in AGENTS:
         told = {number: workers[f"{name}-{number}"] for number in range(1, 6)}
         outcomes = {number: (one["outcome"], one["verdict"]) for number, one in told.items()}

@@ -12,8 +12,10 @@ import pytest
 from workers import bubblewrap
 from workers.bubblewrap import prefix, programs
 from workers.fence import Fence, enclosed, fence_in_force
+from workers.git import Repository
+from workers.output import RunDir
 from workers.process import Launch, Limits, open_nursery
-from workers.walls import Walls, package_of
+from workers.walls import Walls, package_of, worker_walls
 
 FENCES = runpy.run_path(str(Path(__file__).with_name("fence_lab.py")))
 ROOT, people, python_path, refusing, unfit = (
@@ -309,6 +311,19 @@ def test_what_lies_where_nothing_is_private_needs_no_mount_of_its_own():
     arguments = prefix("bwrap", Walls((Path("/usr"),), shown=(Path("/usr/bin"), Path("/tmp"))), Path("/usr"))
     assert "/usr/bin" not in arguments
     assert arguments.count("/tmp") == 1, "the private folder itself must not be shown again"
+
+
+def test_a_program_that_is_a_link_is_shown_with_the_folders_at_both_of_its_ends(tmp_path):
+    for folder in ("bin", "modules/node_modules/tool"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "modules/node_modules/tool/main.js").touch()
+    (tmp_path / "bin" / "tool").symlink_to("../modules/node_modules/tool/main.js")
+    walls = worker_walls(
+        RunDir(tmp_path / "project", "run"), Repository(tmp_path / "project", tmp_path / "project" / ".git"),
+        "Command-Worker-1", mode="read-only", environ={}, executable=str(tmp_path / "bin" / "tool"),
+    )  # fmt: skip
+    assert {tmp_path, tmp_path / "modules" / "node_modules"} < set(walls.shown)
+    assert tmp_path / "bin" / "tool" not in walls.shown
 
 
 @pytest.mark.parametrize(
