@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tickets.problems import Problem
+from tickets.scope import Scope
 from workers.git import Repository
 from workers.integrity import Difference, Lens, as_text, compare, from_text, own_moves
 from workers.output import create_file
@@ -35,8 +36,11 @@ class Tampering(NamedTuple):
 class Guard:
     """Looks at the user's repository between the ends of unfenced workers; each change is told once."""
 
-    def __init__(self, repository: Repository, directory: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, repository: Repository, directory: Path, environ: Mapping[str, str], state_files: Scope
+    ) -> None:
         """Remember how the repository stood when the run began, also if an earlier runtime began it."""
+        self._state_files = state_files
         self._own = repository.own
         self._lens = Lens(repository, environ)
         self._lock = threading.Lock()
@@ -81,7 +85,9 @@ class Guard:
     def _look(self) -> tuple[Difference, ...]:
         after = self._lens.snapshot()
         before, self._before = self._before, after
-        return compare(before, after, own_moves(self._own))
+        found = compare(before, after, own_moves(self._own))
+        # State files have a writer of their own, who tells by himself when a hand has been at them.
+        return tuple(one for one in found if one.weight == "harm" or not self._state_files.covers(one.path))
 
 
 def told(found: Tampering) -> dict[str, Any]:

@@ -36,7 +36,7 @@ async def work(d: Deployment) -> None:
     """See every ticket of the run to its end, each when those that it depends on have ended."""
     done = {ticket.id: anyio.Event() for ticket in d.manifest.tickets}
     if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
-        guard = partial(Guard, d.repository, d.checker.directory, d.environ)
+        guard = partial(Guard, d.repository, d.checker.directory, d.environ, d.manifest.state_files)
         d.guard = await anyio.to_thread.run_sync(guard)
     async with anyio.create_task_group() as group:
         for ticket in d.manifest.tickets:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from workers.git import Repository
+from workers.git import GitError, Repository, git_fields
 from workers.worktree import module_directories
 
 Weight = Literal["harm", "move"]
@@ -39,6 +39,8 @@ class Snapshot(NamedTuple):
     """Configuration, hooks, `info/`, alternates: path to a fingerprint."""
     places: Mapping[str, str]
     """HEAD, refs (packed or not), and the user's own worktrees: name to value."""
+    checkout: Mapping[str, str]
+    """The user's files that differ from the last commit, staged or not: path to how, and to their times."""
 
 
 class Lens:
@@ -67,7 +69,26 @@ class Lens:
         self._take(self._repository.root / ".git", steering, below=False)
         for path in self._steered(steering):
             self._take(path, steering)
-        return Snapshot(steering, self._places(common, own))
+        return Snapshot(steering, self._places(common, own), self._checkout())
+
+    def _checkout(self) -> dict[str, str]:
+        """Ask git what is not committed; which file was written again meanwhile, its times show."""
+        root = self._repository.root
+        found = {}
+        try:
+            fields = git_fields("status", "--porcelain", "-z", "-uall", "--no-renames", cwd=root)
+        except GitError as error:
+            return {"git status": error.said}  # a configuration that git cannot read is told as such
+        for field in fields:
+            path = field[3:]
+            if path.startswith(".taskers/"):
+                continue
+            try:
+                status = (root / path).lstat()
+                found[path] = f"{field[:2]} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+            except OSError:
+                found[path] = field[:2]
+        return found
 
     def _take(self, path: Path, found: dict[str, str], *, below: bool = True) -> None:
         try:
@@ -157,6 +178,9 @@ class Lens:
 def compare(before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset()) -> tuple[Difference, ...]:
     """List what differs, but for refs that stand at one of our own commits, and our own refs."""
     found = [Difference(name, "harm") for name in _differing(before.steering, after.steering)]
+    harmed = {one.path for one in found}
+    changed = _differing(before.checkout, after.checkout)
+    found += [Difference(name, "move") for name in changed if name not in harmed]
     found += [
         Difference(name, "move")
         for name in _differing(before.places, after.places)
@@ -202,7 +226,7 @@ def from_text(data: bytes) -> Snapshot | None:
     """Read a snapshot back; None where it is none."""
     try:
         found = json.loads(data)
-        return Snapshot(dict(found["steering"]), dict(found["places"]))
+        return Snapshot(dict(found["steering"]), dict(found["places"]), dict(found["checkout"]))
     except (ValueError, KeyError, TypeError):
         return None
 

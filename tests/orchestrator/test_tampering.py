@@ -51,6 +51,14 @@ def test_a_commit_made_meanwhile_is_a_warning_and_blames_nobody(unfenced):
     assert called.code == 0
 
 
+def test_what_is_written_into_the_users_checkout_is_told_and_never_lands(unfenced):
+    unfenced.templates(command_1=shell('echo evil >> "$ORCHESTRATE_PROJECT/src/app.py"'))
+    called = unfenced.call("run", "phase-1", "--json")
+    (said,) = called.says()
+    assert "unattributed: src/app.py changed while Command-Worker-1 ran" in said
+    assert unfenced.git("log", "--format=%H", "--", "src/app.py").count("\n") == 1
+
+
 def test_the_leads_own_commands_meanwhile_are_not_told(unfenced):
     script = CLI["SCRIPT"]
     unset = "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN"
