@@ -19,6 +19,7 @@ LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 CRASH = runpy.run_path(str(Path(__file__).with_name("crash_lab.py")))
 shell, _pattern, lab = LAB["shell"], LAB["_pattern"], LAB["lab"]
 Fault, done_in_child = CRASH["Fault"], CRASH["done_in_child"]
+IS_SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 
 RICH = {
     "src/a.py": "a\n", "src/deep/b.py": "b\n", "plain": "plain\n", "gone": "gone\n", "other": "other\n",
@@ -146,6 +147,35 @@ def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, m
     assert head == landing.new
     assert seen == {landing.old, landing.new}
     assert step > 15
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_any_fault_of_a_landing_leaves_the_old_state_or_one_that_is_finished(site, capsys):
+    landing = site.landing(edit)
+    (site.lab.root / "mine.txt").write_text("staged\n")
+    site.lab.git("add", "mine.txt")
+    pristine = site.lab.root.parent / "pristine"
+    shutil.copytree(site.lab.root, pristine, symlinks=True)
+    steps = done_in_child(lambda: len(site.land(landing))).steps
+    faults = [fault for at, step in enumerate(steps, 1) for fault in CRASH["faults_of"](step, at)]
+    tried, seen = faults if IS_SOAK else faults[::13], []
+    for fault in tried:
+        shutil.rmtree(site.lab.root)
+        shutil.copytree(pristine, site.lab.root, symlinks=True)
+        outcome = done_in_child(lambda: len(site.land(landing)), fault)
+        why = (fault, steps[fault.at - 1], outcome)
+        assert Store(site.repository).finish() == [], why
+        seen.append(site.lab.git("rev-parse", "main").strip())
+        assert site.status() == "A  mine.txt\n", why
+        assert Store(site.repository).pending() == [], why
+        assert not list((site.lab.root / ".taskers").glob("landing-*")), why
+        assert outcome.code or seen[-1] == landing.new, why
+    assert set(seen) == {landing.old, landing.new}
+    with capsys.disabled():
+        whole = seen.count(landing.new)
+        print(f"\n{len(steps)} operations of a landing, {len(tried)} of {len(faults)} faults: "
+              f"{whole} landed whole, {len(seen) - whole} not at all")  # fmt: skip
 
 
 def test_what_the_user_has_staged_elsewhere_stays_staged_to_the_byte(site):

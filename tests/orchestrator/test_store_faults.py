@@ -23,6 +23,8 @@ Fault, DEADLY, FILES, done_in_child, faults_of, on_the_eve = (
 IS_SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 COMMAND = ("phase", "complete", "phase-1", "--json")
 NEXT = ("todo", "add", "After the fault", "--json")
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 120)]
+
 
 class Stage:
     """A project before a command that changes three files, and how it looks after the one that follows."""
