@@ -9,10 +9,10 @@ from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
 from orchestrator.state.canonical.decision_reading import Entry, dated_headings
 from orchestrator.state.canonical.places import editable
 from orchestrator.state.canonical.status_reading import PATH as STATUS
-from orchestrator.state.canonical.status_reading import Phase, read, section_like, slug
+from orchestrator.state.canonical.status_reading import Phase, read, refuse_doubts, section_like, slug
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import day, minute
-from orchestrator.state.opening import opened, state_errors
+from orchestrator.state.opening import opened, refuse_open_fence, state_errors
 from tickets.markdown import (
     Document,
     Heading,
@@ -92,6 +92,7 @@ def archived(texts: Texts, at: datetime, old_todo: Collection[str] = ()) -> Arch
 
 def _phases(texts: Texts, at: datetime) -> Archived:
     document = editable(STATUS, texts)
+    refuse_doubts(document.data)
     made: dict[str, bytes] = {}
     moved = []
     while (found := _finished(document)) is not None:
@@ -140,6 +141,7 @@ def _phase_path(phase: Phase) -> str:
 def _decisions(texts: Texts, at: datetime) -> Archived:
     del at
     document = editable(DECISIONS, texts)
+    refuse_open_fence(document)
     entries = list(dated_headings(document))
     if len(entries) <= MOST:
         return Archived({}, ())

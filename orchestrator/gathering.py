@@ -133,7 +133,10 @@ def _text(repository: Repository, path: str, problems: list[Problem]) -> bytes |
 
 def _status(text: bytes | None, problems: list[Problem]) -> Status | None:
     try:
-        return None if text is None else status_reading.read(text)
+        if text is None:
+            return None
+        problems += status_reading.doubts(text)
+        return status_reading.read(text)
     except (StateError, TicketError) as error:
         problems += error.problems
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.planning import Plan, plan_of
-from orchestrator.cli.recording import Desk, add_lead, record, shortened
+from orchestrator.cli.recording import Desk, add_lead, given, record, shortened
 from orchestrator.decision_history import fresh_edits
 from orchestrator.events import GateAnswered
 from orchestrator.refusal import Refusal
@@ -35,13 +35,11 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if ".taskers" in plan.desk.repository.root.parts:
         raise Refusal(_worker_problem())
     gate, about = _meant(plan, arguments.gate)
-    by = " ".join(arguments.by.split())
-    if not by:
-        raise Refusal(Problem("--by", "names nobody", "write who answered"))
-    condition = " ".join(arguments.condition.split())
+    by = given("--by", arguments.by)
+    condition = given("--condition", arguments.condition) if arguments.condition else ""
     word = "rejected" if arguments.reject else "approved"
     event = GateAnswered(gate, by, word, condition, about, plan.desk.at, plan.desk.lead)  # type: ignore[arg-type]  # one of the two words
-    subject = f"Gate {gate}: {word} by {by}"
+    subject = f"Gate {gate}: {word} by {shortened(by)}"
     bullets = [f"- About: {about}", *([f"- Condition: {shortened(condition, 200)}"] if condition else [])]
     warnings = [one.problem() for one in fresh_edits(plan.desk.repository.root)]
     fact = {"gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about}

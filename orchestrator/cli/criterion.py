@@ -4,12 +4,11 @@ import argparse
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import Plan, add_options, message, plan_of, tested
+from orchestrator.cli.planning import Plan, add_options, message, tested, whole_plan_of
 from orchestrator.cli.recording import (
     add_lead,
     chosen,
     given,
-    read_back,
     record,
     refuse_known,
     shortened,
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
-    plan = plan_of(arguments)
+    plan = whole_plan_of(arguments)
     if arguments.action == "add":
         return _add(plan, arguments)
     wanted = (arguments.section or "").casefold()
@@ -86,7 +85,7 @@ def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
     bullets = [f"Updated STATUS.md ({section}; milestone {after.milestone})"]
     return record(plan.desk, event, message(subject, bullets, ""), [subject, *bullets],
                   next_action="orchestrate criterion list",
-                  criterion={"in": section, "text": read_back(text), "met": False},
+                  criterion={"in": section, "text": text, "met": False},
                   milestone=after.milestone)  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.proposals import add_from, listing, proposed, taken
-from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, record, shortened, shown
+from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, read_back, record, shortened, shown
 from orchestrator.decision_history import all_edits, fresh_edits
 from orchestrator.events import Decided, Decision, EditsAcknowledged
 from orchestrator.refusal import Refusal
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Record a decision, or what `decide` was called for instead."""
     desk = desk_of(arguments)
-    entries = [title for title, _ in spans(desk.document(PATH).data)]
+    entries = [title for title, _ in spans(desk.log().data)]
     if arguments.acknowledge_edit:
         return _acknowledge(desk)
     if arguments.run:
@@ -91,6 +91,7 @@ def _proposed(desk: Desk, arguments: argparse.Namespace) -> Answer:
 
 def decided(desk: Desk, made: list[Decision]) -> Answer:
     """Record decisions as one change."""
+    made = [_readable(one) for one in made]
     warnings = [one.problem() for one in fresh_edits(desk.repository.root)]
     what = shortened(made[0].title) if len(made) == 1 else f"{len(made)} decisions"
     bullets = "\n".join(f"- {shortened(one.title, 90)}: {shortened(one.decision, 200)}" for one in made)
@@ -102,6 +103,16 @@ def decided(desk: Desk, made: list[Decision]) -> Answer:
     event = Decided(tuple(made), desk.at, desk.lead)
     return record(desk, event, f"Decided: {what}\n\n{bullets}\n", lines, warnings=warnings,
                   decisions=shown_ones)  # fmt: skip
+
+
+def _readable(one: Decision) -> Decision:
+    """Give a decision without what would act on a terminal, in its commit or in its answer."""
+    title, context, decision = (read_back(text).strip() for text in one[:3])
+    others, consequences = (
+        tuple(said for text in texts if (said := read_back(text).strip()))
+        for texts in (one.alternatives, one.consequences)
+    )
+    return Decision(title, context, decision, others, consequences, one.supersedes)
 
 
 def _made(arguments: argparse.Namespace) -> Decision:

@@ -5,8 +5,17 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import Plan, add_options, message, plan_of, progress, tested, with_report
-from orchestrator.cli.recording import add_lead, chosen, given, record, refuse_known, shortened, shown
+from orchestrator.cli.planning import Plan, add_options, message, progress, tested, whole_plan_of, with_report
+from orchestrator.cli.recording import (
+    add_lead,
+    chosen,
+    given,
+    read_back,
+    record,
+    refuse_known,
+    shortened,
+    shown,
+)
 from orchestrator.events import DeliverableAdded, DeliverableChanged
 from orchestrator.state.canonical.plan_edits import next_of
 from orchestrator.state.canonical.status_reading import PATH, Deliverable, Phase
@@ -41,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
-    plan = plan_of(arguments)
+    plan = whole_plan_of(arguments)
     phase = plan.phase(arguments.phase)
     if arguments.action == "list":
         return _list(phase)
@@ -49,17 +58,15 @@ def answer(arguments: argparse.Namespace) -> Answer:
         return _add(plan, plan.open_phase(arguments.phase), arguments)
     names = [one.name for one in phase.deliverables]
     made = phase.deliverables[chosen(PATH, " ".join(arguments.words), names, "deliverable")]
-    owner = getattr(arguments, "owner", "") or (
+    owner = read_back(getattr(arguments, "owner", "")).strip() or (
         "Lead" if arguments.action == "start" and not made.owner else ""
     )
-    reason = " ".join(getattr(arguments, "reason", "").split())
-    if arguments.action == "block":
-        reason = given("--reason", reason)
+    reason = given("--reason", arguments.reason) if arguments.action == "block" else ""
     tests = tested(plan.desk, arguments)
     event = DeliverableChanged(
         phase.title, made.name, _STATUS[arguments.action], owner, reason, tests,  # type: ignore[arg-type]
         plan.desk.at, plan.desk.lead,
-        *(" ".join(getattr(arguments, name, "").split()) for name in ("impact", "mitigation", "priority")),
+        *(read_back(getattr(arguments, name, "")) for name in ("impact", "mitigation", "priority")),
     )  # fmt: skip
     answered = _record(plan, event)
     return with_report(plan.desk, answered) if event.priority == "P0" else answered

@@ -10,11 +10,12 @@ from orchestrator.cli.report import NAMES, keep_report
 from orchestrator.cli.verifying import add_verify_arguments, run_checks
 from orchestrator.gathering import gather
 from orchestrator.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
+from orchestrator.reading import read_file
 from orchestrator.reporting import report_on
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.standing import STATE_FILES, next_step
-from orchestrator.state.canonical.status_reading import PATH
+from orchestrator.state.canonical.status_reading import PATH, refuse_doubts
 from orchestrator.state.opening import present
 from orchestrator.store import Store, Texts
 from tickets.problems import Problem
@@ -32,6 +33,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
     """Check the eight points; write the handoff, and commit it with whatever state is not committed."""
     repository, at = repository_of(arguments), now()
     settings = read_settings(repository.root)
+    if not arguments.check:
+        # A new lead must not be told that there is nothing, where it only could not be read.
+        refuse_doubts(present(PATH, read_file(repository.root, PATH)))
     problems: list[Problem] = []
     if arguments.verify:
         problems += run_checks(repository, settings, NAMES, at, arguments.timeout)

@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import add_options, message, pass_gate, plan_of, tested, with_report
+from orchestrator.cli.planning import add_options, message, pass_gate, tested, whole_plan_of, with_report
 from orchestrator.cli.recording import record, shown
 from orchestrator.events import MilestoneReached
 from orchestrator.refusal import Refusal
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
-    plan = plan_of(arguments)
+    plan = whole_plan_of(arguments)
     if arguments.action == "list":
         phases = [plan.phase(arguments.phase)] if arguments.phase else plan.status.phases
         listed = [_shown(phase) for phase in phases]

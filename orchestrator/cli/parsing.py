@@ -97,9 +97,26 @@ class _Mixed(_Parser):
             return super().parse_known_args(args, namespace)
         self._inside = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            found, rest = self.parse_known_intermixed_args(_masked(args), namespace)
         finally:
             self._inside = False
+        for name, given in vars(found).items():
+            setattr(found, name, [_bare(one) for one in given] if isinstance(given, list) else _bare(given))
+        return found, [_bare(one) for one in rest]
+
+
+_MASK = "\0"
+"""No argument can hold it."""
+
+
+def _masked(args: list[str]) -> list[str]:
+    """Make words behind `--` look like words: argparse forgets that mark where words and options mix."""
+    at = args.index("--") if "--" in args else len(args)
+    return [*args[:at], *(_MASK + word for word in args[at + 1 :])]
+
+
+def _bare(given: Any) -> Any:
+    return given.removeprefix(_MASK) if isinstance(given, str) else given
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

@@ -6,11 +6,18 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
-from orchestrator.cli.planning import Plan, add_options, message, pass_gate, plan_of, tested, with_report
-from orchestrator.cli.recording import add_lead, given, record, refuse_known, shortened, shown
+from orchestrator.cli.planning import (
+    Plan,
+    add_options,
+    message,
+    pass_gate,
+    tested,
+    whole_plan_of,
+    with_report,
+)
+from orchestrator.cli.recording import add_lead, given, read_back, record, refuse_known, shortened, shown
 from orchestrator.events import PhaseAdded, PhaseMoved
 from orchestrator.refusal import Refusal
-from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
 from orchestrator.state.canonical.gates import gate_between, growth_gate
 from orchestrator.state.canonical.plan_growth import next_number
 from orchestrator.state.canonical.status_reading import PATH, Phase, slug
@@ -44,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
-    plan = plan_of(arguments)
+    plan = whole_plan_of(arguments)
     if arguments.action == "list":
         listed = [_shown(phase) for phase in plan.status.phases]
         lines = [f"{one['name']:<10} {one['status'] or '-':<12} {one['title']}" for one in listed]
@@ -54,7 +61,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     phase = plan.phase(arguments.phase)
     if arguments.action == "start":
         return _move(plan, arguments, None, phase)
-    left, reason = _left_open(phase), " ".join(arguments.reason.split())
+    left, reason = _left_open(phase), read_back(arguments.reason).strip()
     if left and not arguments.force:
         raise Refusal(*left, next_action="orchestrate deliverable list")
     if left and not reason:
@@ -83,7 +90,7 @@ def _move(
     tests = "" if is_so else tested(plan.desk, arguments)
     event = PhaseMoved(
         ended.title if ended else None, begun.title if begun else None, gate, tests,
-        plan.desk.at, plan.desk.lead, tuple(left), " ".join(arguments.reason.split()) if left else "",
+        plan.desk.at, plan.desk.lead, tuple(left), read_back(arguments.reason).strip() if left else "",
     )  # fmt: skip
     after = plan.after(event)
     subject = f"Phase complete: {ended.title}" if ended else f"Phase started: {begun.title if begun else ''}"
@@ -120,7 +127,7 @@ def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
         for at, text in enumerate(texts):
             refuse_known("phase add", what, text, texts[:at])
     number = next_number(plan.status.phases)
-    gate = growth_gate(desk.document(DECISIONS).data, number)
+    gate = growth_gate(desk.log().data, number)
     pass_gate(desk, gate, f"adding Phase {number}: {shortened(name)}")
     event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, desk.at, desk.lead)
     after = plan.after(event)

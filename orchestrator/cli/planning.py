@@ -10,7 +10,7 @@ from orchestrator.events import LeadEvent
 from orchestrator.reading import read_file
 from orchestrator.refusal import APPROVAL, Refusal
 from orchestrator.state.canonical import gates, status
-from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
+from orchestrator.state.canonical.places import needed
 from orchestrator.state.canonical.status_reading import PATH, Phase, Status, slug
 from orchestrator.state.figures import percent
 from tickets.markdown import Document
@@ -29,6 +29,7 @@ class Plan(NamedTuple):
 
         Raises Refusal.
         """
+        needed(self.document, "Phase Plan")
         phases = self.status.phases
         if word is None:
             if self.status.current is None:
@@ -60,6 +61,16 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     desk = desk_of(arguments)
     document = desk.document(PATH)
     return Plan(desk, document, status.read(document.data))
+
+
+def whole_plan_of(arguments: argparse.Namespace) -> Plan:
+    """Read the plan where it is to be shown or changed: one that is hidden is not taken for an empty one.
+
+    Raises Refusal, StateError.
+    """
+    plan = plan_of(arguments)
+    needed(plan.document, "Phase Plan")
+    return plan
 
 
 def add_options(parser: argparse.ArgumentParser, *, by_default: bool = False) -> None:
@@ -151,7 +162,7 @@ def pass_gate(desk: Desk, gate: str, about: str) -> None:
     """Go on where the gate is approved, or none is needed. Raises Refusal with exit code 4."""
     if not gate:
         return
-    known = gates.answers(desk.document(DECISIONS).data).get(gate)
+    known = gates.answers(desk.log().data).get(gate)
     if known is not None and known.answer == "approved":
         return
     said = f"was rejected by {known.by} on {known.date}" if known else "needs the user's approval first"

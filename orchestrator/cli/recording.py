@@ -12,8 +12,9 @@ from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.events import LeadEvent
 from orchestrator.reading import read_file
 from orchestrator.refusal import Refusal
+from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
 from orchestrator.state.canonical.places import editable
-from orchestrator.state.opening import state_errors
+from orchestrator.state.opening import refuse_open_fence, state_errors
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
 from workers.git import Repository
@@ -41,12 +42,22 @@ class Desk(NamedTuple):
         with state_errors():
             return editable(path, {path: self.text(path)})
 
+    def log(self) -> Document:
+        """Open the decision log to look something up: what a fence hides is not taken for missing.
+
+        Raises StateError or Refusal.
+        """
+        document = self.document(DECISIONS)
+        refuse_open_fence(document)
+        return document
+
 
 def desk_of(arguments: argparse.Namespace) -> Desk:
     """Find out who writes, where and when. Raises Refusal."""
     gc.disable()  # as `status` does: a grown file is a million small values, looked through for nothing
     repository = repository_of(arguments)
-    return Desk(repository, lead_of(arguments, repository), now())
+    lead = read_back(lead_of(arguments, repository)).strip()
+    return Desk(repository, lead or "unnamed lead", now())
 
 
 def add_lead(parser: argparse.ArgumentParser) -> None:
@@ -116,15 +127,15 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
 
 
 def given(place: str, text: str) -> str:
-    """Give a text that was passed, as one line. Raises Refusal where it says nothing."""
-    flat = " ".join(text.split())
-    if not read_back(flat).strip():
+    """Give a text that was passed as it will read. Raises Refusal where it says nothing."""
+    said = read_back(text).strip()
+    if not said:
         raise Refusal(Problem(place, "the text says nothing", "write it in quotes"))
-    return flat
+    return said
 
 
 def read_back(text: str) -> str:
-    """Give a text as it reads once it stands in a file: without control characters."""
+    """Give a text as it reads once it stands in a file: one line without control characters."""
     return plain(one_line(text))
 
 

@@ -9,7 +9,7 @@ from orchestrator.cli.calling import repository_of
 from orchestrator.reading import decided, read_file
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
-from orchestrator.state.canonical.status_reading import read
+from orchestrator.state.canonical.status_reading import doubts, read
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.git import Repository
@@ -50,6 +50,7 @@ def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
             problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
             return {}
         found = read(text)
+        problems += doubts(text)
     except (TicketError, StateError, Refusal) as error:
         problems += error.problems
         return {}

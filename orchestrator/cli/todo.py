@@ -6,9 +6,10 @@ from typing import Any
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.parsing import add_actions
 from orchestrator.cli.proposals import add_from, listing, proposed, taken
-from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, record, shortened, shown
+from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, given, record, shortened, shown
 from orchestrator.events import TodoAdded, TodoDone, TodoMoved
 from orchestrator.refusal import Refusal
+from orchestrator.state.canonical.places import needed
 from orchestrator.state.canonical.status_reading import PATH
 from orchestrator.state.canonical.todo import GRADES, TodoItem, todo_items
 from tickets.problems import Problem
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Do it."""
     desk = desk_of(arguments)
-    listed = todo_items(desk.document(PATH))
+    document = desk.document(PATH)
+    needed(document, "TODO")  # a list that is hidden is not taken for an empty one
+    listed = todo_items(document)
     if arguments.action == "list":
         return _list(listed)
     words = " ".join(arguments.words)
@@ -62,9 +65,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _add(desk: Desk, texts: list[str], grade: Any) -> Answer:
-    texts = [" ".join(text.split()) for text in texts]
-    if not all(texts):
-        raise Refusal(Problem("todo add", "nothing was given to be done", "write it in quotes"))
+    texts = [given("todo add", text) for text in texts]
     what = shortened(texts[0]) if len(texts) == 1 else f"{len(texts)} items"
     listed = "\n".join(f"- {grade}: {shortened(text, 90)}" for text in texts)
     event = TodoAdded(tuple(texts), grade, desk.at, desk.lead)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.events import TodoAdded, TodoDone, TodoMoved
+from orchestrator.moves import Files
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.canonical import backlog, status
 from orchestrator.state.errors import StateError
@@ -190,7 +191,7 @@ def test_a_hand_edit_in_between_is_kept_and_the_event_is_shown_once(lab, monkeyp
         store.record([TodoAdded((f"i{number}",), "P1", AT, "A")], message="m", commit=False)
         if number < 5:
             store.record([TodoDone(f"i{number}", "P1", AT, "A")], message="m", commit=False)
-    real, edits = Store._move, []
+    real, edits = Files.move, []
 
     def move(self, moves):
         # A person saves both files after the check and before they are replaced, the first time only.
@@ -199,7 +200,7 @@ def test_a_hand_edit_in_between_is_kept_and_the_event_is_shown_once(lab, monkeyp
             kept.write_text("# Backlog\n\nby hand\n")
         return real(self, moves)
 
-    monkeypatch.setattr(Store, "_move", move)
+    monkeypatch.setattr(Files, "move", move)
     store.record([TodoDone("i5", "P1", AT, "A")], message="m", commit=True)
     assert [said for done, said in status.read(path.read_bytes()).todo["P1"] if done] == [
         "i1", "i2", "i3", "i4", "i5",

@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 from orchestrator.state.canonical import decision_reading, status_reading
-from orchestrator.state.canonical.places import unclosed_fence
 from orchestrator.state.canonical.status_reading import Status, section_like
 from orchestrator.state.errors import StateError
-from orchestrator.state.opening import opened
+from orchestrator.state.opening import opened, unclosed_fence
 from tickets.markdown import Document, items, key_of, plain, sections
 from tickets.problems import Problem
 

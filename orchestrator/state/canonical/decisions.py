@@ -8,10 +8,10 @@ from orchestrator.events import Completion, Event, GateAnswered, RunIntegrated
 from orchestrator.state.canonical import gates
 from orchestrator.state.canonical.decision_reading import PATH, Entry, dated_headings, read, spans_of
 from orchestrator.state.canonical.entries import LogEvent, entries_of, heading_of
-from orchestrator.state.canonical.places import editable, unclosed_fence
+from orchestrator.state.canonical.places import editable
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts, day
-from orchestrator.state.opening import opened, present, state_errors
+from orchestrator.state.opening import opened, present, refuse_open_fence, state_errors
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -75,10 +75,7 @@ def added(document: Document, entry: str) -> Document:
 def _logged(tree: Mapping[str, bytes | None], event: LogEvent) -> dict[str, bytes]:
     """Add the entries of a lead's event that are not there yet."""
     before = document = editable(PATH, tree)
-    fence = unclosed_fence(document)
-    if fence is not None:
-        place = f"{PATH}:{document.line_at(fence)}"
-        raise StateError(Problem(place, "a code fence is never closed, so what follows is code", "close it"))
+    refuse_open_fence(document)
     if isinstance(event, GateAnswered) and gates.stands(document.data, event):
         return {}
     with state_errors():

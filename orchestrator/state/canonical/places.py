@@ -1,24 +1,19 @@
 """Where an edit goes: the one section of a name, whole and readable, or a stop that says what is wrong."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from orchestrator.state.canonical.status_reading import section_like
 from orchestrator.state.errors import StateError
-from orchestrator.state.opening import opened, present
+from orchestrator.state.opening import opened, present, refuse_nul, unclosed_fence
 from tickets.markdown import Document, Item, Part, insert, items, key_of, plain, sections
 from tickets.problems import Problem
-
-_FENCE = re.compile(rb"[ \t>]*(`{3,}|~{3,})")
 
 
 def editable(path: str, tree: Mapping[str, bytes | None]) -> Document:
     """Open a state file that is about to be changed. Raises StateError where it is missing or damaged."""
     text = present(path, tree.get(path))
     document = opened(path, text)
-    if b"\0" in text:
-        line = document.line_at(text.index(b"\0"))
-        raise StateError(Problem(f"{path}:{line}", "holds a NUL byte", "restore the file from git"))
+    refuse_nul(document)
     return document
 
 
@@ -41,18 +36,6 @@ def needed(document: Document, title: str, parent: Part | None = None) -> Part:
         raise StateError(Problem(document.place, what, "leave one of them"))
     do = "`orchestrate init` appends what is missing"
     raise StateError(Problem(document.place, f"section `{name}` is missing", do))
-
-
-def unclosed_fence(document: Document) -> int | None:
-    """Give where a code fence opens that nothing closes: it makes code of all that follows."""
-    for block in document.blocks:
-        opening = _FENCE.match(document.data, block.start) if block.kind == "code" else None
-        if opening and not document.data[block.end :].strip():
-            lines = document.data[block.start : block.end].rstrip().splitlines()
-            last = lines[-1].strip(b" \t>") if len(lines) > 1 else b""
-            if not last.startswith(opening[1]) or last.strip(opening[1][:1]):
-                return block.start
-    return None
 
 
 def the_item(document: Document, found: Sequence[Item], text: str, where: str) -> Item:

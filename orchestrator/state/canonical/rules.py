@@ -8,7 +8,7 @@ from orchestrator.events import Event
 from orchestrator.state.canonical import rules_text
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts
-from orchestrator.state.opening import opened, state_errors
+from orchestrator.state.opening import opened, refuse_open_fence, state_errors
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -83,6 +83,10 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
             do = f"when the user agrees, run `{_ASK}{worth} --by NAME`, or lower the number"
             found.append(Problem(f"{PATH}:{line}", what, do))
     if not said:
+        try:
+            refuse_open_fence(document)
+        except StateError as error:
+            return Pool(), list(error.problems)
         return Pool(), [_default("no worker pool is stated")]
     pool = Pool()._replace(**said)  # type: ignore[arg-type]  # the names are the fields
     return pool._replace(total=min(pool.total, approved)), found

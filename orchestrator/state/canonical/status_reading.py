@@ -3,8 +3,9 @@
 import re
 from typing import NamedTuple
 
+from orchestrator.state.errors import StateError
 from orchestrator.state.figures import percent
-from orchestrator.state.opening import opened
+from orchestrator.state.opening import opened, refuse_nul, refuse_open_fence
 from tickets.markdown import (
     Document,
     Item,
@@ -19,10 +20,12 @@ from tickets.markdown import (
     plain,
     sections,
 )
+from tickets.problems import Problem
 
 PATH = "STATUS.md"
 ACTIVE = "Active Workers"
 RECENT = "Recent Completions"
+_READ = ("Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster")
 _PHASE = re.compile(
     r"phase\s+(?P<number>\d+(?:\.\d+)*)(?:\s*[:.\u2013\u2014-]+\s*|\s+|$)(?P<name>.*)", re.IGNORECASE
 )
@@ -164,6 +167,39 @@ def read_of(document: Document) -> Status:
         active_workers(document),
         completed(document),
     )
+
+
+def doubts(text: bytes) -> list[Problem]:
+    """Give why the file may say more than was read: sections that are there twice, or swallowed by code.
+
+    Raises StateError where the file cannot be read at all.
+    """
+    document = opened(PATH, text)
+    found: list[Problem] = []
+    lacking = [title for title in _READ if section_like(document, title) is None]
+    for refuse in (refuse_nul, *([refuse_open_fence] if lacking else [])):
+        try:
+            refuse(document)
+        except StateError as error:
+            found += error.problems
+    for title in lacking:
+        same = [
+            part.line
+            for part in sections(document)
+            if f"{key_of(part.title)} ".startswith(key_of(title) + " ")
+        ]
+        if len(same) > 1:
+            lines = " and ".join(f"line {line}" for line in same)
+            what = f"section `{title}` is there {len(same)} times ({lines})"
+            found.append(Problem(f"{PATH}:{same[1]}", what, "leave one of them"))
+    return found
+
+
+def refuse_doubts(text: bytes) -> None:
+    """Raise StateError where a file may say more than can be read."""
+    found = doubts(text)
+    if found:
+        raise StateError(*found)
 
 
 def phase_matches(status: Status, phase: str) -> str | None:
