@@ -83,10 +83,11 @@ TEXT = """\
 # hooks = false
 
 [checks]
-# The project's own commands, run by `sh -c` in the work tree when `--verify` asks for them: a quick one that
-# shows that it works at all, the unit tests, the integration tests, and all tests. What they come to is read
-# from the JUnit XML that they write to "$ORCHESTRATE_JUNIT", else from what they print, else from their exit
-# code. Example: "python -m pytest -q --junitxml=$ORCHESTRATE_JUNIT".
+# The project's own commands, run by `sh -c` in the work tree where a deliverable, a milestone or a phase is
+# done, and when `--verify` asks for them: a quick one that shows that it works at all, the unit tests, the
+# integration tests, and all tests. What they come to is read from the JUnit XML that they write to
+# "$ORCHESTRATE_JUNIT", else from what they print, else from their exit code.
+# Example: "python -m pytest -q --junitxml=$ORCHESTRATE_JUNIT".
 # smoke = ""
 # unit = ""
 # integration = ""

@@ -1,9 +1,12 @@
 """`orchestrate decide TITLE`: add a decision to DECISIONS.md; an editor opens where nothing is given."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.answer import Answer
@@ -11,8 +14,9 @@ from orchestrator.cli.proposals import add_from, listing, proposed, taken
 from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, read_back, record, shortened, shown
 from orchestrator.decision_history import all_edits, fresh_edits
 from orchestrator.events import Decided, Decision, EditsAcknowledged
-from orchestrator.refusal import Refusal
+from orchestrator.refusal import USAGE, Refusal
 from orchestrator.state.canonical.decision_reading import PATH, spans
+from orchestrator.state.errors import StateError
 from tickets.markdown import one_line, plain
 from tickets.problems import Problem
 
@@ -56,7 +60,15 @@ def answer(arguments: argparse.Namespace) -> Answer:
         return _acknowledge(desk)
     if arguments.run:
         return _proposed(desk, arguments)
-    made = _made(arguments)
+    if any((arguments.title, arguments.context, arguments.decision)) or arguments.json or not _at_terminal():
+        made = Decision(arguments.title or "", arguments.context or "", arguments.decision or "")
+        return _decide(desk, _with_more(made, arguments), entries)
+    with _form() as text:
+        return _decide(desk, _with_more(_from_form(text), arguments), entries)
+
+
+def _decide(desk: Desk, made: Decision, entries: list[str]) -> Answer:
+    """Record a decision that says all that it must. Raises Refusal."""
     problems = [
         Problem("decide", f"{name} is missing", f"give {option}")
         for name, option, said in (
@@ -69,8 +81,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if problems:
         raise Refusal(*problems, next_action="orchestrate decide --help")
     old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
-    made = made._replace(supersedes=tuple(entries[at] for at in old))
-    return decided(desk, [made])
+    return decided(desk, [made._replace(supersedes=tuple(entries[at] for at in old))])
 
 
 def _proposed(desk: Desk, arguments: argparse.Namespace) -> Answer:
@@ -115,39 +126,59 @@ def _readable(one: Decision) -> Decision:
     return Decision(title, context, decision, others, consequences, one.supersedes)
 
 
-def _made(arguments: argparse.Namespace) -> Decision:
-    """Take the decision from the arguments, else from an editor."""
-    given = (arguments.title, arguments.context, arguments.decision)
-    if not any(given) and not arguments.json and sys.stdin.isatty():
-        return _from_form(_edited())
-    title, context, decision = (said or "" for said in given)
-    return Decision(
-        title,
-        context,
-        decision,
-        tuple(arguments.alternative),
-        tuple(arguments.consequence),
-        tuple(arguments.supersedes),
+def _with_more(made: Decision, arguments: argparse.Namespace) -> Decision:
+    """Add what was given by options, which a form may add to."""
+    return made._replace(
+        alternatives=(*arguments.alternative, *made.alternatives),
+        consequences=(*arguments.consequence, *made.consequences),
+        supersedes=(*arguments.supersedes, *made.supersedes),
     )
 
 
-def _edited() -> str:
-    """Let the user fill in the form. Raises Refusal where the editor fails."""
-    import subprocess  # noqa: PLC0415 - only for a person at a terminal
-    import tempfile  # noqa: PLC0415 - as above
-    from pathlib import Path  # noqa: PLC0415 - as above
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="orchestrate-decide-") as folder:
-        path = Path(folder) / "decision.md"
+
+@contextlib.contextmanager
+def _form() -> Iterator[str]:
+    """Let the user fill in the form, which is taken away once it has served. Raises Refusal.
+
+    Where it is refused what was written stays: nobody should have to find the words a second time.
+    """
+    import shutil  # noqa: PLC0415 - only for a person at a terminal
+    import tempfile  # noqa: PLC0415 - as above
+
+    folder = Path(tempfile.mkdtemp(prefix="orchestrate-decide-"))
+    path = folder / "decision.md"
+    text, kept = "", False
+    try:
         with path.open("x") as form:
             form.write(FORM)
-        # The setting may hold options, as git has it: the shell takes it apart.
-        code = subprocess.run(["sh", "-c", f'{editor} "$1"', "sh", str(path)], check=False).returncode
-        if code:
-            problem = Problem(editor, f"ended with exit code {code}; nothing was recorded", "set `EDITOR`")
-            raise Refusal(problem, exit_code=1)
-        return path.read_text(errors="replace")
+        text = _edited(path)
+        yield text
+    except (Refusal, StateError) as error:
+        kept = text not in ("", FORM)
+        if not kept:
+            raise
+        note = Problem(str(path), "holds what you wrote", "take it from there", "info")
+        code = error.exit_code if isinstance(error, Refusal) else USAGE
+        raise Refusal(*error.problems, note, exit_code=code) from error
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _edited(path: Path) -> str:
+    """Let the user edit a file; gives what it holds then, nothing where it is gone. Raises Refusal."""
+    import subprocess  # noqa: PLC0415 - only for a person at a terminal
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    # The setting may hold options, as git has it: the shell takes it apart.
+    code = subprocess.run(["sh", "-c", f'{editor} "$1"', "sh", str(path)], check=False).returncode
+    if code:
+        problem = Problem(editor, f"ended with exit code {code}; nothing was recorded", "set `EDITOR`")
+        raise Refusal(problem, exit_code=1)
+    return path.read_text(errors="replace") if path.is_file() else ""
 
 
 def _from_form(text: str) -> Decision:

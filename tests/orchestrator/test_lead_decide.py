@@ -168,21 +168,63 @@ def test_entries_that_move_to_an_archive_are_not_lost(lab):
     assert (found.edit.how, found.commit) == ("was removed", lab.git("rev-parse", "HEAD").strip())
 
 
-def test_an_editor_with_a_form_opens_on_a_terminal(lab, tmp_path):
-    script = tmp_path / "editor.sh"
-    script.write_text(
-        "sed -i -e 's/^Title:.*/Title: By form/' -e 's/^Context:.*/Context: asked\\nand more/' "
-        "-e 's/^Decision:.*/Decision: done/' -e 's/^Consequence: P.*/Consequence: Positive: quick/' \"$2\"\n"
-    )
+def at_terminal(lab, script, *arguments):
+    """Call `decide` with a terminal as its input, and a script for an editor."""
     parent, child = pty.openpty()
     try:
-        env = lab.env(EDITOR=f"sh {script} -x")
-        done = subprocess.run([LAB["SCRIPT"], "decide"], cwd=lab.root, env=env, stdin=child, check=False,
-                              capture_output=True, text=True)  # fmt: skip
+        env = lab.env(EDITOR=f"sh {script} -x", TMPDIR=str(script.parent))
+        return subprocess.run([LAB["SCRIPT"], "decide", *arguments], cwd=lab.root, env=env, stdin=child,
+                              check=False, capture_output=True, text=True)  # fmt: skip
     finally:
         os.close(parent)
         os.close(child)
+
+
+FILLED = (
+    "sed -i -e 's/^Title:.*/Title: By form/' -e 's/^Context:.*/Context: asked\\nand more/' "
+    "-e 's/^Decision:.*/Decision: done/' -e 's/^Consequence: P.*/Consequence: Positive: quick/' \"$2\"\n"
+)
+
+
+def test_an_editor_with_a_form_opens_on_a_terminal(lab, tmp_path):
+    script = tmp_path / "editor.sh"
+    script.write_text(FILLED)
+    done = at_terminal(lab, script, "--supersedes", "lead this")
     assert (done.returncode, done.stderr) == (0, "")
     text = (lab.root / "DECISIONS.md").read_text()
     assert ": By form\n\n**Context:** asked and more\n\n**Decision:** done\n" in text
     assert "**Alternatives Considered:** none stated\n\n**Consequences:**\n- Positive: quick\n\n" in text
+    assert "**Supersedes:** 2026-02-16: Lead this project" in text
+    assert not list(tmp_path.glob("orchestrate-decide-*"))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (":", 2, "the title is missing", False),
+        ("exit 3", 1, "ended with exit code 3; nothing was recorded", False),
+        ('rm "$2"', 2, "the title is missing", False),
+        ("sed -i 's/^Title:.*/Title: Half/' \"$2\"", 2, "the context is missing", True),
+        (FILLED + "echo 'Supersedes: no such' >> \"$2\"", 2, "no entry reads `no such`", True),
+    ],
+)
+def test_a_form_that_is_refused_records_nothing_and_keeps_what_was_written(lab, tmp_path, case):
+    script, code, words, kept = case
+    path = tmp_path / "editor.sh"
+    path.write_text(script)
+    before = lab.everything()
+    done = at_terminal(lab, path)
+    assert done.returncode == code, done
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert lab.everything() == before
+    left = list(tmp_path.glob("orchestrate-decide-*/decision.md"))
+    assert len(left) == kept
+    assert not kept or f"{left[0]}: holds what you wrote" in done.stderr
+
+
+def test_without_a_terminal_nothing_given_is_refused_with_what_to_give(lab):
+    called = lab.call("decide")
+    assert called.code == 2
+    for option in ("give TITLE", "`--context TEXT`", "`--decision TEXT`"):
+        assert option in called.err
