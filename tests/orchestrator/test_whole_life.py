@@ -12,11 +12,22 @@ shell, Lab = LAB["shell"], LAB["Lab"]
 STATUS = (
     b"Where we are\n============\n\nSome *prose* of ours.\tWith a tab.\n\n"
     b"| Area | Who |\n|------|:---:|\n| api  | Bo  |\n\n"
-    b"## Notes\n\n* keep this `exactly`  \n1. and this\n\n```markdown\n## TODO (Prioritized)\n- [ ] not one of ours\n```\n"
+    b"## Notes\n\n* keep this `exactly`  \n1. and this\n\n"
+    b"```markdown\n## TODO (Prioritized)\n- [ ] not one of ours\n```\n"
 )
-RULES = b"\xef\xbb\xbf# AGENTS.md\r\n\r\nUse spaces.\r\n\r\n## Testing\r\n\r\n    make test\r\n\r\n- [ ] never tick me\r\n"
+RULES = (
+    b"\xef\xbb\xbf# AGENTS.md\r\n\r\nUse spaces.\r\n\r\n## Testing\r\n\r\n    make test\r\n\r\n"
+    b"- [ ] never tick me\r\n"
+)
 THEIRS = {"STATUS.md": STATUS, "AGENTS.md": RULES}
 OURS = {"STATUS.md", "DECISIONS.md", "AGENTS.md", "docs/backlog.md"}
+SETTINGS = """\
+[checks]
+test = 'echo 7 passed in 0.1s'
+
+[integration]
+gate = ['test -s src/calc.py']
+"""
 PLAN = [
     ("Parser", "Parser usable", ["Lexer", "Grammar"], ["parses all fixtures"]),
     ("Release", "Released", ["Packaging"], ["a user has installed it", "the page says how"]),
@@ -79,7 +90,7 @@ def set_up(lab):
     do(lab, "init")
     lab.commit(
         {
-            "orchestrate.toml": "[checks]\ntest = 'echo 7 passed in 0.1s'\n\n[integration]\ngate = ['test -s src/calc.py']\n",
+            "orchestrate.toml": SETTINGS,
             "docs/worker-ticket-templates/command-lexer.md": shell(
                 "echo 'TOKENS = []' > src/lexer.py",
                 mode="write",
