@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from orchestrator.lost import LostWorker, lost_workers
-from orchestrator.reading import read_file
+from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Head, RepoBlocked, UserRepo
 from orchestrator.runs import RunState, read_run
@@ -122,7 +122,7 @@ def open_todo(status: Status | None, grade: str) -> tuple[str, ...]:
 
 def _text(repository: Repository, path: str, problems: list[Problem]) -> bytes | None:
     try:
-        text = read_file(repository.root, path)
+        text = read_state(repository.root, path)
     except Refusal as refusal:
         problems += refusal.problems
         return None

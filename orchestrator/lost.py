@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.events import Completion, RosterEntry, RunClosed, RunIntegrated
-from orchestrator.reading import read_file
+from orchestrator.reading import read_state
 from orchestrator.state.canonical.status_reading import ActiveWorker, Status, read
 from tickets.markdown import plain
 from tickets.problems import TicketError
@@ -69,7 +69,7 @@ def landed_meanwhile(repository: Repository, at: datetime, lead: str) -> tuple[R
 
     A run that was lost between its landing and its record would else be done twice.
     """
-    text = read_file(repository.root, "STATUS.md")
+    text = read_state(repository.root, "STATUS.md")
     gone = _gone(repository, read(text)) if text else []
     events = []
     for run in dict.fromkeys(one.run for one in gone):
@@ -86,7 +86,7 @@ def superseded(
     repository: Repository, roster: Iterable[RosterEntry], at: datetime, lead: str
 ) -> tuple[RunClosed, ...]:
     """Give the end of each run that is gone and whose workers are all sent out again."""
-    text = read_file(repository.root, "STATUS.md")
+    text = read_state(repository.root, "STATUS.md")
     gone = _gone(repository, read(text)) if text else []
     again = {entry.title for entry in roster}
     runs = dict.fromkeys(one.run for one in gone)

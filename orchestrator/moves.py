@@ -3,36 +3,21 @@
 The store's own hands: nobody else may call them, and they decide nothing.
 """
 
-import hashlib
 import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from orchestrator.intents import Move, digest
 from orchestrator.reading import bytes_of
 from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 
 _NUMBERS = itertools.count(1)
-
-
-class Move(NamedTuple):
-    """One file to be replaced; plain data, so that another command can finish it."""
-
-    path: str
-    temporary: str
-    """Below the root, as `target` is: a project that was moved meanwhile is finished all the same."""
-    target: str
-    """Where `path` leads: a state file may be a symlink."""
-    old: str
-    new: str
-    """Digests; the old one is `absent` where there was no file."""
-    was: str
-    """The old text itself, byte for byte as latin-1: without it a hand's later edit could not be merged."""
 
 
 class Files:
@@ -77,7 +62,7 @@ class Files:
 
     def are_current(self, moves: Iterable[Move]) -> bool:
         """Tell whether each target still holds what its new text was made of."""
-        return all(_digest(self.text(move.path)) == move.old for move in moves)
+        return all(digest(self.text(move.path)) == move.old for move in moves)
 
     def wait(self, moves: Iterable[Move]) -> bool:
         """Tell whether some of them are not made yet."""
@@ -88,7 +73,7 @@ class Files:
         for at, move in enumerate(moves):
             if not self.wait([move]):
                 continue
-            if _digest(self.text(move.path)) not in (move.old, move.new):
+            if digest(self.text(move.path)) not in (move.old, move.new):
                 return moves[at:]
             (self.root / move.temporary).replace(self.root / move.target)
             _sync_folder((self.root / move.target).parent)
@@ -136,8 +121,8 @@ class Files:
             path,
             temporary.relative_to(self.root).as_posix(),
             target.relative_to(self.root).as_posix(),
-            _digest(old),
-            _digest(new),
+            digest(old),
+            digest(new),
             (old or b"").decode("latin-1"),
         )
 
@@ -155,19 +140,6 @@ def write_intent(path: Path, intent: Mapping[str, Any]) -> None:
     _write(temporary, json.dumps(intent).encode(), 0o644)
     temporary.replace(path)
     _sync_folder(path.parent)
-
-
-def read_intent(path: Path) -> dict[str, Any] | None:
-    """Give an intent, None where nothing is decided."""
-    try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    return found
-
-
-def _digest(text: bytes | None) -> str:
-    return "absent" if text is None else hashlib.sha256(text).hexdigest()
 
 
 def _write(path: Path, data: bytes, mode: int, *, synced: bool = True) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
-from orchestrator.reading import in_the_way, read_file
+from orchestrator.reading import in_the_way, read_file, read_state
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import Head, UserRepo
 from orchestrator.runs import unfinished_runs
@@ -196,7 +196,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     current = ""
     try:
         for path in texts:
-            texts[path] = read_file(root, path)
+            texts[path] = read_state(root, path)
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
     except (StateError, TicketError, Refusal) as error:

@@ -3,9 +3,10 @@
 import time
 from pathlib import Path
 
+from orchestrator.intents import Move, decided, digest, read_intent
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
-from workers.git import Repository
+from workers.git import find_repository
 
 SAVING = 0.1
 """Seconds that an editor may take between emptying a file and writing it."""
@@ -21,16 +22,6 @@ def bytes_of(path: Path) -> bytes:
     return found
 
 
-def decided(repository: Repository, kind: str) -> Path:
-    """Give the place of an intent of this work tree, `intent` or `landing`: another tree's is not ours."""
-    link = repository.root / ".git"
-    if not link.is_file():
-        return repository.own / f"{kind}.json"
-    metadata = Path(link.read_text().removeprefix("gitdir:").strip())
-    is_linked = metadata.parent.name == "worktrees"
-    return repository.own / (f"{kind}-{metadata.name}.json" if is_linked else f"{kind}.json")
-
-
 def read_file(root: Path, path: str) -> bytes | None:
     """Read a file by its path below `root`; None where there is none. Raises Refusal."""
     try:
@@ -40,6 +31,35 @@ def read_file(root: Path, path: str) -> bytes | None:
     except OSError as error:
         why = (error.strerror or "unknown reason").lower()
         raise Refusal(Problem(path, f"cannot be read: {why}", "make it a file that you may read")) from None
+
+
+def read_state(root: Path, path: str) -> bytes | None:
+    """Read a state file as it was last decided: what waits to be moved counts; None where there is none.
+
+    Raises Refusal, also for a link that leads out of the repository.
+    """
+    target = (root / path).resolve()
+    if not target.is_relative_to(root.resolve()):
+        raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
+    found = read_file(root, path)
+    waiting = _waiting(root, path, found)
+    return found if waiting is None else waiting
+
+
+def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
+    """Give the text that a command which was killed had decided for a file, and not put in its place."""
+    repository = find_repository(root)
+    if repository is None:
+        return None
+    intent = read_intent(decided(repository, "intent"))
+    moves = map(Move._make, intent["moves"] if intent else ())
+    move = next((one for one in moves if one.path == path), None)
+    if move is None or digest(found) != move.old:
+        return None
+    try:
+        return (root / move.temporary).read_bytes()
+    except FileNotFoundError:
+        return read_file(root, path)  # it was moved while we looked
 
 
 def in_the_way(folder: Path, name: str) -> list[Problem]:

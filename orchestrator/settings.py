@@ -17,7 +17,7 @@ from pydantic import (
     ValidationError,
 )
 
-from orchestrator.reading import read_file
+from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import decision_reading, gates, rules
 from orchestrator.state.errors import StateError
@@ -206,7 +206,7 @@ def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
     if not any(problem.severity == "error" for problem in found):
         return slots, found
     try:
-        approved = gates.approved_pool(read_file(root, decision_reading.PATH) or b"")
+        approved = gates.approved_pool(read_state(root, decision_reading.PATH) or b"")
     except (StateError, Refusal):
         return slots, found
     return rules.read_pool(text, approved=max(approved, rules.LIMIT))

@@ -14,9 +14,10 @@ from filelock import FileLock, Timeout
 
 from orchestrator import turns
 from orchestrator.events import Event
+from orchestrator.intents import Move, decided, read_intent
 from orchestrator.landing import Landing, advance, refuse_elsewhere, refuse_unready
-from orchestrator.moves import Files, Move, read_intent, write_intent
-from orchestrator.reading import SAVING, decided
+from orchestrator.moves import Files, write_intent
+from orchestrator.reading import SAVING
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.state import DOCUMENTS

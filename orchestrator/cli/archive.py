@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.archiving import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
-from orchestrator.reading import read_file
+from orchestrator.reading import read_file, read_state
 from orchestrator.settings import read_settings
 from orchestrator.standing import STATE_FILES
 from orchestrator.state.canonical import backlog
@@ -34,7 +34,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     """Move what is old, as one change."""
     repository, at = repository_of(arguments), now()
     root = repository.root
-    texts: Texts = {path: read_file(root, path) for path in (*STATE_FILES, backlog.PATH)}
+    texts: Texts = {path: read_state(root, path) for path in (*STATE_FILES, backlog.PATH)}
     for path in (PATH, "DECISIONS.md"):
         present(path, texts[path])
     more = targets(texts)

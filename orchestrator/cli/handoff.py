@@ -10,7 +10,7 @@ from orchestrator.cli.report import NAMES, keep_report
 from orchestrator.cli.verifying import add_verify_arguments, run_checks
 from orchestrator.gathering import gather
 from orchestrator.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
-from orchestrator.reading import read_file
+from orchestrator.reading import read_state
 from orchestrator.reporting import report_on
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
@@ -35,7 +35,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     settings = read_settings(repository.root)
     if not arguments.check:
         # A new lead must not be told that there is nothing, where it only could not be read.
-        refuse_doubts(present(PATH, read_file(repository.root, PATH)))
+        refuse_doubts(present(PATH, read_state(repository.root, PATH)))
     problems: list[Problem] = []
     if arguments.verify:
         problems += run_checks(repository, settings, NAMES, at, arguments.timeout)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.events import LeadEvent
-from orchestrator.reading import read_file
+from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
 from orchestrator.state.canonical.places import editable
@@ -31,11 +31,7 @@ class Desk(NamedTuple):
 
     def text(self, path: str) -> bytes | None:
         """Read a state file. Raises Refusal where it cannot be read, or is a link out of the repository."""
-        root = self.repository.root
-        target = (root / path).resolve()
-        if not target.is_relative_to(root.resolve()):
-            raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
-        return read_file(root, path)
+        return read_state(self.repository.root, path)
 
     def document(self, path: str) -> Document:
         """Open a state file that is about to be changed. Raises StateError or Refusal."""

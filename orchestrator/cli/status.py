@@ -6,7 +6,8 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
-from orchestrator.reading import decided, read_file
+from orchestrator.intents import decided
+from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
 from orchestrator.state.canonical.status_reading import doubts, read
@@ -45,7 +46,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
     try:
-        text = read_file(repository.root, "STATUS.md")
+        text = read_state(repository.root, "STATUS.md")
         if text is None:
             problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
             return {}

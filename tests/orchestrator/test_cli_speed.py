@@ -75,7 +75,7 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
-        "orchestrator.cli.terminal", "orchestrator.reading", "orchestrator.refusal",
+        "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.refusal",
         "orchestrator.runs",
         "orchestrator.state", "orchestrator.state.canonical",
         "orchestrator.state.canonical.status_reading",

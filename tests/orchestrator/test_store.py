@@ -144,6 +144,33 @@ def test_a_killed_command_leaves_nothing_beside_any_file_that_it_was_to_write(la
     assert not list(lab.root.rglob("*.tmp"))
 
 
+def test_commands_that_read_see_what_a_killed_one_had_decided_and_write_nothing(lab):
+    def die(_, step):
+        if step.startswith("replace .STATUS.md"):
+            os._exit(CRASH["KILLED"])
+
+    outcome = done_in_child(lambda: main(["todo", "add", "Decided"]), env=lab.env(), cwd=lab.root, meddle=die)
+    assert outcome.killed
+    before = lab.everything()
+    assert b"Decided" not in (lab.root / "STATUS.md").read_bytes()
+    assert "Decided" in lab.call("status", "--json").document["todo"]["P1"]
+    assert "Decided" in lab.call("todo", "list").out
+    assert lab.everything() == before
+    assert lab.call("todo", "add", "Next").code == 0
+    text = (lab.root / "STATUS.md").read_text()
+    assert (text.count("Decided"), text.count("Next\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("reads", [("status",), ("todo", "list"), ("resume",), ("report",)])
+def test_a_status_that_leads_out_of_the_repository_is_not_read(lab, tmp_path, reads):
+    away = tmp_path / "away.md"
+    (lab.root / "STATUS.md").rename(away)
+    (lab.root / "STATUS.md").symlink_to(away)
+    told = lab.call(*reads, "--json")
+    assert told.code in (1, 2)
+    assert any("outside the repository; make it a file" in line for line in told.says())
+
+
 def test_init_keeps_what_a_hand_saves_while_it_waits_for_its_turn(lab):
     lab.commit({"AGENTS.md": "# Rules of ours\n"})
     typed = []
