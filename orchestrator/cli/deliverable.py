@@ -105,11 +105,12 @@ def _record(plan: Plan, event: DeliverableChanged) -> Answer:
     next_action = "orchestrate status"
     if event.status == "COMPLETE":
         bullets.append(f"Next: {follows.name}" if follows else "It was the last one of the phase")
-        next_action = (
-            f"orchestrate deliverable start {_quoted(follows.name)}"
-            if follows
-            else "orchestrate phase complete"
-        )
+        if follows:
+            next_action = f"orchestrate deliverable start {_quoted(follows.name)}"
+        elif all(met for met, _ in phase.criteria):
+            next_action = "orchestrate phase complete"
+        else:
+            next_action = "orchestrate criterion list"
     subject = f"Deliverable {verb}: {shortened(event.name)}"
     lines = [subject, *bullets]
     return record(

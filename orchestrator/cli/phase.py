@@ -63,7 +63,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
         return _move(plan, arguments, None, phase)
     left, reason = _left_open(phase), read_back(arguments.reason).strip()
     if left and not arguments.force:
-        raise Refusal(*left, next_action="orchestrate deliverable list")
+        lists = "deliverable" if any(one.what.startswith("deliverable") for one in left) else "criterion"
+        raise Refusal(*left, next_action=f"orchestrate {lists} list")
     if left and not reason:
         raise Refusal(Problem("--force", "needs a reason", "add `--reason TEXT`: it goes to DECISIONS.md"))
     later = plan.status.phases[plan.status.phases.index(phase) + 1 :]
