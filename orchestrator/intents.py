@@ -36,7 +36,7 @@ def read_intent(path: Path) -> dict[str, Any] | None:
     """Give an intent, None where nothing is decided."""
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found
 

@@ -2,5 +2,6 @@
 
 import signal
 
-# A suite that is started in the background may have inherited "ignore Ctrl-C"; what tests start would too.
+# A suite that is started in the background has inherited deafness for these; what the tests start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
