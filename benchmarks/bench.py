@@ -5,7 +5,7 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "workers", "lives", "scope", "state", "worktree")
+NAMES = ("start", "workers", "lives", "scope", "state", "worktree", "fence")
 
 
 def main(names: list[str]) -> None:
