@@ -1,6 +1,7 @@
 # Every target makes .venv by itself, also on a machine where nothing was installed by hand.
 
 PYTHON ?= python3
+AT_ONCE ?= 3
 BIN := .venv/bin
 AGENTS := tests/agents/node_modules/.package-lock.json
 
@@ -10,8 +11,9 @@ demo: .venv/made
 	rm -rf demo-project
 	$(BIN)/orchestrate demo demo-project
 
+# Most tests wait for processes of theirs, so that three at a time suit two processors.
 test: .venv/made agents
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(AT_ONCE) --dist worksteal
 
 smoke-test: .venv/made
 	$(BIN)/python -m pytest -q tests/orchestrator/test_demo.py

@@ -38,8 +38,10 @@ class Landing(NamedTuple):
 def refuse_elsewhere(repo: UserRepo, branch: str | None) -> None:
     """Raise RepoBlocked while the user is in the middle of something, or on another branch."""
     repo.refuse_in_progress()
+    if not branch:
+        return
     now = repo.head().branch
-    if branch and now != branch:
+    if now != branch:
         what = f"the run started on {branch}"
         raise RepoBlocked(Problem(now or "a detached HEAD", what, "switch back to that branch"))
 

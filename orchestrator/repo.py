@@ -265,7 +265,11 @@ class UserRepo:
 
     def _identity(self) -> dict[str, str]:
         """Give a name for each role that git knows none for."""
-        if self.setting("user.name") and self.setting("user.email"):
+        known = self._run("config", "--get-regexp", r"^user\.(name|email)$", fine=NONE).splitlines()
+        if {line.partition(" ")[0] for line in known if line.partition(" ")[2]} >= {
+            "user.name",
+            "user.email",
+        }:
             return {}
         return {key: value for key, value in WHO.items() if not os.environ.get(key)}
 

@@ -241,7 +241,8 @@ def test_a_person_reads_a_line_for_each_thing(lab, tools, capsys):
     tools("codex", "printf 'codex \\033[31m1\\n'")
     assert main(["doctor", "--project", str(lab.root)]) == 0
     out = capsys.readouterr().out
-    heads = [line.partition(" ")[0] for line in out.splitlines()]
+    # A line that is too wide goes on in an indented one.
+    heads = [line.partition(" ")[0] for line in out.splitlines() if not line.startswith(" ")]
     wanted = ["orchestrate", "git", "codex", "claude", "gemini", "command", "fence", "store", "slots", "disk"]
     assert heads[: len(wanted)] == wanted
     assert "\033" not in out
