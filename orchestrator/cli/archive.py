@@ -85,8 +85,8 @@ def _unchanged_since(root: Path, until: datetime, text: bytes) -> set[str]:
 
 def _message(plan: Archived) -> str:
     counts = {kind: sum(one.kind == kind for one in plan.moved) for kind in ("phase", "decision", "todo")}
-    words = {"phase": "phases", "decision": "decisions", "todo": "TODO items"}
-    said = ", ".join(f"{number} {words[kind]}" for kind, number in counts.items() if number)
+    words = {"phase": "phase", "decision": "decision", "todo": "TODO item"}
+    said = ", ".join(f"{number} {words[kind]}{'s' * (number > 1)}" for kind, number in counts.items() if number)
     return f"Archive {said}\n"
 
 
