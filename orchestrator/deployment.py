@@ -86,6 +86,8 @@ class Deployment:
         self.shared: dict[str, SharedTree] = {}
         """Base to the tree of it that read-only workers have in common."""
         self.sharing = anyio.Lock()
+        self.taken: dict[str, tuple[Change, ...]] = {}
+        """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
         self._journal = journal
         self._tell = tell
         for record in read_journal(run.path / "events.jsonl"):
@@ -184,12 +186,14 @@ class Deployment:
         return self.state.workers[ticket.worker]
 
     def landable_changes(self, ticket: Ticket) -> list[Change]:
-        """Give the part of a worker's patch that lies inside its scope, read back from the patch."""
+        """Give the part of a worker's patch that lies inside its scope."""
         facts = self.facts(ticket)
         if not facts.get("patch"):
             return []
-        changes = self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"])
-        return list(landable(ticket, tuple(changes), self.manifest.scopes[ticket.id]))
+        changes = self.taken.get(facts["patch"])
+        if changes is None:
+            changes = tuple(self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"]))
+        return list(landable(ticket, changes, self.manifest.scopes[ticket.id]))
 
 
 @asynccontextmanager

@@ -58,6 +58,7 @@ async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Trie
         return Judged(Judgement("failed", error.reason), ended, answer, None)
     if found.changes and not files.patch.exists():
         await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
+        d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
     scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
     violations = violations_of(ticket, found, scope, state_files, git_writes)
