@@ -54,6 +54,16 @@ class Found(NamedTuple):
     """Paths in submodules: they are another repository's."""
 
 
+class _Taken(NamedTuple):
+    """What was staged of a tree."""
+
+    tree: str | None
+    """None where nothing differs."""
+    ignored: tuple[str, ...]
+    new: frozenset[str]
+    """Files that git did not know."""
+
+
 class Checker:
     """Git with a directory of its own: the user's objects, nobody's config, an index for each question."""
 
@@ -107,8 +117,11 @@ class Checker:
         index = Path(env["GIT_INDEX_FILE"])
         try:
             shutil.copy2(place.index_copy, index)
-            tree, ignored = self._taken(place, env, None)
-            create_json(place.beside("start"), {"tree": tree or place.base, "ignored": ignored})
+            taken = self._taken(place, env, None)
+            if taken.new:
+                _refuse_lost(taken.new, git_fields("ls-files", "-z", cwd=place.path, env=env))
+            facts = {"tree": taken.tree or place.base, "ignored": taken.ignored}
+            create_json(place.beside("start"), facts)
             index.replace(place.index_copy)
         except GitError as error:
             raise WorkerError(f"its tree could not be read: {error.said}") from error
@@ -128,7 +141,7 @@ class Checker:
             # With its times: git takes entries as young as their index for dirty.
             shutil.copy2(place.index_copy, index)
             inside = self._inside(place, patch_cap)
-            tree, ignored = self._taken(place, env, patch_cap)
+            tree, ignored, new = self._taken(place, env, patch_cap)
         except GitError as error:
             raise WorkerError(f"its changes could not be read: {error.said}") from error
         finally:
@@ -140,17 +153,16 @@ class Checker:
         ignored = (*(path for path in ignored if path not in known), *nested)
         if tree is None:
             return Found(place.base, (), ignored, special, inside)
-        changes = self._since(start.tree if start else place.base, tree, place.base)
+        differ = self.changes(start.tree if start else place.base, tree)
+        _refuse_lost(new, (change.path for change in differ))
+        changes = self._of_base(differ, place.base) if start and start.tree != place.base else tuple(differ)
         if start is not None:
             tree = self.tree_with(place.base, changes)
         return Found(tree, changes, ignored, special, inside)
 
-    def _since(self, start: str, tree: str, base: str) -> tuple[Change, ...]:
+    def _of_base(self, changes: Sequence[Change], base: str) -> tuple[Change, ...]:
         """Give what differs from the start as changes of the base, of which a patch is made."""
-        changes = self.changes(start, tree)
-        if start == base or not changes:
-            return tuple(changes)
-        there = self.entries(base)
+        there = self.entries(base) if changes else {}
         found = []
         for change in changes:
             mode, sha = there.get(change.path, (ABSENT, "0" * len(change.new_sha)))
@@ -158,30 +170,33 @@ class Checker:
                 found.append(change._replace(old_mode=mode, old_sha=sha))
         return tuple(found)
 
-    def _taken(
-        self, place: Place, env: Mapping[str, str], patch_cap: int | None
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """Stage all that differs from an index: gives the tree, None if nothing does, and what is ignored."""
+    def _taken(self, place: Place, env: Mapping[str, str], patch_cap: int | None) -> "_Taken":
+        """Stage all that differs from an index."""
         ask = partial(git_fields, cwd=place.path, env=env, patience=PATIENCE)
         changed = self._changed(place, env)
-        if not changed and not ask("ls-files", "-o", "--directory", "-z"):
+        others = ask("ls-files", "-o", "--directory", "-z")  # not what stands in a tracked file's place
+        if not changed and not others:
             # Most workers read only: the base is what they leave, and no more need be asked.
-            return None, ()
+            return _Taken(None, (), frozenset())
         untracked = ask("ls-files", "-o", "--exclude-standard", "-z")
         new = [path for entry in untracked for path in files_below(place.path, entry)]
-        ignored = tuple(ask("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
+        ignored: tuple[str, ...] = ()
+        if not self._is_all(new, place, others):
+            ignored = tuple(ask("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
         if not changed and not new:
-            return None, ignored
+            return _Taken(None, ignored, frozenset())
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if patch_cap is not None and size > patch_cap:
             raise WorkerError(f"its changes are {size:,} bytes, more than patch_cap ({patch_cap:,} bytes)")
         self._stage(place, env, [*changed, *new])
         tree = git_line("write-tree", cwd=place.path, env=env)
-        # Git passes over a name that would be `.git` elsewhere (`GIT~1`), with a word and without an error.
-        there = {path for path in new if _is_file(place.path, path)}
-        if there and (lost := there - set(git_fields("ls-files", "-z", cwd=place.path, env=env))):
-            raise WorkerError(f"{min(lost)}: git takes no file of this name; its changes were not taken")
-        return tree, ignored
+        return _Taken(tree, ignored, frozenset(path for path in new if _is_file(place.path, path)))
+
+    def _is_all(self, new: Sequence[str], place: Place, others: Sequence[str]) -> bool:
+        """Tell whether nothing is ignored of what git does not know: to ask git is one more start of it."""
+        found = (path for entry in others for path in files_below(place.path, entry))
+        # No further than one path more: a folder of what is ignored may hold a hundred thousand.
+        return set(itertools.islice(found, len(new) + 1)) == set(new)
 
     def _changed(self, place: Place, env: Mapping[str, str]) -> list[str]:
         """List the tracked paths that differ; submodules are looked at apart, since git would read theirs."""
@@ -319,6 +334,12 @@ class Checker:
         if lines:
             feed = b"".join(os.fsencode(line) + b"\0" for line in lines)
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
+
+
+def _refuse_lost(new: frozenset[str], taken: Iterable[str]) -> None:
+    """Refuse names that would be `.git` elsewhere (`GIT~1`): git passes over them without an error."""
+    if lost := new.difference(taken):
+        raise WorkerError(f"{min(lost)}: git takes no file of this name; its changes were not taken")
 
 
 def _changes_in(fields: Sequence[str]) -> list[Change]:

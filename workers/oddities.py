@@ -78,14 +78,13 @@ def _refuse_trap(dot_git: Path, path: str) -> None:
             raise WorkerError(f"{path}/{name}: is no regular file; its changes were not taken")
 
 
-def files_below(root: Path, entry: str) -> list[str]:
+def files_below(root: Path, entry: str) -> Iterator[str]:
     """Write out an untracked entry; `x/` is a nested repository, whose files count all the same."""
     if not entry.endswith("/"):
-        return [entry]
-    found = []
+        yield entry
+        return
     for folder, names, files in os.walk(root / entry):
         names[:] = [name for name in names if name != ".git"]
         links = [name for name in names if (Path(folder) / name).is_symlink()]
         there = (Path(folder) / name for name in (*files, *links) if name != ".git")
-        found += [os.path.relpath(path, root) for path in there]
-    return found
+        yield from (os.path.relpath(path, root) for path in there)
