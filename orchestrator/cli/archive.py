@@ -86,8 +86,8 @@ def _unchanged_since(root: Path, until: datetime, text: bytes) -> set[str]:
 def _message(plan: Archived) -> str:
     counts = {kind: sum(one.kind == kind for one in plan.moved) for kind in ("phase", "decision", "todo")}
     words = {"phase": "phase", "decision": "decision", "todo": "TODO item"}
-    said = ", ".join(f"{number} {words[kind]}{'s' * (number > 1)}" for kind, number in counts.items() if number)
-    return f"Archive {said}\n"
+    said = [f"{number} {words[kind]}{'s' * (number > 1)}" for kind, number in counts.items() if number]
+    return f"Archive {', '.join(said)}\n"
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
