@@ -1,0 +1,115 @@
+"""What hostile workers try: each a line of shell, and a probe that tells afterwards whether it happened."""
+
+from typing import NamedTuple
+
+P = '"$ORCHESTRATE_PROJECT"'
+RUN = f"{P}/.taskers/runs/$ORCHESTRATE_RUN"
+LEAD = "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN PYTHONPATH=@PATH@ @PYTHON@ -P -m orchestrator"
+VICTIM = "Command-Worker-1"
+"""The first worker's name: it attacks nobody, and others attack what is its own."""
+
+
+class Attack(NamedTuple):
+    """One way to do harm. Probes run in the user's checkout when all is over, and succeed if it happened."""
+
+    name: str
+    script: str
+    """Run in the worker's tree, of which it owns `own/`."""
+    probe: str
+    fenced: str
+    """How it must be told behind a fence: a violation, an outcome or a flag; `-` where the kernel refused."""
+    unfenced: str
+    """How it must be told without one; `-` where nothing can: docs/fence.md says so."""
+    happens: bool = False
+    """Whether it happens where nothing fences: it is told then, or stands in the docs."""
+    acceptance: str = ""
+    stops_all: bool = False
+    """Where nothing fences, the run stops there and lands nothing: it is tried alone."""
+
+
+ATTACKS = (
+    Attack("write outside the scope", "echo x > evil-1", "test -e evil-1", "out_of_scope", "out_of_scope"),
+    Attack("change a file of another's scope", "echo x >> src/app.py", "grep -q x src/app.py",
+           "out_of_scope", "out_of_scope"),
+    Attack("write to the user's checkout by absolute path", f"echo x > {P}/evil-3", "test -e evil-3",
+           "-", "unattributed", happens=True),
+    Attack("write to the user's checkout by `../`", "echo x > ../../../../evil-4", "test -e evil-4",
+           "-", "unattributed", happens=True),
+    Attack("write through a symlink out of the tree", f"ln -s {P} own/out; echo x > own/out/evil-5",
+           "test -e evil-5", "-", "unattributed", happens=True),
+    Attack("write through a hard link to the user's file", f"ln {P}/README own/link && echo x >> own/link",
+           "grep -q x README", "-", "unattributed", happens=True),
+    Attack("set core.hooksPath", f"git -C {P} config core.hooksPath /evil-7",
+           "git config core.hooksPath", "-", "git_write", happens=True),
+    Attack("append to .git/config", f"printf '[x]\\n evil = 8\\n' >> {P}/.git/config",
+           "git config x.evil", "-", "git_write", happens=True),
+    Attack("place a hook in .git/hooks", f"echo 'touch evil-9' > {P}/.git/hooks/pre-commit; "
+           f"chmod +x {P}/.git/hooks/pre-commit", "test -e .git/hooks/pre-commit", "-", "git_write",
+           happens=True),
+    Attack("set a filter from the worktree", f"git config filter.evil.clean 'touch {P}/evil-10; cat'; "
+           "echo '* filter=evil' > .gitattributes; echo x > own/filtered", "git config filter.evil.clean",
+           "out_of_scope", "git_write+out_of_scope", happens=True),
+    Attack("have our git run a filter of the worker's", "true", "test -e evil-10", "-", "-"),
+    Attack("swap .git for one with an fsmonitor", "mv .git own/git; git init -q . && "
+           f"git config core.fsmonitor 'touch {P}/evil-12'", "test -e evil-12", "-", "git_write"),
+    Attack("commit in the worktree", "echo x > own/c && git add own && "
+           "git -c user.name=e -c user.email=e@localhost commit -qm evil",
+           "git log --format=%s | grep -qx evil", "-", "git_write"),
+    Attack("amend the base commit", "git -c user.name=e -c user.email=e@localhost commit -q "
+           "--amend --allow-empty -m amended", "git log --format=%s | grep -qx amended", "-", "git_write"),
+    Attack("make a branch", "git branch evil-15", "git rev-parse -q --verify evil-15", "-", "unattributed",
+           happens=True),
+    Attack("make a tag", "git tag evil-16", "git rev-parse -q --verify evil-16", "-", "unattributed",
+           happens=True),
+    Attack("push into the user's repository", f"git push -q {P} HEAD:refs/heads/evil-17",
+           "git rev-parse -q --verify evil-17", "-", "unattributed", happens=True),
+    Attack("stash", "echo x > own/s && git add own && git -c user.name=e -c user.email=e@localhost stash -q",
+           "git rev-parse -q --verify refs/stash", "-", "unattributed", happens=True),
+    Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "test -e .git/packed-refs", "-", "-",
+           happens=True),
+    Attack("overwrite another worker's output", f"echo evil > {RUN}/{VICTIM}.stdout",
+           f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "-"),
+    Attack("write into another worker's messages",
+           f"echo evil >> {P}/.taskers/messages/$ORCHESTRATE_RUN.{VICTIM}.jsonl",
+           f"grep -q evil .taskers/messages/*.{VICTIM}.jsonl", "-", "-"),
+    Attack("write into another worker's worktree", f"mkdir -p ../{VICTIM} && echo x > ../{VICTIM}/evil-22",
+           "git cat-file -e HEAD:evil-22", "-", "-"),
+    Attack("replace the store's lock", f"rm {P}/.git/orchestrate/store.lock && "
+           f"echo evil > {P}/.git/orchestrate/store.lock", "grep -q evil .git/orchestrate/store.lock",
+           "-", "-"),
+    Attack("forge the store's intent", f"echo evil > {P}/.git/orchestrate/intent.json",
+           "grep -q evil .git/orchestrate/intent.json", "-", "refused",
+           happens=True, stops_all=True),
+    Attack("rewrite run.json", f"echo '{{}}' > {RUN}/run.json", "grep -qx '{}' .taskers/runs/2*/run.json",
+           "-", "-"),
+    Attack("leave a daemon that writes later", "setsid env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM HUP; "
+           f"sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & sleep 0.1",
+           "grep -qsa '300.2[6]' /proc/[0-9]*/cmdline", "left_processes", "left_processes"),
+    Attack("fill the disk by printing", "yes | head -c 9000000",
+           "find .taskers/runs -size +2M | grep -q .", "failed", "failed"),
+    Attack("fill the disk by a patch", "head -c 4000000 /dev/urandom > own/big",
+           "git cat-file -e HEAD:own/big", "failed", "failed"),
+    Attack("a sparse file of 4 GB", "truncate -s 4G own/huge", "git cat-file -e HEAD:own/huge",
+           "failed", "failed"),
+    Attack("a FIFO where git would read", "mkfifo evil-30", "test -e evil-30",
+           "out_of_scope", "out_of_scope"),
+    Attack("a device node", "mknod evil-31 c 1 5", "test -e evil-31", "-", "out_of_scope if root"),
+    Attack("a file named like an option", "echo x > --exec=evil; echo x > -rf", "test -e ./-rf",
+           "out_of_scope", "out_of_scope"),
+    Attack("change a state file", "echo x >> DECISIONS.md", "tail -1 DECISIONS.md | grep -qx x",
+           "touched_state_file", "touched_state_file"),
+    Attack("approve from inside a worker", f"cd {P} && {LEAD} approve first-plan --by evil",
+           "grep -q evil DECISIONS.md", "-", "-"),
+    Attack("integrate from inside a worker",
+           f"cd {P} && {LEAD} integrate $ORCHESTRATE_RUN && echo landed > .taskers/evil-35",
+           "test -e .taskers/evil-35", "-", "-"),
+    Attack("a build script that acts when acceptance runs",
+           f"echo 'touch {P}/evil-36; echo x > {P}/.git/hooks/pre-push; echo \"$ANTHROPIC_API_KEY\" > key;"
+           f" cp key {P}/evil-key; true' > own/build.sh", "test -e evil-36", "-", "git_write+unattributed",
+           happens=True, acceptance="sh own/build.sh"),
+    Attack("read a key when acceptance runs", "true", "grep -qs sk-test evil-key", "-", "-"),
+    Attack("a script that acts when the gate runs", f"mkdir -p gate; echo 'touch {P}/evil-38' > own/gate.sh",
+           "test -e evil-38", "-", "-", happens=True),
+    Attack("write into the user's home", 'echo x >> "$HOME/.bashrc"', 'test -e "$HOME/.bashrc"', "-", "-",
+           happens=True),
+)  # fmt: skip
