@@ -19,7 +19,7 @@ from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.agents import NAMES
 from workers.attempt import mark_of
-from workers.changes import Change, Checker
+from workers.changes import ABSENT, Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
 from workers.pool import Pool, PoolLimits, Slot
@@ -191,9 +191,14 @@ class Deployment:
         if not facts.get("patch"):
             return []
         changes = self.taken.get(facts["patch"])
-        if changes is None:
+        if changes is None or not all(self._is_loose(change) for change in changes):
             changes = tuple(self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"]))
         return list(landable(ticket, changes, self.manifest.scopes[ticket.id]))
+
+    def _is_loose(self, change: Change) -> bool:
+        # A `git gc --prune=now` meanwhile takes what no ref reaches; reading the patch brings it back.
+        sha = change.new_sha
+        return change.new_mode == ABSENT or (self.repository.common / "objects" / sha[:2] / sha[2:]).is_file()
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem
 from workers.git import Repository
 
 
@@ -33,11 +35,14 @@ def decided(repository: Repository, kind: str) -> Path:
 
 
 def read_intent(path: Path) -> dict[str, Any] | None:
-    """Give an intent, None where nothing is decided."""
+    """Give an intent, None where nothing is decided. Raises StateError for one that we did not write."""
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except ValueError as error:
+        do = "somebody wrote over it; compare the state files with the last commit, then take it away"
+        raise StateError(Problem(str(path), "is no intent of ours", do)) from error
     return found
 
 

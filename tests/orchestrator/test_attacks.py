@@ -1,4 +1,4 @@
-"""Every attack, fenced and not, as root and as an ordinary user: it never lands, and what happened is told."""
+"""Every attack, fenced and not, as root and as an ordinary user: it never lands, what happened is told."""
 
 import os
 import re
@@ -99,7 +99,7 @@ def came(request, _pattern):
         return somebody, dict(zip(FENCES, threads.map(outcome, FENCES), strict=True))
 
 
-def expected(attack, word, somebody):
+def expected(word, somebody):
     """Give how an attack must be told; what only root can do is told of root only."""
     said, _, only = word.partition(" if ")
     is_root = somebody.uid is None and os.geteuid() == 0
@@ -121,7 +121,7 @@ def test_without_a_fence_only_what_the_docs_name_happens(came):
 def test_each_attack_is_told_as_it_must_be(came, fence):
     somebody, found = came
     wanted = {
-        attack.name: expected(attack, attack.fenced if fence == "auto" else attack.unfenced, somebody)
+        attack.name: expected(attack.fenced if fence == "auto" else attack.unfenced, somebody)
         for attack in ATTACKS
         if attack.name in found[fence]
     }
