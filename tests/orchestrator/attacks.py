@@ -40,7 +40,7 @@ ATTACKS = (
     Attack("write through a hard link to the user's file", f"ln {P}/README own/link && echo x >> own/link",
            "grep -q x README", "-", "unattributed", happens=True),
     Attack("set core.hooksPath", f"git -C {P} config core.hooksPath /evil-7",
-           "git config core.hooksPath", "-", "git_write", happens=True),
+           "git config core.hooksPath", "-", "git_write+unattributed", happens=True),
     Attack("append to .git/config", f"printf '[x]\\n evil = 8\\n' >> {P}/.git/config",
            "git config x.evil", "-", "git_write", happens=True),
     Attack("place a hook in .git/hooks", f"echo 'touch evil-9' > {P}/.git/hooks/pre-commit; "
@@ -52,7 +52,7 @@ ATTACKS = (
     Attack("have our git run a filter of the worker's", "true", "test -e evil-10", "-", "-"),
     Attack("swap .git for one with an fsmonitor", "mv .git own/git; git init -q . && "
            f"git config core.fsmonitor 'touch {P}/evil-12'", "test -e evil-12", "-", "git_write"),
-    Attack("commit in the worktree", "echo x > own/c && git add own && "
+    Attack("commit in the worktree", "echo x > own/c && git add own/ && "
            "git -c user.name=e -c user.email=e@localhost commit -qm evil",
            "git log --format=%s | grep -qx evil", "-", "git_write"),
     Attack("amend the base commit", "git -c user.name=e -c user.email=e@localhost commit -q "
@@ -63,25 +63,25 @@ ATTACKS = (
            happens=True),
     Attack("push into the user's repository", f"git push -q {P} HEAD:refs/heads/evil-17",
            "git rev-parse -q --verify evil-17", "-", "unattributed", happens=True),
-    Attack("stash", "echo x > own/s && git add own && git -c user.name=e -c user.email=e@localhost stash -q",
+    Attack("stash", "echo x > own/s && git add own/ && git -c user.name=e -c user.email=e@localhost stash -q",
            "git rev-parse -q --verify refs/stash", "-", "unattributed", happens=True),
     Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "test -e .git/packed-refs", "-", "-",
            happens=True),
     Attack("overwrite another worker's output", f"echo evil > {RUN}/{VICTIM}.stdout",
-           f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "-"),
+           f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "-", happens=True),
     Attack("write into another worker's messages",
            f"echo evil >> {P}/.taskers/messages/$ORCHESTRATE_RUN.{VICTIM}.jsonl",
-           f"grep -q evil .taskers/messages/*.{VICTIM}.jsonl", "-", "-"),
+           f"grep -q evil .taskers/messages/*.{VICTIM}.jsonl", "-", "-", happens=True),
     Attack("write into another worker's worktree", f"mkdir -p ../{VICTIM} && echo x > ../{VICTIM}/evil-22",
            "git cat-file -e HEAD:evil-22", "-", "-"),
     Attack("replace the store's lock", f"rm {P}/.git/orchestrate/store.lock && "
            f"echo evil > {P}/.git/orchestrate/store.lock", "grep -q evil .git/orchestrate/store.lock",
-           "-", "-"),
+           "-", "-", happens=True),
     Attack("forge the store's intent", f"echo evil > {P}/.git/orchestrate/intent.json",
            "grep -q evil .git/orchestrate/intent.json", "-", "refused",
            happens=True, stops_all=True),
     Attack("rewrite run.json", f"echo '{{}}' > {RUN}/run.json", "grep -qx '{}' .taskers/runs/2*/run.json",
-           "-", "-"),
+           "-", "-", happens=True),
     Attack("leave a daemon that writes later", "setsid env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM HUP; "
            f"sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & sleep 0.1",
            "grep -qsa '300.2[6]' /proc/[0-9]*/cmdline", "left_processes", "left_processes"),
@@ -98,8 +98,8 @@ ATTACKS = (
            "out_of_scope", "out_of_scope"),
     Attack("change a state file", "echo x >> DECISIONS.md", "tail -1 DECISIONS.md | grep -qx x",
            "touched_state_file", "touched_state_file"),
-    Attack("approve from inside a worker", f"cd {P} && {LEAD} approve first-plan --by evil",
-           "grep -q evil DECISIONS.md", "-", "-"),
+    Attack("approve from inside a worker", f"cd {P} && {LEAD} approve first-plan --by Mallory",
+           "grep -q Mallory DECISIONS.md", "-", "-"),
     Attack("integrate from inside a worker",
            f"cd {P} && {LEAD} integrate $ORCHESTRATE_RUN && echo landed > .taskers/evil-35",
            "test -e .taskers/evil-35", "-", "-"),
@@ -113,3 +113,30 @@ ATTACKS = (
     Attack("write into the user's home", 'echo x >> "$HOME/.bashrc"', 'test -e "$HOME/.bashrc"', "-", "-",
            happens=True),
 )  # fmt: skip
+
+
+def rows():
+    """Give the table of docs/fence.md: what came of each attack, and what stops it."""
+    yield "| attack | behind the fence | without one | stopped by |"
+    yield "|---|---|---|---|"
+    for one in ATTACKS:
+        told = "nothing to tell" if one.fenced == "-" else one.fenced
+        open_ = (
+            f"{'happens' if one.happens else 'held'}, {'not told' if one.unfenced == '-' else one.unfenced}"
+        )
+        yield f"| {one.name} | {'held'}, {told} | {open_} | {stopped_by(one)} |"
+
+
+def stopped_by(one):
+    """Name what stops it: the kernel, the check afterwards, both, a limit, or that we never do it."""
+    if one.fenced in ("failed", "left_processes"):
+        return "limit"
+    if one.fenced == "-":
+        return (
+            "kernel"
+            if one.happens and one.unfenced == "-"
+            else "never done"
+            if one.unfenced == "-"
+            else "both"
+        )
+    return "both" if one.happens else "check"
