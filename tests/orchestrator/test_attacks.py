@@ -16,7 +16,7 @@ TABLE = runpy.run_path(str(HERE.with_name("attacks.py")))
 shell, _pattern, walled_for, people, python_path = (
     WALLED[name] for name in ("shell", "_pattern", "walled_for", "people", "python_path")
 )
-ATTACKS, VICTIM = TABLE["ATTACKS"], TABLE["VICTIM"]
+mine, ATTACKS = WALLED["mine"], TABLE["ATTACKS"]
 FENCES = ("auto", "off")
 DOCS = HERE.parents[2] / "docs" / "fence.md"
 SETTINGS = """\
@@ -135,12 +135,11 @@ def test_the_table_in_the_docs_is_what_the_tests_hold():
     assert DOCS.read_text().partition("## Attacks\n")[2].partition("\n\n| ")[2].startswith(table[2:])
 
 
-def test_an_intent_that_was_written_over_is_refused_by_name(_pattern):
-    with walled_for(_pattern, people()[0]) as lab:
-        forge = 'echo evil > "$ORCHESTRATE_PROJECT/.git/orchestrate/intent.json"'
-        lab.commit({"orchestrate.toml": 'fence = "off"\n'})
-        lab.templates(command_1=shell(f"{forge}; echo x > new", mode="write", owns=["new"]))
-        called = lab.call("run", "phase-1", "--json")
-        assert "is no intent of ours" in called.out
-        assert not (lab.root / "new").exists()
-        assert called.code != 3
+def test_an_intent_that_was_written_over_is_refused_by_name(mine):  # noqa: PT019 - it is a value here, the repository to copy
+    forge = 'echo evil > "$ORCHESTRATE_PROJECT/.git/orchestrate/intent.json"'
+    mine.settings('fence = "off"\n')
+    mine.templates(command_1=shell(f"{forge}; echo x > new", mode="write", owns=["new"]))
+    called = mine.call("run", "phase-1", "--json")
+    assert "is no intent of ours" in called.out
+    assert not (mine.root / "new").exists()
+    assert called.code != 3
