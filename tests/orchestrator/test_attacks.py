@@ -135,7 +135,7 @@ def test_the_table_in_the_docs_is_what_the_tests_hold():
     assert DOCS.read_text().partition("## Attacks\n")[2].partition("\n\n| ")[2].startswith(table[2:])
 
 
-def test_an_intent_that_was_written_over_is_refused_by_name(mine):  # noqa: PT019 - it is a value here, the repository to copy
+def test_an_intent_that_was_written_over_is_refused_by_name(mine):
     forge = 'echo evil > "$ORCHESTRATE_PROJECT/.git/orchestrate/intent.json"'
     mine.settings('fence = "off"\n')
     mine.templates(command_1=shell(f"{forge}; echo x > new", mode="write", owns=["new"]))
