@@ -83,7 +83,8 @@ ATTACKS = (
     Attack("rewrite run.json", f"echo '{{}}' > {RUN}/run.json", "grep -qx '{}' .taskers/runs/2*/run.json",
            "-", "-", happens=True),
     Attack("leave a daemon that writes later", "setsid env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM HUP; "
-           f"sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & sleep 0.1",
+           f": > own/ready; sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & "
+           "until test -e own/ready; do sleep 0.01; done",
            "grep -qsa '300.2[6]' /proc/[0-9]*/cmdline", "left_processes", "left_processes"),
     Attack("fill the disk by printing", "yes | head -c 9000000",
            "find .taskers/runs -size +2M | grep -q .", "failed", "failed"),
