@@ -128,7 +128,7 @@ class Deployment:
             with self.waiting(ticket):
                 await held.enter_async_context(self._turns[ticket.agent])
                 await held.enter_async_context(self._all_turns)
-                mark = mark_of(self.run.id, ticket.worker, number)
+                mark = mark_of(self.run, ticket.worker, number)
                 holder = {"run": self.run.id, "worker": ticket.worker, "mark": mark}
                 slot = await self.pool.acquire(ticket.agent, holder)
                 if slot is not None:

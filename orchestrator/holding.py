@@ -84,6 +84,11 @@ def holding_path(repository: Repository, run: RunDir) -> Path:
     return repository.own / "scopes" / f"{run.id}-{place}.json"
 
 
+def ids(repository: Repository) -> set[str]:
+    """Give the ids of the runs in use in all work trees; what those share goes by the id alone."""
+    return {path.stem.rpartition("-")[0] for path in (repository.own / "scopes").glob("*.json")}
+
+
 def write(repository: Repository, run: RunDir, manifest: Manifest) -> None:
     """Say what a run owns, before anything of it starts."""
     tickets = [

@@ -104,7 +104,7 @@ def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
         if ticket.id not in prepared.skipped
     )
     store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
-    run = new_run_dir(project.repository.root, at)
+    run = new_run_dir(project.repository.root, at, holding.ids(project.repository))
     manifest = _manifest(project, request, prepared, run)
     holding.drop_stale(project.repository)
     holding.write(project.repository, run, manifest)

@@ -67,7 +67,7 @@ async def run_in_tree(d: Deployment, stem: str, command: str, *, tree: str, limi
         capture="pipe",
         limits=Limits(limit, d.settings.limits.grace, d.settings.limits.output_cap),
         cancel_paths=_cancels(d, stem),
-        mark=mark_of(d.run.id, stem),
+        mark=mark_of(d.run, stem),
     )
     ended = await d.nursery.run(enclosed(launch, fence, _walls(d, tree)))
     passed = ended.end == "exited" and ended.exit_code == 0
@@ -102,7 +102,7 @@ async def _see_dead(d: Deployment, stem: str) -> None:
         cancel = cancel_paths(d.run, stem)[0]
         cancel.parent.mkdir(exist_ok=True)
         cancel.touch()
-        mark = mark_of(d.run.id, stem)
+        mark = mark_of(d.run, stem)
         await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark)
 
 

@@ -163,7 +163,7 @@ async def _inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place 
     if d.guard is not None:
         d.guard.entered(ticket.worker)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
-    mark = mark_of(d.run.id, ticket.worker, number)
+    mark = mark_of(d.run, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
     tried = await _followed(d, ticket, files, waiting)
     if tried.ended.end == "lost":

@@ -20,10 +20,11 @@ from workers.walls import Walls, cache_environment, message_log, worker_walls
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
-def mark_of(run: str, worker: str, number: int = 1) -> str:
-    """Name what every process of an attempt carries in its environment."""
+def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
+    """Name what every process of an attempt carries in its environment: no other one on the machine."""
     # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
-    return f"{run}/{worker}/{number}"
+    # By the run's path, not its id: two repositories may each begin a run in the same second.
+    return f"{run.path}/{worker}/{number}"
 
 
 def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
@@ -87,7 +88,7 @@ def prepare_launch(
         stops_with_runtime=stops_with_runtime,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
-        mark=mark_of(run.id, ticket.worker, number),
+        mark=mark_of(run, ticket.worker, number),
     )
     return enclosed(launch, fence, _walls(run, repository, ticket, job))
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,8 +117,11 @@ class RunDir(NamedTuple):
         return path.relative_to(self.root).as_posix()
 
 
-def new_run_dir(root: Path, at: datetime) -> RunDir:
-    """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`."""
+def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir:
+    """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`.
+
+    `taken` are the ids that runs of the repository's other work trees have.
+    """
     stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
     (root / RUNS).mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -127,10 +130,12 @@ def new_run_dir(root: Path, at: datetime) -> RunDir:
     number = 1
     while True:
         run = RunDir(root, stem if number == 1 else f"{stem}_{number}")
+        number += 1
+        if run.id in taken:
+            continue
         try:
             run.path.mkdir()
         except FileExistsError:
-            number += 1
             continue
         for name in ("tickets", "shims", "checks"):
             (run.path / name).mkdir()

@@ -80,7 +80,7 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
             from workers.attempt import mark_of  # noqa: PLC0415 - for start-up time
             from workers.process import kill_marked  # noqa: PLC0415 - as above
 
-            kill_marked(mark_of(live.state.run.id, worker, facts["attempts"]))
+            kill_marked(mark_of(live.state.run, worker, facts["attempts"]))
     return True
 
 

@@ -34,6 +34,12 @@ def test_runs_of_one_second_are_numbered_and_listed_by_age(tmp_path):
     assert (tmp_path / ".taskers" / ".gitignore").read_text() == "*\n"
 
 
+def test_a_run_takes_no_id_that_one_of_another_work_tree_has(tmp_path):
+    taken = {"20260216_142834", "20260216_142834_3"}
+    made = [new_run_dir(tmp_path, AT, taken).id for _ in range(2)]
+    assert made == ["20260216_142834_2", "20260216_142834_4"]
+
+
 def test_runs_that_begin_at_once_get_folders_of_their_own(tmp_path):
     made: list[RunDir] = []
     threads = [threading.Thread(target=lambda: made.append(new_run_dir(tmp_path, AT))) for _ in range(8)]

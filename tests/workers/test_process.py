@@ -14,6 +14,8 @@ import anyio
 import pytest
 
 from workers.agents import WorkerError
+from workers.attempt import mark_of
+from workers.output import RunDir
 from workers.process import (
     Launch,
     Limits,
@@ -259,6 +261,16 @@ async def test_a_shim_that_is_gone_without_a_record_is_lost_to_its_adopter_too(t
 async def test_a_record_cut_short_is_no_record(tmp_path):
     (tmp_path / "w.exit").write_text('{"worker": "w", "end": "exi')
     assert read_exit(tmp_path / "w.exit") is None
+
+
+def test_runs_of_two_repositories_in_the_same_second_do_not_kill_each_other(tmp_path):
+    marks = [mark_of(RunDir(tmp_path / name, "20260216_142834"), "Command-Worker-1") for name in "ab"]
+    mine, other = (subprocess.Popen(["sleep", "60"], env=dict(os.environ, ORCHESTRATE_MARK=m)) for m in marks)
+    with mine, other:
+        assert kill_marked(marks[0]) == 1
+        assert mine.wait(5) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
 
 
 def test_only_what_carries_the_mark_and_what_is_below_it_dies(mark):
