@@ -9,7 +9,6 @@ MAX_RECORD = 16 * 2**20
 """Bytes. A codex record holds up to 1 MiB of a command's output, a final answer as much as it likes."""
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe]+")
 
 
 class Lines:
@@ -97,7 +96,7 @@ def value_at(record: object, *path: str) -> Any:
 
 def printable(text: str) -> str:
     """Put `text` on one line, without anything that a terminal would act upon."""
-    return " ".join(_CONTROL.sub(" ", _ESCAPE.sub("", text)).split())
+    return " ".join(plain(text).split())
 
 
 def plain(text: str) -> str:

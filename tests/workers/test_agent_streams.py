@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workers.agents import NAMES, Usage, agent_named
@@ -263,6 +263,7 @@ kinds = [
     noise=st.lists(st.binary(max_size=40), max_size=3),
     exit_code=st.sampled_from([None, 0, 1, -9, 130]),
 )
+@example(name="command", records=[], noise=["0\u05f5".encode()], exit_code=1)
 def test_no_stream_makes_a_reader_fail_or_hides_what_it_says(name, records, noise, exit_code):
     lines = [
         line(shape | {"type": kind}) if isinstance(shape, dict) else line(shape) for kind, shape in records
