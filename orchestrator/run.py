@@ -91,8 +91,9 @@ def start(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ..
         if not had:
             problem = Problem("run", "another command is starting a run", "try again when it has")
             raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
-        prepared = prepare(project.repository, project.settings, request, project.environ)
-        return begin(project, request, prepared), prepared.warnings
+        with Store(project.repository).settled() as unfinished:
+            prepared = prepare(project.repository, project.settings, request, project.environ)
+        return begin(project, request, prepared), (*unfinished, *prepared.warnings)
 
 
 def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:

@@ -104,8 +104,17 @@ class Store:
 
     def finish(self) -> list[Problem]:
         """Finish whatever an earlier command had decided and could not complete."""
+        with self.settled() as problems:
+            return problems
+
+    @contextlib.contextmanager
+    def settled(self) -> Iterator[list[Problem]]:
+        """Finish whatever was decided, and keep landings and changes of state out meanwhile.
+
+        Who reads branch, index and work tree beside a landing sees it half made, as a user's open changes.
+        """
         with self._locked():
-            return self._finish()
+            yield self._finish()
 
     def pending(self) -> list[str]:
         """Say what waits to be finished, without finishing it."""

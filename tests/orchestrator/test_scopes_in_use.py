@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from workers.output import is_locked
 
@@ -76,6 +77,21 @@ def test_a_second_deploy_waits_for_the_scope_as_long_as_it_was_told(lives):
     assert lives.call("integrate", run.name, "--json").document["status"] == "integrated"
     out, err = second.communicate(timeout=60)
     assert (second.returncode, json.loads(out)["status"]) == (0, "finished"), err
+
+
+def test_a_landing_half_made_is_no_open_change_to_a_deploy(lives):
+    lives.lab.templates(command_1=writer("src/**", script="cat src/app.py"))
+    own = lives.root / ".git" / "orchestrate"
+    own.mkdir(exist_ok=True)
+    with FileLock(own / "store.lock"):
+        before = (lives.root / "src/app.py").read_bytes()
+        (lives.root / "src/app.py").write_bytes(b"half landed\n")
+        begun = lives.begin("deploy", "phase-1")
+        wait_until(lambda: begun.poll() is not None or any((own / "turns").glob("*")))
+        assert begun.poll() is None, begun.communicate()
+        (lives.root / "src/app.py").write_bytes(before)
+    out, err = begun.communicate(timeout=60)
+    assert (begun.returncode, json.loads(out)["status"]) == (0, "finished"), err
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "soon"])
