@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC
 from typing import Literal, NamedTuple
@@ -211,7 +211,7 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
     if problems := unmet(project.settings, fence_of(project.settings)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
-    with holding.held(project.repository, run, manifest):
+    with _while_there(run), holding.held(project.repository, run, manifest):
         async with open_deployment(
             project.repository,
             run,
@@ -222,6 +222,20 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
             clock=project.clock,
         ) as d:
             yield d
+
+
+@contextlib.contextmanager
+def _while_there(run: RunDir) -> Iterator[None]:
+    """Say that somebody deleted the run's folder, where that is what went wrong."""
+    try:
+        yield
+    except (OSError, BaseExceptionGroup) as error:
+        if run.path.is_dir():
+            raise
+        what = "the run's folder was deleted while it ran: what its workers had not landed is lost"
+        do = "`orchestrate status` shows what is left; begin the phase again"
+        refusal = Refusal(Problem(str(run.path), what, do), exit_code=1, next_action="orchestrate status")
+        raise refusal from error
 
 
 @asynccontextmanager

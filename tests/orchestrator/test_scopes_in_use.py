@@ -147,6 +147,20 @@ def test_a_scope_is_held_by_who_lives_even_when_the_run_is_deleted(lives):
     assert len(in_use(lives)) == 1  # what the lost run owned is gone
 
 
+def test_a_runtime_whose_run_is_deleted_says_so(lives):
+    lives.lab.templates(command_1=writer("src/a.py", script=lives.waits))
+    runtime = lives.begin("deploy", "phase-1", "--json")
+    runs = lives.root / ".taskers" / "runs"
+    wait_until(lambda: runs.is_dir() and any(started(run) for run in runs.iterdir()))
+    shutil.rmtree(lives.root / ".taskers")
+    lives.let_go(1)
+    out, err = runtime.communicate(timeout=60)
+    assert runtime.returncode == 1, err
+    [problem] = json.loads(out)["problems"]
+    assert "the run's folder was deleted while it ran" in problem["what"]
+    assert "a bug of ours" not in err
+
+
 def test_another_worktree_of_the_repository_sees_the_scope(lives):
     lives.lab.templates(command_2=writer("src", phase="phase-2"))
     elsewhere = lives.root.parent / "elsewhere"
