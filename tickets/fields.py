@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from tickets.jinja import nearest
-from tickets.words import AgentName, Mode
+from tickets.words import AgentName, Mode, Priority
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
 MODES: tuple[str, ...] = get_args(Mode)
+PRIORITIES: tuple[str, ...] = get_args(Priority)
 
 Shape = Literal["one", "many", "matrix"]
 
@@ -109,6 +110,7 @@ KEYS: dict[str, Key] = {
     "deliverable": Key("one", _read_line, "Parser"),
     "title": Key("one", _read_line, "Port the parser"),
     "mode": Key("one", _read_word("a mode", MODES), "write"),
+    "priority": Key("one", _read_word("a priority", PRIORITIES), "P0"),
     "owns": Key("many", _read_full, '["src/parser/**"]'),
     "excludes": Key("many", _read_full, '["src/parser/generated/**"]'),
     "reads": Key("many", _read_full, '["docs/spec.md"]'),
@@ -120,6 +122,7 @@ KEYS: dict[str, Key] = {
     "fallback": Key("many", _read_word("an agent", AGENTS), "[claude]"),
     "model": Key("one", _read_line, "null"),
     "budget_usd": Key("one", _read_money, "2.50"),
+    "budget_tokens": Key("one", _read_count(1), "200000"),
     "max_files_changed": Key("one", _read_count(1), "20"),
     "matrix": Key("matrix", _read_line, "{module: [api, db]}"),
     "command": Key("many", check_text, '["make", "docs"]'),

@@ -249,6 +249,8 @@ def _limits(ticket: Ticket) -> str:
     lines = [f"Ends after {ticket.timeout:g} seconds, or {ticket.idle_timeout:g} without any activity"]
     if ticket.budget_usd is not None:
         lines.append(f"Budget: {ticket.budget_usd:.2f} USD")
+    if ticket.budget_tokens is not None:
+        lines.append(f"Budget: {ticket.budget_tokens:,} tokens")
     return _list(lines)
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from tickets.words import AgentName, Mode
+from tickets.words import AgentName, Mode, Priority
 
 
 class Ticket(BaseModel):
@@ -25,6 +25,8 @@ class Ticket(BaseModel):
     body: str
     deliverable: str | None = None
     mode: Mode = "read-only"
+    priority: Priority = "P1"
+    """Which of several tickets that could start goes first."""
     owns: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -37,6 +39,7 @@ class Ticket(BaseModel):
     fallback: tuple[AgentName, ...] = ()
     model: str | None = None
     budget_usd: float | None = None
+    budget_tokens: int | None = None
     max_files_changed: int | None = None
     matrix: dict[str, str] = {}
     command: tuple[str, ...] | None = None

@@ -4,3 +4,4 @@ from typing import Literal
 
 AgentName = Literal["codex", "claude", "gemini", "command"]
 Mode = Literal["read-only", "write"]
+Priority = Literal["P0", "P1", "P2"]

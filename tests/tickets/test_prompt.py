@@ -173,3 +173,10 @@ def test_whatever_the_author_wrote_the_form_is_whole_and_nothing_is_lost(lines):
     for line in outline(body):
         if not line.level and line.text.strip():
             assert line.text.strip() in text
+
+
+def test_both_budgets_stand_in_the_notes_where_they_are_set():
+    limited = TICKET.model_copy(update={"budget_usd": 2.5, "budget_tokens": 200_000})
+    text = long_form(limited, "Port it.\n", CONTEXT)
+    assert "\n- Budget: 2.50 USD\n- Budget: 200,000 tokens\n" in text
+    assert "Budget" not in long_form(TICKET, "Port it.\n", CONTEXT)

@@ -61,6 +61,8 @@ retries: 0
 fallback: [claude]
 model: null
 budget_usd: 2.50
+budget_tokens: 200000
+priority: P0
 max_files_changed: 20
 command: null
 ---
@@ -81,6 +83,7 @@ def test_a_full_template_becomes_the_ticket_that_it_describes():
     )
     assert ticket.owns == ("src/parser/**", "tests/parser/**")
     assert (ticket.timeout, ticket.idle_timeout, ticket.retries, ticket.budget_usd) == (5400, 90, 0, 2.5)
+    assert (ticket.priority, ticket.budget_tokens) == ("P0", 200_000)
     assert (ticket.model, ticket.command, ticket.fallback, ticket.max_files_changed) == (
         None,
         None,
@@ -212,6 +215,10 @@ def test_a_command_needs_no_prompt_and_its_arguments_stay_apart():
         ("retries: -1", "2: `retries`: -1 is too few; write 0 or more"),
         ("retries: 1.5", "2: `retries`: `1.5` is not a whole number; write 0 or more"),
         ("budget_usd: 0", "2: `budget_usd`: `0` is not an amount in USD; write one like 2.50"),
+        ("budget_tokens: 0", "2: `budget_tokens`: 0 is too few; write 1 or more"),
+        ("budget_tokens: 2.5", "2: `budget_tokens`: `2.5` is not a whole number; write 1 or more"),
+        ("priority: P3", "2: `priority`: `P3` is not a priority; write one of P0, P1, P2"),
+        ("priority: high", "2: `priority`: `high` is not a priority; write one of P0, P1, P2"),
         ("fallback: [codex]", "2: `codex` cannot stand in for `codex`; name another agent"),
         (
             "matrix: {m: []}",
