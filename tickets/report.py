@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 from tickets.outline import Line, outline, plain, text_of
@@ -52,6 +52,8 @@ class Report(NamedTuple):
     follow_ups: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
     complaints: tuple[Problem, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Titles of the sections that it owes and does not have."""
 
 
 def read_report(text: str, place: str = "report") -> Report:
@@ -170,14 +172,13 @@ def _from_markdown(text: str, place: str) -> Report:
         elif current and rest:
             parts[current].append(line._replace(text=rest))
     status, complaints = _settle(claims, place, outline(text)[-1].number)
-    complaints += [
-        Problem(f"{place}:1", f"the section `{title}` is missing", "write it, if only to say none", "warning")
-        for name, title in _SECTIONS.items()
-        if name not in parts and (name != "status" or status is None)
-    ]
+    missing = [title for name, title in _SECTIONS.items() if name != "status" and name not in parts]
+    if status is None and "status" not in parts:
+        missing.append(_SECTIONS["status"])
+    complaints += _without(missing, place)
     found = {name: text_of(tuple(lines)) for name, lines in parts.items()}
     return _report(status, found, _list(parts.get("affected_files", [])), parts)._replace(
-        complaints=tuple(complaints)
+        complaints=tuple(complaints), missing=_owed(missing, status)
     )
 
 
@@ -331,14 +332,32 @@ def _from_json(answer: Mapping[str, Any], place: str) -> Report:
     found["proposal"] = _text(proposal) or found.get("text", "")
     claims = [_Claim(1, _text(said), sure=True)] if isinstance(said, str) else []
     status, complaints = _settle(claims, place, 1)
-    for name, title in _SECTIONS.items():
-        key = "risks_and_alternatives" if name == "risks" else name
-        if not {key, name} & set(answer) and (name != "status"):
-            do = "write it, if only to say none"
-            complaints.append(Problem(f"{place}:1", f"the section `{title}` is missing", do, "warning"))
+    keys = {"risks": "risks_and_alternatives"}
+    missing = [
+        title
+        for name, title in _SECTIONS.items()
+        if name != "status" and not {keys.get(name, name), name} & set(answer)
+    ]
+    complaints += _without(missing, place)
     report = _report(status, found, _texts(_object(proposal).get("affected_files")), {})
     follow_ups, decisions = _texts(answer.get("follow_ups")), _texts(answer.get("decisions"))
-    return report._replace(follow_ups=follow_ups, decisions=decisions, complaints=tuple(complaints))
+    return report._replace(
+        follow_ups=follow_ups,
+        decisions=decisions,
+        complaints=tuple(complaints),
+        missing=_owed(missing, status),
+    )
+
+
+def _owed(missing: Sequence[str], status: ReportStatus | None) -> tuple[str, ...]:
+    """Give the titles of what is not there; a status in words of its own is none."""
+    rest = [title for title in missing if title != _SECTIONS["status"]]
+    return (*rest, *(() if status else (_SECTIONS["status"],)))
+
+
+def _without(missing: Sequence[str], place: str) -> list[Problem]:
+    do = "write it, if only to say none"
+    return [Problem(f"{place}:1", f"the section `{title}` is missing", do, "warning") for title in missing]
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""What a worker says that it did, beside what was found: claims are kept, evidence decides."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tickets.report import Report, ReportStatus, read_report
+
+MOST_NAMED = 50
+"""Paths of each kind that a record keeps; a report may name thousands."""
+NO_CHANGES = "No changes:"
+"""What a report's line begins with that says why nothing was changed."""
+
+_REASON = re.compile(r"^[\W_]*no changes?\b[\W_]*\w", re.IGNORECASE | re.MULTILINE)
+_QUOTED = re.compile(r"`([^`]+)`")
+_NONE = re.compile(r"(?:none|n/a|nothing|no files?|no changes?)(?:[\s.,:;(].*)?", re.IGNORECASE | re.DOTALL)
+
+
+class Claims(NamedTuple):
+    """The account in a report, and where the files tell another story."""
+
+    status: ReportStatus | None
+    files: tuple[str, ...]
+    """Paths that it names as affected."""
+    not_found: tuple[str, ...]
+    """Of these, what it did not change."""
+    not_said: tuple[str, ...]
+    """What it changed and did not name."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as a record keeps it."""
+        kept = {name: list(getattr(self, name)[:MOST_NAMED]) for name in ("files", "not_found", "not_said")}
+        return {"status": self.status, **kept}
+
+
+def claims_of(text: str, changed: Sequence[str]) -> Claims:
+    """Read a final answer and compare it with the paths that were changed."""
+    report = read_report(text)
+    named = tuple(dict.fromkeys(path for item in report.proposal.affected_files if (path := _path(item))))
+    not_found = tuple(path for path in named if not _is_among(path, changed))
+    not_said = tuple(path for path in changed if not any(_is_among(said, [path]) for said in named))
+    return Claims(report.status, named, not_found, not_said)
+
+
+def says_why_nothing_changed(report: Report) -> bool:
+    """Tell whether a report has a line `No changes: …` with a reason."""
+    parts = (report.summary, report.analysis, report.proposal.text, *report.proposal.affected_files)
+    return any(_REASON.search(part) for part in parts)
+
+
+def missing_of(text: str, *, changed: bool | None) -> tuple[str, ...]:
+    """List what a final answer owes and does not have; `changed` is None where no change is asked for.
+
+    Who is blocked or has a question has said what counts.
+    """
+    report = read_report(text)
+    if report.status not in (None, "COMPLETE"):
+        return ()
+    missing = list(report.missing)
+    if changed is False and report.status == "COMPLETE" and not says_why_nothing_changed(report):
+        missing.append(f"a line `{NO_CHANGES}` that says why no file was changed")
+    return tuple(missing)
+
+
+def _path(item: str) -> str:
+    """Take the path out of an item of a list: `src/a.py` (new), src/a.py - why, src/a.py: why."""
+    quoted = _QUOTED.search(item)
+    words = item.split()
+    path = quoted[1] if quoted else words[0].rstrip(":,;") if words else ""
+    return "" if _NONE.fullmatch(item.strip()) else path.removeprefix("./").rstrip("/")
+
+
+def _is_among(path: str, changed: Sequence[str]) -> bool:
+    return any(one == path or one.startswith(f"{path}/") for one in changed)
