@@ -26,6 +26,7 @@ REPLACES = {
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/fake_agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
+    "orchestrator/spending.py": ({"open"}, "the ledger of the days, appended to under its lock"),
     "orchestrator/cli/detaching.py": ({"open"}, "the log of a runtime of its own, appended to"),
     "orchestrator/cli/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree.py": (

@@ -1,0 +1,118 @@
+"""Whether a start may be paid for: limits, what was spent, what is held; pure."""
+
+from typing import Literal, NamedTuple
+
+from orchestrator.spent import Spent, dollars, thousands
+
+LEAST_USD = 0.0001
+"""The smallest amount that a CLI can be told; it would take 0 for no limit."""
+_DUST = 1e-9
+"""USD; sums of binary fractions are off by less."""
+
+LimitName = Literal[
+    "ticket_usd", "ticket_tokens", "run_usd", "run_tokens", "day_usd", "day_tokens", "ledger"
+]  # fmt: skip
+"""What stands in the way of a start; `ledger`: it cannot be had, since another process does not let go."""
+
+
+class Limits(NamedTuple):
+    """`[budget]`: the most that a run and a day (UTC) may cost; None is not limited."""
+
+    run_usd: float | None = None
+    day_usd: float | None = None
+    run_tokens: int | None = None
+    day_tokens: int | None = None
+
+
+class Budget(NamedTuple):
+    """What a ticket may cost by itself, in all its attempts; None is not limited."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Refused(NamedTuple):
+    """A start that is not to be; `reason` is one plain line that names the limit."""
+
+    reason: str
+    can_wait: bool
+    """Workers that are out may give back what they hold; else only a larger limit helps."""
+    limit: LimitName
+
+
+class _Account(NamedTuple):
+    """One limit, and how far it is used."""
+
+    name: LimitName
+    whose: str
+    limit: float
+    spent: float
+    held: float
+    asked: float | None
+    holders: int
+
+    def refusal(self) -> Refused | None:
+        """Say why there is no room, where there is none."""
+        if self._has_room(self.spent + self.held):
+            return None
+        say = dollars if self.name.endswith("usd") else _tokens
+        budget = f"the {self.whose}'s budget of {say(self.limit)}"
+        workers = f"{self.holders} worker{'' if self.holders == 1 else 's'}"
+        used = f"{say(self.spent)} spent" + (f", {say(self.held)} held by {workers}" if self.held else "")
+        if self.asked is None or self.spent + self.held >= self.limit - _DUST:
+            reason = f"{budget} is spent ({used})"
+        else:
+            reason = f"{budget} has no room for the ticket's {say(self.asked)} ({used})"
+        return Refused(reason, self._has_room(self.spent), self.name)
+
+    def _has_room(self, used: float) -> bool:
+        if self.asked is None:
+            return used < self.limit - _DUST
+        return used + self.asked <= self.limit + _DUST
+
+
+def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
+    """Give what earlier attempts have left of a ticket's own budget."""
+    usd = None if budget.usd is None else budget.usd - earlier.usd
+    tokens = None if budget.tokens is None else budget.tokens - earlier.tokens
+    if usd is not None and budget.usd is not None and usd <= _DUST:
+        reason = f"the ticket's budget of {dollars(budget.usd)} is spent ({dollars(earlier.usd)} spent)"
+        return Refused(reason, False, "ticket_usd")
+    if tokens is not None and budget.tokens is not None and tokens <= 0:
+        reason = f"the ticket's budget of {_tokens(budget.tokens)} is spent ({_tokens(earlier.tokens)} spent)"
+        return Refused(reason, False, "ticket_tokens")
+    return Budget(usd, tokens)
+
+
+def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused | None:
+    """Say which limit forbids a start, first one that no waiting helps against; None where it may be."""
+    accounts: list[_Account] = []
+    for whose, usd, tokens, spent in (
+        ("run", limits.run_usd, limits.run_tokens, run),
+        ("day", limits.day_usd, limits.day_tokens, day),
+    ):
+        is_run = whose == "run"
+        if usd is not None:
+            name: LimitName = "run_usd" if is_run else "day_usd"
+            accounts.append(_Account(name, whose, usd, spent.usd, spent.held_usd, asked.usd, spent.holders))
+        if tokens is not None:
+            name = "run_tokens" if is_run else "day_tokens"
+            held = spent.tokens, spent.held_tokens, asked.tokens, spent.holders
+            accounts.append(_Account(name, whose, tokens, *held))
+    refusals = [refusal for account in accounts if (refusal := account.refusal())]
+    return min(refusals, key=lambda one: one.can_wait, default=None)
+
+
+def usd_left(limit: float | None, spent: Spent) -> float | None:
+    """Give the USD that a limit leaves; None where it is not set."""
+    return None if limit is None else max(0.0, limit - spent.usd - spent.held_usd)
+
+
+def hard_limit(ticket_usd: float | None, run_left: float | None, day_left: float | None) -> float | None:
+    """Give the USD at which an agent that can stop itself is to do so: the least of what is left."""
+    known = [left for left in (ticket_usd, run_left, day_left) if left is not None]
+    return max(LEAST_USD, min(known)) if known else None
+
+
+def _tokens(number: float) -> str:
+    return f"{thousands(int(number))} tokens"

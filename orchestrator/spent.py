@@ -1,0 +1,203 @@
+"""What workers have cost, read from the ledger of the days, and how that is said. Light, for `ps`."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workers.output import RunDir, is_locked, read_journal, read_json
+from workers.pool import holders
+
+IsLive = Callable[[RunDir, str], bool]
+"""Tells whether a worker of a run may still be spending."""
+Key = tuple[str, str, str, int]
+"""Root, run, worker, attempt: an attempt is counted once, however often it is written down."""
+
+
+class Spent(NamedTuple):
+    """A sum of the ledger. USD and tokens."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    unpriced: int = 0
+    """Of `tokens`, those that nobody priced: they are not in `usd`."""
+    held_usd: float = 0.0
+    """What the budgets of workers that are out may still come to."""
+    held_tokens: int = 0
+    holders: int = 0
+    """Workers that are out."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Tell whether nothing was spent and nothing is held."""
+        return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as documents have it."""
+        return {
+            "usd": round(self.usd, 6), "tokens": self.tokens, "unpriced_tokens": self.unpriced,
+            "held_usd": round(self.held_usd, 6), "held_tokens": self.held_tokens, "workers": self.holders,
+        }  # fmt: skip
+
+    def in_words(self) -> str:
+        """Say it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
+        said = [dollars(self.usd)] if self.usd or not self.unpriced else []
+        if self.tokens:
+            bare = f" ({thousands(self.unpriced)} not priced)" if self.unpriced else ""
+            said.append(f"{thousands(self.tokens)} tokens{bare}")
+        return ", ".join([*said, *self.held_in_words()])
+
+    def held_in_words(self) -> list[str]:
+        """Say what is held, where something is."""
+        held = [dollars(self.held_usd)] if self.held_usd else []
+        held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
+        workers = f"{self.holders} worker{'' if self.holders == 1 else 's'}"
+        return [f"{' and '.join(held)} held by {workers}"] if held else []
+
+
+class Entry(NamedTuple):
+    """One attempt as the ledger has it."""
+
+    run: RunDir
+    worker: str
+    attempt: int
+    held_usd: float | None = None
+    """What its start reserved; None where its ticket has no budget of its own."""
+    held_tokens: int | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    """What it came to; None while that is not known."""
+
+    @property
+    def key(self) -> Key:
+        """Give what it is known by."""
+        return str(self.run.root), self.run.id, self.worker, self.attempt
+
+
+def entries_of(path: Path) -> dict[Key, Entry]:
+    """Read one day of the ledger; what was cut by a kill, or makes no sense, is passed over."""
+    found: dict[Key, Entry] = {}
+    for record in read_journal(path):
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            _take(found, record)
+    return found
+
+
+def days_since(folder: Path, run_id: str) -> list[Path]:
+    """List the days of the ledger in which a run can stand: its id begins with the day of its birth."""
+    first = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}" if run_id[:8].isdigit() else ""
+    with suppress(FileNotFoundError):
+        return sorted(path for path in folder.iterdir() if path.suffix == ".jsonl" and path.stem >= first)
+    return []
+
+
+def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
+    """Give what one day came to, written as 2026-02-16 (UTC)."""
+    return total(entries_of(folder / f"{day}.jsonl").values(), is_live or liveness(folder))
+
+
+def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
+    """Give what each of some runs came to, on whichever days."""
+    runs, known = list(runs), is_live or liveness(folder)
+    if not runs:
+        return []
+    read: dict[RunDir, dict[Key, Entry]] = {run: {} for run in runs}
+    for path in days_since(folder, min(run.id for run in runs)):
+        for key, entry in entries_of(path).items():
+            if entry.run in read:
+                read[entry.run][key] = entry
+    return [total(read[run].values(), known) for run in runs]
+
+
+def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
+    """Add up attempts: what is known of each, and what those that may still spend hold."""
+    entries = list(entries)
+    last: dict[tuple[RunDir, str], int] = {}
+    for one in entries:
+        last[one.run, one.worker] = max(one.attempt, last.get((one.run, one.worker), 0))
+    usd, held_usd = [], []
+    tokens = unpriced = held_tokens = out = 0
+    for one in entries:
+        if one.tokens is None and one.attempt == last[one.run, one.worker] and is_live(one.run, one.worker):
+            out += 1
+            held_usd.append(one.held_usd or 0.0)
+            held_tokens += one.held_tokens or 0
+            continue
+        cost, used = _known(one)
+        usd.append(cost or 0.0)
+        tokens += used
+        unpriced += used if cost is None else 0
+    # Of thousands of small amounts: added one by one they would drift.
+    return Spent(math.fsum(usd), tokens, unpriced, math.fsum(held_usd), held_tokens, out)
+
+
+def liveness(folder: Path) -> IsLive:
+    """Tell the living from the files as they are now: a runtime holds its run, a shim holds a slot."""
+    marks: list[str] | None = None
+    running: dict[RunDir, bool] = {}
+
+    def is_live(run: RunDir, worker: str) -> bool:
+        nonlocal marks
+        if run not in running:
+            running[run] = is_locked(run.path / "run.lock")
+        if running[run]:
+            return True
+        if marks is None:
+            taken = holders(folder.parent / "slots")
+            marks = [str(one.holder.get("mark", "")) for one in taken if not one.dirty]
+        return any(mark.startswith(f"{run.path}/{worker}/") for mark in marks)
+
+    return is_live
+
+
+def dollars(usd: float) -> str:
+    """Write an amount: in cents, or finer where that would say nothing."""
+    return f"${amount(usd)}"
+
+
+def amount(usd: float) -> str:
+    """Write an amount without its sign."""
+    return f"{usd:.2f}" if usd >= 0.005 or not usd else f"{usd:.4f}"
+
+
+def thousands(number: int) -> str:
+    """Write a count in short."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+
+
+def _take(found: dict[Key, Entry], record: Mapping[str, Any]) -> None:
+    run = RunDir(Path(record["root"]), str(record["run"]))
+    entry = Entry(run, str(record["worker"]), int(record["attempt"]))
+    known = found.get(entry.key, entry)
+    match record["event"]:
+        case "reserved":
+            held = _amount(record["usd"]), _amount(record["tokens"])
+            tokens = None if held[1] is None else int(held[1])
+            found[entry.key] = known._replace(held_usd=held[0], held_tokens=tokens)
+        case "settled":
+            tokens = int(_amount(record["tokens"]) or 0)
+            found[entry.key] = known._replace(usd=_amount(record["usd"]), tokens=tokens)
+        case "released":
+            found.pop(entry.key, None)
+
+
+def _amount(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not 0 <= value < math.inf:
+        raise ValueError(value)
+    return float(value)
+
+
+def _known(entry: Entry) -> tuple[float | None, int]:
+    """Give what an attempt came to: as it was settled, else as the record of a run that is gone says."""
+    if entry.tokens is not None:
+        return entry.usd, entry.tokens
+    record = read_json(entry.run.attempt(entry.worker, entry.attempt).record) or {}
+    used: dict[str, Any] = record.get("usage") or {}
+    with suppress(KeyError, TypeError, ValueError):
+        return _amount(used["cost_usd"]), int(used["input_tokens"]) + int(used["output_tokens"])
+    return None, 0
