@@ -1,0 +1,162 @@
+"""When a provider says that it may be asked again, in whatever words its CLI repeats that. Pure."""
+
+import re
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import NamedTuple
+
+LONGEST = 7 * 86400.0
+"""Seconds; who names a later time is taken to mean this one."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = (
+    r"(\d{1,12}(?:\.\d{1,12})?)\s*"
+    r"(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
+)
+_SPAN = rf"{_PART}(?:[\s,]*(?:and\s+)?{_PART})*"
+_LEAD = (
+    r"(?:\bretry[-_ ]?after|\b(?:re)?try (?:it )?(?:again )?in|\bretry[-_ ]?delay|\bresets?[-_ ]?(?:after|in)"
+    r"|\bavailable (?:again )?in|\bwait(?: for)?(?: at least)?)"
+)
+_AROUND = r"[\s\"':=]*(?:about |approximately )?\"?"
+_WORDED = re.compile(rf"{_LEAD}{_AROUND}({_SPAN})", re.IGNORECASE)
+_BARE = re.compile(
+    rf"{_LEAD}{_AROUND}(\d{{1,12}}(?:\.\d{{1,12}})?)(?![\w.:-]|\s*[ap]\.?m|\s\d)", re.IGNORECASE
+)
+_FIELD = re.compile(
+    r"\b(?:retry[-_]?(?:after|delay)|resets?[-_]?(?:after|in))[-_]?(ms|seconds|secs?|s)"
+    r"\b[\s\"':=]*(\d{1,12}(?:\.\d{1,12})?)(?![\w.])",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"(?:\||\bresets?[-_ ]?(?:at|time)\b[\s\"':=]*)(\d{10}|\d{13})(?!\d)", re.IGNORECASE)
+_NAMED = r"(?:\bresets?\b(?:[-_ ]?(?:at|on))?|\b(?:try|retry) again (?:at|on)|\bretry[-_ ]?after\b)[\s\"':=]*"
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_ISO = re.compile(
+    _NAMED + r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)", re.IGNORECASE
+)
+_HTTP = re.compile(
+    _NAMED + r"[a-z]{3}, (?P<day>\d\d) (?P<month>[a-z]{3}) (?P<year>\d{4})"
+    r" (?P<hour>\d\d):(?P<minute>\d\d):\d\d (?P<zone>GMT)",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    _NAMED + rf"(?:(?P<month>{'|'.join(_MONTHS)})[a-z]* (?P<day>\d{{1,2}})(?:st|nd|rd|th)?"
+    r"(?:,? (?P<year>\d{4}))?,?(?: at)? )?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?(?P<half>[ap]\.?m\b\.?)?(?![\d:])"
+    r"(?: \(?(?P<zone>[a-z]+(?:/[a-z_+-]+\d*)*(?:[+-]\d{1,2}(?::?\d\d)?)?)\)?)?",
+    re.IGNORECASE,
+)
+_OFFSET = re.compile(r"(?:GMT|UTC)(?:([+-])(\d{1,2}):?(\d\d)?)?", re.IGNORECASE)
+_SHORT = {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4}
+"""What JavaScript calls the zones of the United States; it writes all others as `GMT+1`."""
+
+
+class Reset(NamedTuple):
+    """When to ask again, as far as it was said."""
+
+    after: float | None = None
+    """Seconds, counted from when it was said."""
+    at: float | None = None
+    """Epoch seconds, where a time was named."""
+
+
+def reset_in(text: str, *, now: float | None = None, zone: tzinfo | None = None) -> Reset:
+    """Find when `text` says to ask again: the latest of what it names, at most `LONGEST` away.
+
+    `now` is when it was said, in epoch seconds: without it, no time of day and no date is understood. `zone`
+    is where a time without one is meant; None is the machine's own. Nonsense and what is past give None.
+    """
+    spans = [_seconds(found[1]) for found in _WORDED.finditer(text)]
+    spans += [float(found[1]) for found in _BARE.finditer(text)]
+    spans += [float(number) * (0.001 if unit.lower() == "ms" else 1) for unit, number in _FIELD.findall(text)]
+    after = max((min(span, LONGEST) for span in spans if span > 0), default=None)
+    if now is None:
+        return Reset(after)
+    times = [float(found) / (1000 if len(found) == 13 else 1) for found in _EPOCH.findall(text)]
+    for pattern, reading in ((_ISO, _of_iso), (_HTTP, _of_clock), (_CLOCK, _of_clock)):
+        times += [at for found in pattern.finditer(text) if (at := reading(found, now, zone)) is not None]
+    return Reset(after, max((min(at, now + LONGEST) for at in times if at > now), default=None))
+
+
+def delay_in(text: str) -> float | None:
+    """Find how long a CLI says it waits before it makes a failed request again, in seconds."""
+    found = re.search(rf"\bretrying (?:in|after){_AROUND}({_SPAN})", text, re.IGNORECASE)
+    return _seconds(found[1]) if found else reset_in(text).after
+
+
+def _seconds(span: str) -> float:
+    parts = re.findall(_PART, span, re.IGNORECASE)
+    return sum(float(number) * _UNITS[_unit(unit.lower())] for number, unit in parts)
+
+
+def _unit(word: str) -> str:
+    return "ms" if word.startswith(("ms", "milli")) else word[0]
+
+
+def _of_iso(found: re.Match[str], _now: float, zone: tzinfo | None) -> float | None:
+    try:
+        at = datetime.fromisoformat(found[1])
+    except ValueError:
+        return None
+    return _epoch(at if at.tzinfo else at.replace(tzinfo=zone))
+
+
+def _of_clock(found: re.Match[str], now: float, zone: tzinfo | None) -> float | None:
+    """Give the time that is meant: the next of its kind, where the day is left open."""
+    parts = found.groupdict()
+    half = (parts.get("half") or "").lower()
+    if not half and parts["minute"] is None:
+        return None  # a bare number is a count of something
+    zone = _zone(parts["zone"], zone)
+    if zone is _UNKNOWN:
+        return None
+    hour, minute = int(parts["hour"]), int(parts["minute"] or 0)
+    if half and not 1 <= hour <= 12:
+        return None
+    if half:
+        hour = hour % 12 + (12 if half[0] == "p" else 0)
+    today = datetime.fromtimestamp(now, zone)
+    try:
+        at = datetime(today.year, today.month, today.day, hour, minute, tzinfo=zone)
+        if parts.get("month"):
+            month = _MONTHS.index(parts["month"].lower()) + 1
+            at = at.replace(int(parts.get("year") or today.year), month, int(parts["day"]))
+            if not parts.get("year") and _epoch(at, now) < now - 180 * 86400:
+                at = at.replace(year=at.year + 1)  # said in December of January
+        elif (past := now - _epoch(at, now)) >= 0:
+            # Minutes are cut off: what has just passed is meant, and tomorrow is not.
+            at = at + timedelta(days=1) if past > 120 else at
+    except ValueError:
+        return None
+    return _epoch(at)
+
+
+def _epoch(at: datetime, default: float = 0.0) -> float:
+    try:
+        return at.timestamp()
+    except (OverflowError, OSError, ValueError):
+        return default
+
+
+_UNKNOWN = timezone(timedelta(hours=23, minutes=59), "unknown")
+
+
+def _zone(name: str | None, zone: tzinfo | None) -> tzinfo | None:
+    """Give the zone of a name; without one the zone that is given, and `_UNKNOWN` for no zone's name."""
+    if not name or name.lower() in ("and", "or", "on", "to", "for", "if", "when", "local", "time"):
+        return zone
+    if name.upper() == "Z":
+        return timezone.utc  # noqa: UP017 - beside `timedelta` the short name says less
+    if offset := _OFFSET.fullmatch(name):
+        sign, hours, minutes = offset.groups()
+        span = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+        return timezone(-span if sign == "-" else span) if span < timedelta(hours=24) else _UNKNOWN
+    if name.upper() in _SHORT:
+        return timezone(timedelta(hours=_SHORT[name.upper()]))
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - for start-up time: few texts name a zone
+
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError):
+        return _UNKNOWN
+    except KeyError:  # no such zone: most likely the next word of the sentence
+        return _UNKNOWN if "/" in name else zone
