@@ -17,6 +17,8 @@ from pydantic import (
     ValidationError,
 )
 
+from orchestrator.admission import Limits as SpendingLimits
+from orchestrator.prices import Price
 from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import decision_reading, gates, rules
@@ -66,8 +68,23 @@ def _seconds(value: object) -> object:
     return _number(value)
 
 
+def _usd(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError("not an amount in USD; write it as 5.00, without quotes")  # noqa: TRY004 - as above
+    return _number(value)
+
+
+def _tokens(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError("not a number of tokens; write it as 2_000_000, without quotes")  # noqa: TRY004 - as above
+    return _number(value)
+
+
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, allow_inf_nan=False)]
+Tokens = Annotated[int, BeforeValidator(_tokens), Field(gt=0)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -90,6 +107,24 @@ class PoolSettings(_Section):
     """`[pool]`: how workers are started; how many there may be stands in AGENTS.md."""
 
     start_interval: Seconds = 0.3
+
+
+class BudgetSettings(_Section):
+    """`[budget]`: the most that a run and a day (UTC) may cost; None is counted and not limited."""
+
+    run_usd: Usd | None = None
+    day_usd: Usd | None = None
+    run_tokens: Tokens | None = None
+    day_tokens: Tokens | None = None
+
+
+class _Price(_Section):
+    input: Rate
+    cached_input: Rate | None = None
+    output: Rate
+
+
+_Prices = dict[str, _Price]
 
 
 class WorktreeSettings(_Section):
@@ -151,6 +186,8 @@ class _File(_Section):
     on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: StrictBool = False
     pool: PoolSettings = PoolSettings()
+    budget: BudgetSettings = BudgetSettings()
+    prices: _Prices = {}
     limits: Limits = Limits()
     worktree: WorktreeSettings = WorktreeSettings()
     integration: IntegrationSettings = IntegrationSettings()
@@ -170,6 +207,16 @@ class Settings(_File):
     def agent(self, name: AgentName) -> AgentSettings:
         """Give `[agents.NAME]`."""
         return AgentSettings(**dict(getattr(self.agents, name)))
+
+    @property
+    def spending_limits(self) -> SpendingLimits:
+        """Give `[budget]` as a start is held against it."""
+        return SpendingLimits(**dict(self.budget))
+
+    @property
+    def price_list(self) -> dict[str, Price]:
+        """Give `[prices]`, by the names of models."""
+        return {model: Price(**dict(price)) for model, price in self.prices.items()}
 
     def is_enabled(self, name: AgentName) -> bool:
         """Tell whether an agent may run: `[agents.NAME] enabled` where it is set, else as AGENTS.md says."""
@@ -238,10 +285,11 @@ _SAID = {
     "tuple_type": ("not a list", 'write it in brackets: `["..."]`'),
     "string_type": ("not text", "put it in quotes"),
     "bool_type": ("neither true nor false", "write `true` or `false`, without quotes"),
+    "dict_type": ("not a table", 'write one for each model: `[prices."MODEL"]`'),
     "model_type": ("not a table", "write its keys below a line `[{name}]`"),
     "greater_than": ("too small", "write more than 0"),
     "greater_than_equal": ("too small", "write 0 or more"),
-    "finite_number": ("not a number that can be waited for", "write a number"),
+    "finite_number": ("without an end", "write a number"),
     "int_type": ("not a whole number", "write a number"),
     "int_from_float": ("not a whole number", "write a whole number"),
     "float_type": ("not a number", "write a number"),
@@ -251,10 +299,15 @@ _SAID = {
 
 def _problem(error: dict[str, Any], values: dict[str, Any], lines: Sequence[str]) -> Problem:
     *above, name = error["loc"]
-    where = ".".join(str(part) for part in (*above, name))
+    where = ".".join(f'"{part}"' if "." in str(part) else str(part) for part in (*above, name))
     place = _place((*above, name), lines)
+    if error["type"] == "missing":
+        return Problem(place, f"`{where}` is missing", f"write `{name} = ...` there as well")
     if error["type"] == "extra_forbidden":
         known = _keys_at(above)
+        if above[0:1] == ["prices"] and isinstance(values["prices"][above[1]][name], dict):
+            do = f'put the whole name of the model in quotes: `[prices."{above[1]}.{name}"]`'
+            return Problem(place, f"`{where}` is a table of its own", do)
         return Problem(place, f"unknown key `{where}`", _nearest(name, known) or f"known: {', '.join(known)}")
     given: Any = values
     for part in (*above, name):
@@ -281,18 +334,24 @@ def _place(path: Sequence[object], lines: Sequence[str]) -> str:
     for at, line in enumerate(lines, 1):
         head = re.match(r"\s*\[+([^\]]+)\]", line)
         if head:
-            table = [part.strip(" \"'") for part in head[1].split(".")]
+            table = _keys_in(head[1])
             here = table
         else:
             key = re.match(r"\s*([\w.\"'-]+)\s*=", line)
-            here = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key else []
+            here = [*table, *_keys_in(key[1])] if key else []
         if len(here) > best and names[: len(here)] == here:
             best, number = len(here), at
     return f"{FILE}:{number}" if number else FILE
 
 
+def _keys_in(dotted: str) -> list[str]:
+    """Split a key of TOML; the name of a model has dots of its own, within quotes."""
+    parts = re.findall(r"""\"([^"]*)"|'([^']*)'|([^\s."']+)""", dotted)
+    return ["".join(part) for part in parts]
+
+
 def _keys_at(above: Sequence[object]) -> list[str]:
     model: Any = _File
     for part in above:
-        model = model.model_fields[part].annotation
+        model = _Price if model == _Prices else model.model_fields[part].annotation
     return [field.alias or name for name, field in model.model_fields.items()]

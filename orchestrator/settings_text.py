@@ -26,6 +26,22 @@ TEXT = """\
 # Pause between the starts of two agent CLIs, so that they do not all log in at once.
 # start_interval = "0.3s"
 
+[budget]
+# The most that one run, and all runs of one day (UTC), may cost: no worker starts that would go past it.
+# Left out, it is counted and not limited; docs/budgets.md of orchestrate says when each limit strikes.
+# run_usd = 20.00
+# day_usd = 50.00
+
+# The same in tokens, those that went in (cached ones too) and those that came out.
+# run_tokens = 20_000_000
+# day_tokens = 50_000_000
+
+[prices]
+# USD for a million tokens, for agents that do not say what they cost (codex, gemini), by the name of the model
+# that the template or `[agents.NAME] model` asks for; a name also stands for those that begin with it. What
+# has no price is counted in tokens alone. Write each line without the `#`; `cached_input` may be left out.
+# "gpt-5.1-codex" = { input = 1.25, cached_input = 0.125, output = 10.00 }
+
 [limits]
 # Most that is kept of a worker's standard output, and of its standard error.
 # output_cap = "64 MB"

@@ -260,8 +260,10 @@ def test_every_setting_stands_in_the_text_with_its_default():
     lines = settings_text.TEXT.splitlines()
     live = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
-    agents = values.pop("agents")
-    assert values.keys() == _File.model_fields.keys() - {"agents"}
+    assert values.keys() == _File.model_fields.keys()
+    agents, budget, prices = (values.pop(name) for name in ("agents", "budget", "prices"))
+    assert prices == {}
+    assert budget.keys() == _File().budget.model_dump().keys()
     default = _File()
     for name, value in values.items():
         if isinstance(value, dict):
@@ -271,7 +273,8 @@ def test_every_setting_stands_in_the_text_with_its_default():
     assert agents["codex"].keys() == agents["claude"].keys() == agents["gemini"].keys()
     assert agents["codex"].keys() == _Agent.model_fields.keys()
     assert agents["command"].keys() == _Command.model_fields.keys() - {"executable", "model"}
-    _File.model_validate({"agents": agents})
+    priced = next(line.removeprefix("# ") for line in lines if line.startswith('# "'))
+    _File.model_validate({"agents": agents, "budget": budget, **tomllib.loads(f"[prices]\n{priced}")})
 
 
 # All of it together
