@@ -2,11 +2,13 @@
 
 import contextlib
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import anyio.to_thread
 
 from orchestrator.checks import run_check
+from orchestrator.claims import claims_of
 from orchestrator.deployment import Deployment
 from orchestrator.judgement import (
     CANCELLED,
@@ -22,12 +24,14 @@ from orchestrator.places import is_shared
 from orchestrator.tampering import told
 from orchestrator.tree_command import CheckResult
 from tickets.ticket import Ticket
-from workers.agents import Answer, WorkerError
+from workers.agents import Answer, Usage, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
 from workers.exits import Exit
 from workers.output import create_json, read_json
 from workers.worktree import Place, left_its_base, remove_place
+
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 class Tried(NamedTuple):
@@ -47,15 +51,23 @@ class Judged(NamedTuple):
     violations: tuple[Violation, ...] = ()
 
 
-async def judged_attempt(d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place) -> Judged:
+Choose = Callable[[bool | None], Tried]
+"""Picks the answer that counts, by whether files were changed (None: no change was asked for)."""
+
+
+async def judged_attempt(
+    d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place, *, choose: Choose
+) -> Judged:
     """Take the worker's changes and decide what its attempt amounts to."""
-    files, (ended, answer) = d.run.attempt(ticket.worker, number), tried
-    keep_text(files, answer.text)
+    files = d.run.attempt(ticket.worker, number)
     git_writes = [*await _git_writes(d, ticket), *([left] if (left := left_its_base(place)) else [])]
     try:
         found = await _found(d, ticket, place)
     except WorkerError as error:
-        return Judged(Judgement("failed", error.reason), ended, answer, None)
+        keep_text(files, tried.answer.text)
+        return Judged(Judgement("failed", error.reason), *tried, None)
+    ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
+    keep_text(files, answer.text)
     if found.changes and not files.patch.exists():
         await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
         d.taken[d.run.relative(files.patch)] = found.changes
@@ -84,7 +96,12 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     # No patch holds what is in a submodule: its tree is the only copy.
     is_kept = found is None or bool(found.inside)
-    usage, patch = judged.answer.usage, files.patch if files.patch.exists() else None
+    patch = files.patch if files.patch.exists() else None
+    changed = [change.path for change in found.changes] if found else []
+    tries = [
+        *d.facts(ticket).get("tries", ()),
+        account(d, ticket, number, judged._replace(judgement=judgement)),
+    ]
     evidence: dict[str, Any] = {
         "fence": d.facts(ticket)["fence"],
         "exit_code": judged.ended.exit_code,
@@ -94,11 +111,9 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         "seconds": judged.ended.seconds,
         "files": landing,
         "violations": [violation._asdict() for violation in judged.violations],
-        "usage": {
-            "input_tokens": usage.input_tokens if usage else 0,
-            "output_tokens": usage.output_tokens if usage else 0,
-            "cost_usd": usage.cost_usd if usage else None,
-        },
+        "usage": total([one["usage"] for one in tries]),
+        "tries": tries,
+        "claims": claims_of(judged.answer.text, changed).as_json() if ticket.agent != "command" else None,
         "output": d.run.relative(files.text),
         "patch": d.run.relative(patch) if patch else None,
         "thread": judged.answer.thread,
@@ -112,6 +127,40 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     end(d, ticket, judgement, evidence, judged.violations)
     if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
+
+
+def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[str, Any]:
+    """Give an attempt as the run's record keeps it."""
+    facts, judgement, ended, answer = d.facts(ticket), judged.judgement, judged.ended, judged.answer
+    return {
+        "attempt": number,
+        "kind": facts.get("kind", "first"),
+        "agent": ticket.agent,
+        "outcome": judgement.outcome,
+        "reason": judgement.reason,
+        "exit_code": ended.exit_code,
+        "signal": ended.signal,
+        "seconds": ended.seconds,
+        "thread": answer.thread,
+        "usage": used(ticket, answer, facts.get("tries", ())),
+    }
+
+
+def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give what an attempt itself used: codex tells the sum of its whole thread."""
+    usage = answer.usage or Usage()
+    found: dict[str, Any] = {name: getattr(usage, name) for name in TOKENS}
+    for one in tries:
+        if ticket.agent == one["agent"] == "codex" and answer.thread == one["thread"] is not None:
+            found = {name: max(0, count - one["usage"][name]) for name, count in found.items()}
+    return {**found, "cost_usd": usage.cost_usd}
+
+
+def total(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what the attempts of a worker used; USD are None where no attempt told of any."""
+    costs = [usage["cost_usd"] for usage in usages if usage["cost_usd"] is not None]
+    found: dict[str, Any] = {name: sum(usage[name] for usage in usages) for name in TOKENS}
+    return {**found, "cost_usd": round(sum(costs), 6) if costs else None}
 
 
 async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from orchestrator.claims import says_why_nothing_changed
 from orchestrator.events import Outcome, Verdict
 from tickets.report import read_report
 from tickets.scope import Scope
@@ -41,6 +42,8 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
     """Decide the outcome from how the process ended, what its stream says and what it changed."""
     flags = _flags(ticket, ended, answer, changes)
     stopped = _stopped(ticket, ended)
+    if answer.question and (ended.end == "idle" or answer.ended != "success"):
+        return Judgement("blocked", _line(answer.question), flags)
     if stopped is not None:
         return stopped._replace(flags=flags)
     if answer.ended != "success":
@@ -149,7 +152,7 @@ def _unsuccessful(ended: Exit, answer: Answer) -> Judgement:
             return Judgement("rate_limited", said or "the provider's rate limit", retryable=True)
         case "budget":
             return Judgement("over_budget", said or "its budget is spent")
-        case "provider":
+        case "provider" | "overloaded":
             return Judgement("failed", said or "the provider failed", retryable=True)
         case "login" | "refused":
             return Judgement("failed", said or f"refused to start (exit code {ended.exit_code})")
@@ -167,30 +170,36 @@ def _of_report(
     ticket: Ticket, answer: Answer, changes: tuple[Change, ...], flags: tuple[str, ...]
 ) -> Judgement:
     report = read_report(answer.text)
-    if report.status is not None:
-        if report.status == "COMPLETE" and not answer.text.strip():
-            return Judgement("failed", "no result: its answer is empty", flags)
-        said = ""
-        if report.blocked is not None:
-            said = report.blocked.blocker
-        elif report.clarification is not None:
-            said = report.clarification.question
-        return _of_status(report.status.lower(), said, flags)
-    flags = (*flags, "unreported")
-    if ticket.mode == "write" and not changes:
-        return Judgement("failed", "no changes, and no report that says why", flags)
-    if not answer.text.strip() and not changes:
+    if report.missing and report.status in (None, "COMPLETE"):
+        flags = (*flags, "unreported")
+    wrote_nothing = ticket.mode == "write" and not changes
+    if report.status is None and answer.question:
+        return Judgement("blocked", _line(answer.question), flags)
+    if not answer.text.strip() and not (changes and report.status is None):
         return Judgement("failed", "no result: its answer is empty", flags)
-    return Judgement("complete", "", flags)
+    if report.status is None and wrote_nothing:
+        return Judgement("failed", "no changes, and no report that says why", flags)
+    if report.status == "COMPLETE" and wrote_nothing and not says_why_nothing_changed(report):
+        return Judgement("failed", "no changes, and its report does not say why", flags)
+    said = ""
+    if report.blocked is not None:
+        said = report.blocked.blocker
+    elif report.clarification is not None:
+        said = report.clarification.question
+    return _of_status((report.status or "COMPLETE").lower(), said, flags)
 
 
 def _of_status(status: str, said: str, flags: tuple[str, ...]) -> Judgement:
-    line = " ".join(said.split())[:300]
+    line = _line(said)
     if status == "blocked":
         return Judgement("blocked", line or "it says that it is blocked", flags)
     if status == "needs_clarification":
         return Judgement("needs_clarification", line or "it has a question", flags)
     return Judgement("complete", "", flags)
+
+
+def _line(said: str) -> str:
+    return " ".join(said.split())[:300]
 
 
 def _span(seconds: float) -> str:

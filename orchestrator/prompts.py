@@ -19,6 +19,15 @@ def write_prompt(d: Deployment, ticket: Ticket) -> None:
         create_file(path, rendered(d, ticket).encode())
 
 
+def add_to_prompt(d: Deployment, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:
+    """Create `tickets/WORKER.N.md`, what a later attempt is told: `alone`, or below the whole ticket."""
+    path = d.run.ticket(ticket.worker, number)
+    if not path.exists():
+        whole = "" if alone else d.run.ticket(ticket.worker).read_text(encoding="utf-8") + "\n"
+        create_file(path, (whole + said).encode())
+    return path
+
+
 def rendered(d: Deployment, ticket: Ticket) -> str:
     """Render a ticket in its long form."""
     outputs = {id_: _output(d, id_) for id_ in ticket.depends_on}

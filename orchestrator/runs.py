@@ -64,13 +64,15 @@ class RunState:
             case "started":
                 facts.update(started=True, attempts=record["attempt"], base=record["base"])
                 facts.update(started_at=record["at"], retrying=False, fence=record.get("fence"))
+                facts.update(kind=record.get("kind", "first"), agent=record.get("agent", facts["agent"]))
             case "ended":
                 facts.update(record["facts"])
                 facts["ended"] = True
             case "skipped":
                 facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
-            case "retry":
-                facts.update(retries=facts.get("retries", 0) + 1, retrying=True)
+            case "retry" | "afresh" | "asked" as event:
+                again = facts.get("retries", 0) + (event == "retry")
+                facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), record["tried"]])
             case "settled":
                 facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
                 if record["by"] == "lead":

@@ -234,7 +234,7 @@ def _output(ticket: Ticket) -> str:
         )
     return (
         "The final answer is the report, in Markdown, with these sections:\n\n"
-        "- `## Summary`\n"
+        "- `## Summary`; where no file had to be changed, a line `No changes:` in it says why\n"
         "- `## Analysis`\n"
         "- `## Proposal`, with `### Affected Files`, `### Sketch`, `### Testing`, `### Integration Notes`\n"
         "- `## Risks and Alternatives`\n"

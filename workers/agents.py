@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from tickets.words import AgentName, Mode
 
-Failure = Literal["rate_limited", "login", "provider", "budget", "refused", "interrupted"]
+Failure = Literal["rate_limited", "overloaded", "login", "provider", "budget", "refused", "interrupted"]
 """Why a stream says that it failed, where it says so; anything else is told by its text alone."""
 
 FenceWanted = Literal["auto", "required", "landlock", "off"]
@@ -59,6 +59,11 @@ class Job(NamedTuple):
     """A fence of ours is in force, so the CLI's own sandbox may be switched off."""
     command: tuple[str, ...] | None = None
     budget_usd: float | None = None
+    thread: str | None = None
+    """The thread of an earlier attempt that is to go on; `prompt` is then what is said to it.
+
+    It goes on in the same `home` and `worktree`: no CLI promises to find it from elsewhere.
+    """
 
 
 class Invocation(NamedTuple):
@@ -73,7 +78,11 @@ class Invocation(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a worker used, as far as its CLI tells. Tokens include cached ones; USD."""
+    """What a worker used, as far as its CLI tells. Tokens include cached ones; USD.
+
+    Of one attempt, but for a thread of codex that went on: there it is the sum of the whole thread, and
+    who knows the earlier attempts (`orchestrator.evidence`) subtracts what they have told.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -86,6 +95,10 @@ class Progress(NamedTuple):
 
     kind: Literal["session", "text", "tool", "tool_end", "retry", "error", "end"]
     text: str = ""
+    delay: float | None = None
+    """Seconds until a failed request is made again, where they are told (`retry`)."""
+    status: int | None = None
+    """The HTTP status of that request, where it is told (`retry`)."""
 
 
 class Answer(NamedTuple):
@@ -102,9 +115,21 @@ class Answer(NamedTuple):
     """What the CLI can resume (`thread_id`, `session_id`)."""
     usage: Usage | None = None
     flags: tuple[str, ...] = ()
-    """Facts worth keeping: `oversize_record`, `cut_record`, `permission_denied`, `silent` …"""
+    """Facts worth keeping: `oversize_record`, `cut_record`, `permission_denied`, `silent` …
+
+    `thread_lost`: the CLI does not know the thread that was to go on; begin afresh.
+    """
     status: Literal["complete", "blocked", "needs_clarification"] | None = None
     """What a command worker's own result line says, where it has one."""
+    question: str = ""
+    """What it waits for: a permission or an answer that nobody can give it.
+
+    A report's own status outweighs it: what was refused may have been done in another way.
+    """
+    retry_after: float | None = None
+    """Seconds from the end of the attempt, where the failure names them; more than 0, 7 days at most."""
+    resets_at: float | None = None
+    """Epoch seconds, where the failure names a time; later than the attempt's end, by 7 days at most."""
 
 
 class Reader(Protocol):
@@ -113,8 +138,11 @@ class Reader(Protocol):
     def feed(self, line: bytes) -> Progress | None:
         """Take one line, without its end; noise is ignored."""
 
-    def answer(self, *, exit_code: int | None, stderr_tail: str) -> Answer:
-        """Judge the stream once it has ended. `exit_code` is None where a signal ended the worker."""
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
+        """Judge the stream once it has ended. `exit_code` is None where a signal ended the worker.
+
+        `now` is when it ended, in epoch seconds; without it no time of day is understood.
+        """
 
 
 class Agent(Protocol):

@@ -46,8 +46,15 @@ def prepare_launch(
     trust_repository: bool = False,
     fence: Fence = OPEN,
     stops_with_runtime: bool = False,
+    thread: str | None = None,
+    prompt: Path | None = None,
+    budget_usd: float | None = None,
 ) -> Launch:
-    """Make everything an attempt needs but its worktree: `tree`, or the worker's own. Raises WorkerError."""
+    """Make everything an attempt needs but its worktree: `tree`, or the worker's own. Raises WorkerError.
+
+    `prompt` is what it reads instead of the ticket, in its own `thread` where there is one; `budget_usd`
+    is what it may spend at most, where that is less than the ticket says.
+    """
     files = run.attempt(ticket.worker, number)
     worktree, home = tree or run.worktree(ticket.worker), run.home(ticket.worker)
     _make_own(run, ticket.worker)
@@ -58,14 +65,15 @@ def prepare_launch(
         settings=settings,
         model=ticket.model or settings.model,
         worktree=worktree,
-        prompt=run.ticket(ticket.worker),
+        prompt=prompt or run.ticket(ticket.worker),
         home=home,
         environ=environ,
         instructions=tuple(name for name in INSTRUCTIONS if (worktree / name).is_file()),
         trust_repository=trust_repository,
         fenced=fence.holds,
         command=ticket.command,
-        budget_usd=ticket.budget_usd,
+        budget_usd=ticket.budget_usd if budget_usd is None else budget_usd,
+        thread=thread,
     )
     invocation = agent_named(ticket.agent).invocation(job)
     for name, data in invocation.files.items():

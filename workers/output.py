@@ -96,9 +96,9 @@ class RunDir(NamedTuple):
             done=shims / f"{stem}.done",
         )
 
-    def ticket(self, worker: str) -> Path:
-        """Name the rendered ticket of a worker."""
-        return self.path / "tickets" / f"{worker}.md"
+    def ticket(self, worker: str, number: int = 1) -> Path:
+        """Name the rendered ticket of a worker, or what a later attempt was told instead."""
+        return self.path / "tickets" / (f"{worker}.md" if number == 1 else f"{worker}.{number}.md")
 
     def worktree(self, worker: str) -> Path:
         """Name the worktree of a worker."""
