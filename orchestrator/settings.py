@@ -82,6 +82,7 @@ def _tokens(value: object) -> object:
 
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Percent = Annotated[float, BeforeValidator(_number), Field(ge=0, le=100, allow_inf_nan=False)]
 Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, allow_inf_nan=False)]
 Tokens = Annotated[int, BeforeValidator(_tokens), Field(gt=0)]
@@ -107,6 +108,8 @@ class PoolSettings(_Section):
     """`[pool]`: how workers are started; how many there may be stands in AGENTS.md."""
 
     start_interval: Seconds = 0.3
+    max_memory: Percent = 90.0
+    fallback_after: Seconds = 600.0
 
 
 class BudgetSettings(_Section):
@@ -289,6 +292,7 @@ _SAID = {
     "model_type": ("not a table", "write its keys below a line `[{name}]`"),
     "greater_than": ("too small", "write more than 0"),
     "greater_than_equal": ("too small", "write 0 or more"),
+    "less_than_equal": ("too large", "write 100 or less"),
     "finite_number": ("without an end", "write a number"),
     "int_type": ("not a whole number", "write a number"),
     "int_from_float": ("not a whole number", "write a whole number"),

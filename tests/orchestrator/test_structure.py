@@ -21,6 +21,7 @@ REPLACES = {
     "orchestrator/moves.py": (
         {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
     ),
+    "orchestrator/providers.py": ({"replace"}, "what is known of a provider, beside the slots"),
     "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
     "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
@@ -54,6 +55,7 @@ ONLY_HERE = {
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/frontmatter.py", "tickets/markdown/front.py"),
     "structlog": ("orchestrator/deployment.py", "orchestrator/cli/project.py"),
+    "psutil": ("orchestrator/load.py",),
     "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
     "anyio": ("workers/", "orchestrator/"),
     "subprocess": ("workers/", "orchestrator/"),

@@ -1,0 +1,116 @@
+"""In which order the tickets of one runtime get slots: by priority, then by age, each agent for itself.
+
+Whoever waits costs one entry in one heap: ten thousand are as quick, each, as ten.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
+from typing import TypeVar
+
+import anyio
+
+Found = TypeVar("Found")
+
+
+class _Entry:
+    """One ticket that waits, or has its turn."""
+
+    __slots__ = ("event", "is_gone", "key")
+
+    def __init__(self, key: tuple[str, int]) -> None:
+        self.key = key
+        self.event: anyio.Event | None = anyio.Event()
+        self.is_gone = False
+
+    def __lt__(self, other: "_Entry") -> bool:
+        return self.key < other.key
+
+
+class Queue:
+    """The turns of one runtime: `total` at once, and of each agent as many as `room` says at that moment.
+
+    `room` gives None for an agent without a limit of its own. What it says may change: `look` takes it up.
+    """
+
+    def __init__(self, total: int, room: Callable[[str], int | None]) -> None:
+        self.total = total
+        self._room = room
+        self._numbers = count()
+        self._waiting: dict[str, list[_Entry]] = {}
+        self._held: dict[str, int] = {}
+        self._asking: set[str] = set()
+
+    @asynccontextmanager
+    async def turn(
+        self, agent: str, priority: str, ask: Callable[[], Awaitable[Found]] | None = None
+    ) -> AsyncIterator[Found | None]:
+        """Wait for a turn and hold it for the block; what `ask` answers is the block's.
+
+        `ask` gets what other processes want, too (a slot of the shared pool), and may take long. Only one
+        ticket of an agent asks at a time, so that an urgent one finds at most one ahead of it.
+        """
+        entry = _Entry((priority, next(self._numbers)))
+        heappush(self._waiting.setdefault(agent, []), entry)
+        self._grant()
+        event = entry.event
+        is_asking = True
+        try:
+            if event is not None:
+                await event.wait()
+            found = None if ask is None else await ask()
+            is_asking = False
+            self._asking.discard(agent)
+            self._grant()
+            yield found
+        finally:
+            if entry.event is None:
+                self._held[agent] -= 1
+                if is_asking:
+                    self._asking.discard(agent)
+            entry.is_gone = True
+            self._grant()
+
+    def look(self) -> None:
+        """Take up that there may be more room than before: a pause is over, a limit is raised."""
+        self._grant()
+
+    def waiting(self) -> int:
+        """Count those who wait for a turn."""
+        return sum(not entry.is_gone for heap in self._waiting.values() for entry in heap)
+
+    def _grant(self) -> None:
+        """Give turns while there is room, each to the first of those agents that have some."""
+        held = sum(self._held.values())
+        rooms: dict[str, bool] = {}
+        while held < self.total:
+            best: str | None = None
+            for agent in list(self._waiting):
+                heap = self._waiting[agent]
+                while heap and heap[0].is_gone:
+                    heappop(heap)
+                if not heap:
+                    del self._waiting[agent]
+                elif (best is None or heap[0] < self._waiting[best][0]) and self._has_room(agent, rooms):
+                    best = agent
+            if best is None:
+                return
+            entry = heappop(self._waiting[best])
+            self._held[best] = self._held.get(best, 0) + 1
+            self._asking.add(best)
+            rooms.pop(best, None)
+            held += 1
+            event, entry.event = entry.event, None
+            if event is not None:
+                event.set()
+
+    def _has_room(self, agent: str, rooms: dict[str, bool]) -> bool:
+        """Tell whether an agent may have one more turn; asked once for a round, since it may read a file."""
+        if agent not in rooms:
+            if agent in self._asking:
+                rooms[agent] = False
+            else:
+                room = self._room(agent)
+                rooms[agent] = room is None or self._held.get(agent, 0) < room
+        return rooms[agent]
