@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from orchestrator.claims import says_why_nothing_changed
+from orchestrator.claims import claims_of, says_why_nothing_changed
 from orchestrator.events import Outcome, Verdict
 from tickets.report import read_report
 from tickets.scope import Scope
@@ -180,7 +180,9 @@ def _of_report(
     if report.status is None and wrote_nothing:
         return Judgement("failed", "no changes, and no report that says why", flags)
     if report.status == "COMPLETE" and wrote_nothing and not says_why_nothing_changed(report):
-        return Judgement("failed", "no changes, and its report does not say why", flags)
+        named = claims_of(answer.text, ()).files
+        why = f"though its report names {named[0]}" if named else "and its report does not say why"
+        return Judgement("failed", f"no changes, {why}", flags)
     said = ""
     if report.blocked is not None:
         said = report.blocked.blocker

@@ -57,7 +57,7 @@ def test_a_claim_without_work_is_flagged_and_success_with_a_failing_exit_is_none
     })  # fmt: skip
     first, second = rehearsal.run()["workers"]
     assert (first["outcome"], first["verdict"], first["files"]) == ("failed", "rejected", [])
-    assert "acceptance" in first["reason"]
+    assert "no changes, though its report names src/never_written.py" in first["reason"]
     assert "no_changes" in first["flags"]
     assert (second["outcome"], second["exit_code"]) == ("failed", 1)
 
