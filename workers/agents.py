@@ -93,7 +93,8 @@ class Usage(NamedTuple):
 class Progress(NamedTuple):
     """One thing a stream said that a person may want to see while it runs."""
 
-    kind: Literal["session", "text", "tool", "tool_end", "retry", "error", "end"]
+    kind: Literal["session", "text", "tool", "tool_end", "retry", "error", "end", "question"]
+    """`question`: a tool call that waits for its user, and so no work that is going on."""
     text: str = ""
     delay: float | None = None
     """Seconds until a failed request is made again, where they are told (`retry`)."""

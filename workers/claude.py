@@ -4,10 +4,11 @@ import os
 
 from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage, WorkerError
+from workers.asking import Asking
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present
 from workers.reasons import kind_of, settle
-from workers.stream import Records, count_at, printable, text_at, value_at
+from workers.stream import Records, count_at, id_at, number_at, printable, text_at, value_at
 
 NAME: AgentName = "claude"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -64,6 +65,7 @@ def invocation(job: Job) -> Invocation:
             *("--setting-sources", "user,project" if job.trust_repository else "user"),
             *_permissions(job),
             *(("--append-system-prompt-file", str(job.home / _INSTRUCTIONS)) if files else ()),
+            *(("--resume", job.thread) if job.thread else ()),
             *(("--max-budget-usd", f"{job.budget_usd:.4f}") if job.budget_usd else ()),
             *job.settings.args,
         ),
@@ -85,29 +87,33 @@ class ClaudeReader:
         self._result: dict[str, object] | None = None
         self._error = ""
         self._thread: str | None = None
+        self._resets = ""
+        self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
         """Take one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
-        self._thread = text_at(record, "session_id") or self._thread
+        self._thread = id_at(record, "session_id") or self._thread
         match record.get("type"):
             case "system" if record.get("subtype") == "init":
                 self._result = None
                 return Progress("session", self._thread or "")
             case "system" if record.get("subtype") == "api_retry":
                 return self._retry(record)
+            case "rate_limit_event" if text_at(record, "rate_limit_info", "status") == "rejected":
+                self._resets = f"resets_at: {count_at(record, 'rate_limit_info', 'resetsAt')}"
             case "assistant":
                 return self._assistant(record)
             case "user":
-                return Progress("tool_end") if "tool_result" in _kinds(record) else None
+                return self._results(record)
             case "result":
                 self._result = record
                 return Progress("end", printable(text_at(record, "result"))[:200])
         return None
 
-    def answer(self, *, exit_code: int | None, stderr_tail: str) -> Answer:
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         result = self._result
         flags = self._records.flags()
@@ -121,6 +127,9 @@ class ClaudeReader:
                 error=error,
                 thread=self._thread,
                 flags=flags,
+                question=self._asking.question("none", stderr=stderr_tail),
+                resets=self._resets,
+                now=now,
             )
         if value_at(result, "permission_denials"):
             flags = (*flags, "permission_denied")
@@ -128,23 +137,28 @@ class ClaudeReader:
         good = result.get("is_error") is False and subtype == "success"
         error = "" if good else _error_of(result) or self._error
         status = count_at(result, "api_error_status") or None
+        text = text_at(result, "result") if good else ""
         return settle(
             "success" if good else "error",
             exit_code=exit_code,
             stderr_tail=stderr_tail,
-            text=text_at(result, "result") if good else "",
+            text=text,
             error=error,
             failure=None if good else _FAILURES.get(subtype) or kind_of(error, status),
             thread=self._thread,
             usage=_usage(result),
             flags=flags,
+            question=self._asking.question("success" if good else "error", text=text),
+            resets=self._resets,
+            now=now,
         )
 
     def _retry(self, record: dict[str, object]) -> Progress:
         status = count_at(record, "error_status")
         kind = text_at(record, "error").replace("_", " ")
         self._error = f"API error {status}: {kind}" if status else f"API error: {kind}"
-        return Progress("retry", self._error)
+        delay = number_at(record, "retry_delay_ms")
+        return Progress("retry", self._error, None if delay is None else delay / 1000, status or None)
 
     def _assistant(self, record: dict[str, object]) -> Progress | None:
         content = value_at(record, "message", "content")
@@ -152,7 +166,8 @@ class ClaudeReader:
             match value_at(block, "type"):
                 case "tool_use":
                     self._error = ""  # it got on, so what it complained of is over
-                    return Progress("tool", printable(text_at(block, "name")))
+                    name, given = text_at(block, "name"), value_at(block, "input")
+                    return self._asking.called(text_at(block, "id"), name, given)
                 case "text" if record.get("error"):
                     self._error = text_at(block, "text")
                     return Progress("error", printable(self._error))
@@ -160,6 +175,18 @@ class ClaudeReader:
                     self._error = ""
                     return Progress("text", printable(text_at(block, "text")))
         return None
+
+    def _results(self, record: dict[str, object]) -> Progress | None:
+        content = value_at(record, "message", "content")
+        found = None
+        for block in content if isinstance(content, list) else []:
+            if value_at(block, "type") == "tool_result":
+                said, failed = text_at(block, "content"), value_at(block, "is_error") is True
+                # What a tool printed is nothing to show on one line.
+                found = self._asking.ended(text_at(block, "tool_use_id"), said, failed=failed)._replace(
+                    text=""
+                )
+        return found
 
 
 def _permissions(job: Job) -> tuple[str, ...]:
@@ -170,11 +197,6 @@ def _permissions(job: Job) -> tuple[str, ...]:
         return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash", *never)
     # `dontAsk` runs only what reads; a rule in the user's own settings must not open the edit tools again.
     return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")
-
-
-def _kinds(record: dict[str, object]) -> list[object]:
-    content = value_at(record, "message", "content")
-    return [value_at(block, "type") for block in content] if isinstance(content, list) else []
 
 
 def _error_of(result: dict[str, object]) -> str:

@@ -4,13 +4,15 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Literal
 
 from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Invocation, Job, Progress, Usage
+from workers.asking import Asking
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present
-from workers.reasons import settle
-from workers.stream import Records, count_at, printable, text_at, value_at
+from workers.reasons import retry, settle
+from workers.stream import Records, count_at, id_at, printable, text_at, value_at
 
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
@@ -67,15 +69,23 @@ def invocation(job: Job) -> Invocation:
         options += _OWN_SANDBOX
     return Invocation(
         argv=(
-            *(job.executable, "exec", "--json", "--color", "never", "--sandbox", sandbox),
+            *(job.executable, "exec", *_way(job, sandbox)),
             *(("-m", model) if model else ()),
             *(part for option in options for part in ("-c", option)),
             *job.settings.args,
+            *((job.thread,) if job.thread else ()),
             "-",
         ),
         env=env,
         files=files,
     )
+
+
+def _way(job: Job, sandbox: str) -> tuple[str, ...]:
+    """Begin, or go on in a thread: there it takes neither `--sandbox` nor `--color`."""
+    if job.thread:
+        return ("resume", "--json", "-c", f'sandbox_mode="{sandbox}"')
+    return ("--json", "--color", "never", "--sandbox", sandbox)
 
 
 def new_reader() -> "CodexReader":
@@ -88,12 +98,13 @@ class CodexReader:
 
     def __init__(self) -> None:
         self._records = Records()
-        self._said: str | None = None
+        self._said: Literal["success", "error"] | None = None
         self._text = ""
         self._error = ""
         self._thread: str | None = None
         self._usage: Usage | None = None
         self._denied = False
+        self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
         """Take one line, without its end; noise is ignored."""
@@ -102,7 +113,7 @@ class CodexReader:
             return None
         match record.get("type"):
             case "thread.started":
-                self._thread = text_at(record, "thread_id") or None
+                self._thread = id_at(record, "thread_id")
                 return Progress("session", self._thread or "")
             case "turn.started":
                 self._said = None
@@ -114,17 +125,17 @@ class CodexReader:
                 return Progress("end", printable(self._error))
             case "error":
                 self._error = text_at(record, "message")
-                retry = self._error.startswith("Reconnecting")
-                return Progress("retry" if retry else "error", printable(self._error))
+                again = self._error.startswith("Reconnecting")
+                return retry(self._error) if again else Progress("error", printable(self._error))
             case "item.started" | "item.completed":
                 return self._item(record)
         return None
 
-    def answer(self, *, exit_code: int | None, stderr_tail: str) -> Answer:
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
         return settle(
-            "none" if self._said is None else "success" if self._said == "success" else "error",
+            self._said or "none",
             exit_code=exit_code,
             stderr_tail=stderr_tail,
             text=self._text,
@@ -132,6 +143,8 @@ class CodexReader:
             thread=self._thread,
             usage=self._usage,
             flags=(*self._records.flags(), *(("permission_denied",) if denied else ())),
+            question=self._asking.question(self._said or "none", text=self._text, stderr=stderr_tail),
+            now=now,
         )
 
     def _item(self, record: dict[str, object]) -> Progress | None:
@@ -146,9 +159,15 @@ class CodexReader:
             return None
         if kind == "error":
             return Progress("error", printable(text_at(record, "item", "message")))
-        self._denied |= text_at(record, "item", "status") == "declined"
+        denied = text_at(record, "item", "status") == "declined"
+        self._denied |= denied
         what = text_at(record, "item", "command") or text_at(record, "item", "tool") or kind
-        return Progress("tool_end" if done else "tool", printable(what))
+        call = text_at(record, "item", "id")
+        if done:
+            said = text_at(record, "item", "error", "message")
+            ended = self._asking.ended(call, said, failed=bool(said), denied=denied)
+            return ended._replace(text=printable(what))
+        return self._asking.called(call, what, value_at(record, "item", "arguments"))
 
 
 def _usage(record: object) -> Usage | None:

@@ -72,7 +72,7 @@ class CommandReader:
             return Progress("end", self._summary[:_SHOWN])
         return Progress("text", text[:_SHOWN])
 
-    def answer(self, *, exit_code: int | None, stderr_tail: str) -> Answer:
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:  # noqa: ARG002  # no provider speaks here
         """Judge by the exit code: 0 is success, a signal leaves no word, anything else is an error."""
         flags = (*self._flags, *(("silent",) if self._silent else ()))
         if exit_code == 0:

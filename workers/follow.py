@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tickets.words import AgentName
 from workers.agents import Answer, Progress, agent_named
+from workers.reasons import is_throttled, retry
 from workers.stream import Lines
 
 MOST = 1 << 20
@@ -15,10 +16,15 @@ _TAIL = 1 << 16
 
 
 class Follower:
-    """Follows the standard output of one attempt, in bounded memory."""
+    """Follows the standard output of one attempt, in bounded memory.
 
-    def __init__(self, agent: AgentName, stdout: Path) -> None:
+    With `stderr`, also what gemini says there, and nowhere else: that a failed request is made again.
+    """
+
+    def __init__(self, agent: AgentName, stdout: Path, stderr: Path | None = None) -> None:
         self._reader = agent_named(agent).new_reader()
+        self._stderr = stderr if agent == "gemini" else None
+        self._heard = 0
         self._lines = Lines()
         self._stdout = stdout
         self._offset: int | None = None if agent == "command" else 0
@@ -28,6 +34,9 @@ class Follower:
         """Tool calls that are open."""
         self.has_ended = False
         """Its terminal record has come."""
+        self.throttled: float | None = None
+        """Seconds that the newest of the failed requests that `read_more` came upon waits for its provider;
+        0 where that is not said, None where the newest `read_more` came upon none."""
 
     @property
     def offset(self) -> int:
@@ -37,6 +46,8 @@ class Follower:
     def read_more(self, most: int = MOST) -> list[Progress]:
         """Read what is new, up to about `most` bytes."""
         found: list[Progress] = []
+        self.throttled = None
+        self._listen(found)
         try:
             descriptor = os.open(self._stdout, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -62,13 +73,39 @@ class Follower:
             self.read_more()
         if rest := self._lines.rest():
             self._take(rest, [])
-        return self._reader.answer(exit_code=exit_code, stderr_tail=read_tail(stderr))
+        return self._reader.answer(
+            exit_code=exit_code, stderr_tail=read_tail(stderr), now=_last_change(self._stdout, stderr)
+        )
+
+    def _listen(self, found: list[Progress]) -> None:
+        """Look through what is new on standard error, its last 64 KiB at most."""
+        if self._stderr is None:
+            return
+        try:
+            size = self._stderr.stat().st_size
+            if size <= self._heard:
+                return
+            self._heard = max(self._heard, size - _TAIL)
+            with self._stderr.open("rb") as file:
+                file.seek(self._heard)
+                # A line whose end has not come yet is heard the next time.
+                whole, end, _ = file.read(_TAIL).rpartition(b"\n")
+        except FileNotFoundError:
+            return
+        self._heard += len(whole) + len(end)
+        for line in whole.splitlines():
+            if b"etrying " in line:
+                self._note(retry(line.decode("utf-8", "replace")), found)
 
     def _take(self, line: bytes, found: list[Progress]) -> None:
         progress = self._reader.feed(line)
-        if progress is None:
-            return
+        if progress is not None:
+            self._note(progress, found)
+
+    def _note(self, progress: Progress, found: list[Progress]) -> None:
         found.append(progress)
+        if is_throttled(progress):
+            self.throttled = progress.delay or 0.0
         match progress.kind:
             case "tool":
                 self.tools += 1
@@ -99,6 +136,11 @@ def last_said(agent: AgentName, stdout: Path) -> str:
 def read_tail(path: Path, size: int = 4096) -> str:
     """Give the end of a text file, `""` where there is none."""
     return _end_of(path, size).decode("utf-8", "replace")
+
+
+def _last_change(*paths: Path) -> float | None:
+    """Give when a worker printed last, which is when its provider's "in five minutes" began."""
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=None)
 
 
 def _end_of(path: Path, size: int) -> bytes:

@@ -1,13 +1,15 @@
 """Gemini CLI: `--output-format stream-json`, closed by a `result` record that alone is not to be believed."""
 
 import json
+from typing import Literal
 
 from tickets.words import AgentName
 from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
+from workers.asking import Asking
 from workers.briefing import check_prompt
 from workers.executables import find, present
 from workers.reasons import settle
-from workers.stream import Records, count_at, printable, text_at, value_at
+from workers.stream import Records, count_at, id_at, printable, text_at, value_at
 
 NAME: AgentName = "gemini"
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -32,8 +34,8 @@ _EXITS: dict[int, Failure] = {
     145: "login",
     147: "login",
     173: "rate_limited",
-    17: "rate_limited",
-    **dict.fromkeys((244, 246, 247, 248), "provider"),
+    **dict.fromkeys((17, 247), "overloaded"),
+    **dict.fromkeys((244, 246, 248), "provider"),
 }
 _DENIED = ("tool_not_registered", "policy", "denied")
 
@@ -73,6 +75,7 @@ def invocation(job: Job) -> Invocation:
             # Its own `default` has no tool that writes, and none that runs a command.
             *("--approval-mode", "yolo" if job.fenced or job.mode == "write" else "default"),
             *(() if job.trust_repository else ("--skip-trust",)),
+            *(("--resume", job.thread) if job.thread else ()),
             *job.settings.args,
         ),
         env=env,
@@ -97,6 +100,7 @@ class GeminiReader:
         self._error = ""
         self._thread: str | None = None
         self._denied = False
+        self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
         """Take one line, without its end; noise is ignored."""
@@ -105,18 +109,21 @@ class GeminiReader:
             return None
         match record.get("type"):
             case "init":
-                self._thread = text_at(record, "session_id") or None
+                self._thread = id_at(record, "session_id")
                 return Progress("session", self._thread or "")
             case "message" if record.get("role") == "assistant":
                 return self._message(text_at(record, "content"))
             case "tool_use":
                 self._after_tool = True
-                return Progress("tool", printable(text_at(record, "tool_name")))
+                name, given = text_at(record, "tool_name"), value_at(record, "parameters")
+                return self._asking.called(text_at(record, "tool_id"), name, given)
             case "tool_result":
                 self._after_tool = True
                 kind = text_at(record, "error", "type") + text_at(record, "error", "message")
-                self._denied |= any(word in kind.lower() for word in _DENIED)
-                return Progress("tool_end", printable(kind))
+                denied = any(word in kind.lower() for word in _DENIED)
+                self._denied |= denied
+                failed = text_at(record, "status") == "error"
+                return self._asking.ended(text_at(record, "tool_id"), kind, failed=failed, denied=denied)
             case "error":
                 self._error = text_at(record, "message") or self._error
                 return Progress("error", printable(self._error))
@@ -125,19 +132,19 @@ class GeminiReader:
                 return Progress("end", text_at(record, "status"))
         return None
 
-    def answer(self, *, exit_code: int | None, stderr_tail: str) -> Answer:
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended; success without a word of text is none."""
         result, text = self._result, "".join(self._text)
         flags = (*self._records.flags(), *(("permission_denied",) if self._denied else ()))
         failure, error = (_EXITS.get(exit_code) if exit_code else None), self._error
-        said: str = "none" if result is None else "error"
+        said: Literal["success", "error", "none"] = "none" if result is None else "error"
         if result is not None and result.get("status") == "success":
             said = "success" if text.strip() else "error"
             error = "" if text.strip() else "no result: it says success and gave no answer"
         elif result is not None:
             error = text_at(result, "error", "message") or error
         return settle(
-            "success" if said == "success" else "error" if said == "error" else "none",
+            said,
             exit_code=exit_code,
             stderr_tail=stderr_tail,
             text=text if said == "success" else "",
@@ -146,6 +153,8 @@ class GeminiReader:
             thread=self._thread,
             usage=_usage(result),
             flags=flags,
+            question=self._asking.question(said, text=text, stderr=stderr_tail),
+            now=now,
         )
 
     def _message(self, delta: str) -> Progress | None:

@@ -4,21 +4,34 @@ import json
 import re
 from typing import Literal
 
-from workers.agents import Answer, Failure, Usage
+from workers.agents import Answer, Failure, Progress, Usage
+from workers.resets import Reset, delay_in, reset_in
 from workers.stream import printable, text_at, value_at
 
 LONGEST = 400
 """Characters of a reason; a provider may send a page."""
 
+WAITED_FOR: tuple[Failure, ...] = ("rate_limited", "overloaded", "provider")
+"""Failures that time may put right."""
+OVERLOADED = (503, 529)
+"""HTTP statuses of a provider that has more to do than it can."""
+
 NO_RECORD = "no result: the stream ended without a closing record"
 
+_LOST = re.compile(
+    r"no rollout found for|no conversation found with session id|no previous sessions found for this project"
+    r"|invalid session identifier|error resuming session",
+    re.IGNORECASE,
+)
 _URL = re.compile(r"\b\w+://\S+")
 _STATUS = re.compile(r"(?:status|error|code|rejected)\W{0,4}(\d{3})\b", re.IGNORECASE)
 _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
     ("budget", (r"max_budget|budget (?:exceeded|reached)|maximum budget",)),
     # An empty account is put right by a person: to wait, as for a rate limit, would not help.
-    ("login", (r"credit balance|billing",)),
-    ("rate_limited", (r"rate.?limit|too many requests|usage.?limit|quota|resource_exhausted|overloaded",)),
+    ("login", (r"credit balance|billing|spend limit",)),
+    ("rate_limited", (r"rate.?limit|too many requests|usage.?limit|hit your .{0,20}limit|quota",)),
+    ("rate_limited", (r"resource_exhausted|out of (?:extra )?usage",)),
+    ("overloaded", (r"overloaded|high demand|at capacity|no capacity",)),
     (
         "login",
         (
@@ -37,7 +50,7 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
     (
         "provider",
         (
-            r"high demand|disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
+            r"disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
             r"timed? ?out|network|malformed response|internal server|server error|unavailable",
         ),
     ),
@@ -82,9 +95,25 @@ def kind_of(error: str, status: int | None = None) -> Failure | None:
     if status is None and (named := _STATUS.search(text)):
         status = int(named[1])
     by_words = next((kind for kind, words in _WORDS if words.search(text)), None)
-    if by_words in ("budget", "rate_limited"):
-        return by_words  # a spent quota comes as 400 and 403, too
+    if by_words in ("budget", "rate_limited", "overloaded"):
+        return by_words  # a spent quota comes as 400 and 403, too, and an overload as 500
     return _kind_of_status(status) or by_words
+
+
+def retry(text: str, status: int | None = None) -> Progress:
+    """Tell of a failed request that a CLI makes again, from what it says of that."""
+    if status is None and (named := _STATUS.search(_URL.sub("", text))):
+        status = int(named[1])
+    return Progress("retry", printable(text), delay_in(text), status)
+
+
+def is_throttled(progress: Progress) -> bool:
+    """Tell whether a request is made again because the provider has no more to give now."""
+    if progress.kind != "retry":
+        return False
+    if progress.status in (429, *OVERLOADED):
+        return True
+    return kind_of(progress.text, progress.status) in ("rate_limited", "overloaded")
 
 
 def settle(
@@ -98,11 +127,15 @@ def settle(
     thread: str | None = None,
     usage: Usage | None = None,
     flags: tuple[str, ...] = (),
+    question: str = "",
+    resets: str = "",
+    now: float | None = None,
 ) -> Answer:
     """Weigh the closing record against how the process ended.
 
     A record of success stands when the process exited with 0, or was stopped by a signal after it had
-    said everything (flag `did_not_exit`); with any other exit code it is an error.
+    said everything (flag `did_not_exit`); with any other exit code it is an error. `resets` is what a
+    stream said, beside its error, of when to ask again.
     """
     by_signal = exit_code is None or exit_code < 0
     if said == "success" and not by_signal and exit_code != 0:
@@ -112,20 +145,28 @@ def settle(
         )
     if said == "success":
         flags = (*flags, "did_not_exit") if by_signal else flags
-        return Answer("success", text, thread=thread, usage=usage, flags=flags)
+        return Answer("success", text, thread=thread, usage=usage, flags=flags, question=question)
     words = last_words(stderr_tail)
     if failure is None:
         # A stopped worker did not end for what stands on standard error; for what it told its stream, maybe.
         failure = kind_of(one_line(error)) or (None if said == "none" and by_signal else kind_of(words))
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"
+    told = f"{error}\n{stderr_tail}"
+    if _LOST.search(told):
+        flags = (*flags, "thread_lost")
+    reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
     error = one_line(error) or words or (NO_RECORD if said == "none" else "the agent gave no reason")
-    return Answer(said, text, error, failure, thread, usage, flags)
+    # What failed does not wait for an answer: it waits for its provider, or for nobody.
+    question = "" if failure else question
+    return Answer(said, text, error, failure, thread, usage, flags, None, question, *reset)
 
 
 def _kind_of_status(status: int | None) -> Failure | None:
-    if status in (429, 529):
+    if status == 429:
         return "rate_limited"
+    if status in OVERLOADED:
+        return "overloaded"
     if status in (401, 403):
         return "login"
     return "provider" if status in (408, 425) or (status is not None and 500 <= status <= 599) else None

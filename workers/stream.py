@@ -8,6 +8,7 @@ from typing import Any
 MAX_RECORD = 16 * 2**20
 """Bytes. A codex record holds up to 1 MiB of a command's output, a final answer as much as it likes."""
 
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
@@ -77,6 +78,20 @@ def text_at(record: Mapping[str, Any], *path: str) -> str:
     found = value_at(record, *path)
     # A lone surrogate is valid in JSON and cannot be written to a file.
     return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+
+
+def id_at(record: Mapping[str, Any], *path: str) -> str | None:
+    """Give the id at a path of keys, or None where it is none: it goes back to a command line one day."""
+    found = text_at(record, *path)
+    return found if _ID.fullmatch(found) else None
+
+
+def number_at(record: Mapping[str, Any], *path: str) -> float | None:
+    """Give the number at a path of keys, or None; one below 0 or without end is none."""
+    found = value_at(record, *path)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if 0 <= found < 1e15 else None
 
 
 def count_at(record: Mapping[str, Any], *path: str) -> int:

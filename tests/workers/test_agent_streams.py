@@ -76,11 +76,11 @@ def test_a_recorded_success_gives_the_last_answer_and_its_use(stream, text, usag
     [
         ("codex-error401", "login", "unexpected status 401 Unauthorized"),
         ("codex-error429", "rate_limited", "429 Too Many Requests"),
-        ("codex-error500", "provider", "high demand"),
+        ("codex-error500", "overloaded", "high demand"),
         ("codex-drop", "provider", "stream disconnected"),
         ("claude-error401", "login", "Failed to authenticate"),
         ("claude-error429", "rate_limited", "Request rejected (429)"),
-        ("claude-error529", "rate_limited", "529"),
+        ("claude-error529", "overloaded", "529"),
         ("claude-drop", "provider", "Unable to connect"),
         ("claude-garbage", "provider", "malformed response"),
         ("gemini-error401", "login", "API Error: 401 UNAUTHENTICATED: scripted error 401"),
