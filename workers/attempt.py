@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tickets.ticket import Ticket
 from tickets.words import AgentName
-from workers.agents import AgentSettings, Job, agent_named
+from workers.agents import AgentSettings, Invocation, Job, agent_named
 from workers.environment import common_environment
 from workers.executables import present
 from workers.fence import OPEN, Fence, enclosed
@@ -56,7 +56,7 @@ def prepare_launch(
     is what it may spend at most, where that is less than the ticket says.
     """
     files = run.attempt(ticket.worker, number)
-    worktree, home = tree or run.worktree(ticket.worker), run.home(ticket.worker)
+    worktree = tree or run.worktree(ticket.worker)
     _make_own(run, ticket.worker)
     job = Job(
         worker=ticket.worker,
@@ -66,7 +66,7 @@ def prepare_launch(
         model=ticket.model or settings.model,
         worktree=worktree,
         prompt=prompt or run.ticket(ticket.worker),
-        home=home,
+        home=run.home(ticket.worker),
         environ=environ,
         instructions=tuple(name for name in INSTRUCTIONS if (worktree / name).is_file()),
         trust_repository=trust_repository,
@@ -75,9 +75,7 @@ def prepare_launch(
         budget_usd=ticket.budget_usd if budget_usd is None else budget_usd,
         thread=thread,
     )
-    invocation = agent_named(ticket.agent).invocation(job)
-    for name, data in invocation.files.items():
-        _place(home / name, data)
+    invocation = _invocation(ticket.agent, job)
     is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
@@ -99,6 +97,14 @@ def prepare_launch(
         mark=mark_of(run, ticket.worker, number),
     )
     return enclosed(launch, fence, _walls(run, repository, ticket, job))
+
+
+def _invocation(agent: AgentName, job: Job) -> Invocation:
+    """Have the agent say how it is started, and put the files there that it wants."""
+    invocation = agent_named(agent).invocation(job)
+    for name, data in invocation.files.items():
+        _place(job.home / name, data)
+    return invocation
 
 
 def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Walls:
