@@ -49,7 +49,7 @@ class _Account(NamedTuple):
     spent: float
     held: float
     asked: float | None
-    holders: int
+    held_by: int
 
     def refusal(self) -> Refused | None:
         """Say why there is no room, where there is none."""
@@ -57,8 +57,8 @@ class _Account(NamedTuple):
             return None
         say = dollars if self.name.endswith("usd") else _tokens
         budget = f"the {self.whose}'s budget of {say(self.limit)}"
-        workers = f"{self.holders} worker{'' if self.holders == 1 else 's'}"
-        used = f"{say(self.spent)} spent" + (f", {say(self.held)} held by {workers}" if self.held else "")
+        others = f"{self.held_by} worker{'' if self.held_by == 1 else 's'}"
+        used = f"{say(self.spent)} spent" + (f", {say(self.held)} held by {others}" if self.held else "")
         if self.asked is None or self.spent + self.held >= self.limit - _DUST:
             reason = f"{budget} is spent ({used})"
         else:
@@ -94,10 +94,10 @@ def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused
         is_run = whose == "run"
         if usd is not None:
             name: LimitName = "run_usd" if is_run else "day_usd"
-            accounts.append(_Account(name, whose, usd, spent.usd, spent.held_usd, asked.usd, spent.holders))
+            accounts.append(_Account(name, whose, usd, spent.usd, spent.held_usd, asked.usd, spent.held_by))
         if tokens is not None:
             name = "run_tokens" if is_run else "day_tokens"
-            held = spent.tokens, spent.held_tokens, asked.tokens, spent.holders
+            held = spent.tokens, spent.held_tokens, asked.tokens, spent.held_by
             accounts.append(_Account(name, whose, tokens, *held))
     refusals = [refusal for account in accounts if (refusal := account.refusal())]
     return min(refusals, key=lambda one: one.can_wait, default=None)

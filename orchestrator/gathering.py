@@ -9,6 +9,7 @@ from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Head, RepoBlocked, UserRepo
 from orchestrator.runs import RunState, read_run
+from orchestrator.spent import Spending, spending
 from orchestrator.state.canonical import decisions, gates, rules, status_reading
 from orchestrator.state.canonical.status_reading import Status, value
 from orchestrator.state.errors import StateError
@@ -65,6 +66,8 @@ class Gathered(NamedTuple):
     behind: int
     """Commits since STATUS.md was last updated."""
     figures: tuple[Figure, ...]
+    spending: Spending
+    """What today (UTC) and the newest run came to."""
     texts: Mapping[str, bytes | None]
     """The state files as they stand."""
     problems: tuple[Problem, ...]
@@ -81,10 +84,11 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     runs = [state for run in runs_of(root)[-LOOKED_AT:] if (state := read_run(run)) is not None]
     head, uncommitted = _git(repository, problems)
     lost = lost_workers(repository, status, texts) if status else ()
+    cost = spending(repository.own / "spending", f"{at:%Y-%m-%d}", runs[-1] if runs else None)
     return Gathered(
         repository, at, status, recent, count, started,
         _rules(texts["AGENTS.md"], approved_of(texts), problems), tuple(runs),
-        lost, head, uncommitted, _behind(repository, status, head), known_figures(root), texts,
+        lost, head, uncommitted, _behind(repository, status, head), known_figures(root), cost, texts,
         tuple(problems),
     )  # fmt: skip
 

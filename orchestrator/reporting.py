@@ -10,6 +10,7 @@ from orchestrator.live import doing_of
 from orchestrator.reporting_needs import Approval, Blocker, approvals_of, blockers_of
 from orchestrator.runs import RunState
 from orchestrator.since import Happened, happened_since, last_report, status_before
+from orchestrator.spent import Spending
 from orchestrator.standing import next_step
 from orchestrator.state.canonical.status_reading import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.figures import percent
@@ -64,6 +65,7 @@ class ActiveWork(NamedTuple):
     workers: tuple[WorkerShown, ...]
     next_p0: str
     command: str
+    spending: Spending
 
 
 class RecentCompletions(NamedTuple):
@@ -117,6 +119,7 @@ def report_on(found: Gathered, reader: str, lead: str, waiting: tuple[RunState, 
             tuple(_workers(found)),
             step.p0 or "none",
             step.command,
+            found.spending,
         ),
         _completions(status, before, happened, since),
         _next_steps(status),

@@ -70,7 +70,8 @@ def _active(report: StatusReport) -> list[str]:
             f"  - Output: {one_line(one.output)}",
         ]
     lines += [] if said.workers else ["- None"]
-    return [*lines, "", f"**Next P0:** {one_line(said.next_p0)} (`{said.command}`)"]
+    money = [] if said.spending.is_nothing else ["", f"**Spent:** {said.spending.in_words()}"]
+    return [*lines, *money, "", f"**Next P0:** {one_line(said.next_p0)} (`{said.command}`)"]
 
 
 def _recent(report: StatusReport) -> list[str]:

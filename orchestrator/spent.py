@@ -1,11 +1,12 @@
 """What workers have cost, read from the ledger of the days, and how that is said. Light, for `ps`."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from orchestrator.runs import RunState
 from workers.output import RunDir, is_locked, read_journal, read_json
 from workers.pool import holders
 
@@ -20,40 +21,57 @@ class Spent(NamedTuple):
 
     usd: float = 0.0
     tokens: int = 0
-    unpriced: int = 0
+    unpriced_tokens: int = 0
     """Of `tokens`, those that nobody priced: they are not in `usd`."""
     held_usd: float = 0.0
     """What the budgets of workers that are out may still come to."""
     held_tokens: int = 0
-    holders: int = 0
-    """Workers that are out."""
+    held_by: int = 0
+    """Workers that are out and have a budget of their own."""
 
     @property
     def is_nothing(self) -> bool:
         """Tell whether nothing was spent and nothing is held."""
         return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
 
-    def as_json(self) -> dict[str, Any]:
-        """Give it as documents have it."""
-        return {
-            "usd": round(self.usd, 6), "tokens": self.tokens, "unpriced_tokens": self.unpriced,
-            "held_usd": round(self.held_usd, 6), "held_tokens": self.held_tokens, "workers": self.holders,
-        }  # fmt: skip
-
     def in_words(self) -> str:
         """Say it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
-        said = [dollars(self.usd)] if self.usd or not self.unpriced else []
+        said = [dollars(self.usd)] if self.usd or not self.unpriced_tokens else []
         if self.tokens:
-            bare = f" ({thousands(self.unpriced)} not priced)" if self.unpriced else ""
+            bare = f" ({thousands(self.unpriced_tokens)} not priced)" if self.unpriced_tokens else ""
             said.append(f"{thousands(self.tokens)} tokens{bare}")
         return ", ".join([*said, *self.held_in_words()])
+
+    def in_short(self) -> str:
+        """Say what was spent where room is short."""
+        return dollars(self.usd) if self.usd or not self.tokens else f"{thousands(self.tokens)} tokens"
 
     def held_in_words(self) -> list[str]:
         """Say what is held, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
-        workers = f"{self.holders} worker{'' if self.holders == 1 else 's'}"
+        workers = f"{self.held_by} worker{'' if self.held_by == 1 else 's'}"
         return [f"{' and '.join(held)} held by {workers}"] if held else []
+
+
+class Spending(NamedTuple):
+    """What a day (UTC) came to, and the newest run."""
+
+    day: str
+    today: Spent
+    run: str | None
+    in_run: Spent
+
+    @property
+    def is_nothing(self) -> bool:
+        """Tell whether there is anything to say."""
+        return self.today.is_nothing and self.in_run.is_nothing
+
+    def in_words(self) -> str:
+        """Say both on one line."""
+        said = [f"{self.today.in_words()} today ({self.day} UTC)"]
+        said += [f"{self.in_run.in_words()} in run {self.run}"] if not self.in_run.is_nothing else []
+        return "; ".join(said)
 
 
 class Entry(NamedTuple):
@@ -100,14 +118,28 @@ def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
 def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
     """Give what each of some runs came to, on whichever days."""
     runs, known = list(runs), is_live or liveness(folder)
-    if not runs:
-        return []
-    read: dict[RunDir, dict[Key, Entry]] = {run: {} for run in runs}
-    for path in days_since(folder, min(run.id for run in runs)):
-        for key, entry in entries_of(path).items():
-            if entry.run in read:
-                read[entry.run][key] = entry
-    return [total(read[run].values(), known) for run in runs]
+    return [total(entries, known) for entries in _entries_by(folder, runs)]
+
+
+def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
+    """Give what each of some runs came to; of a worker that the ledger does not know, its run tells it."""
+    states, known = list(states), liveness(folder)
+    found = []
+    for state, entries in zip(states, _entries_by(folder, [one.run for one in states]), strict=True):
+        besides = state.workers.keys() - {one.worker for one in entries}
+        found.append(total([*entries, *_told(state, besides)], known))
+    return found
+
+
+def told_by(state: RunState) -> Spent:
+    """Give what a run's own journal says that it came to: each worker's last attempt, and no file is read."""
+    return total(_told(state, state.workers), lambda *_: False)
+
+
+def spending(folder: Path, day: str, state: RunState | None) -> Spending:
+    """Give what a day and a run came to."""
+    (in_run,) = spent_in(folder, [state]) if state else [Spent()]
+    return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
 def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
@@ -120,7 +152,7 @@ def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
     tokens = unpriced = held_tokens = out = 0
     for one in entries:
         if one.tokens is None and one.attempt == last[one.run, one.worker] and is_live(one.run, one.worker):
-            out += 1
+            out += bool(one.held_usd or one.held_tokens)
             held_usd.append(one.held_usd or 0.0)
             held_tokens += one.held_tokens or 0
             continue
@@ -129,7 +161,7 @@ def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
         tokens += used
         unpriced += used if cost is None else 0
     # Of thousands of small amounts: added one by one they would drift.
-    return Spent(math.fsum(usd), tokens, unpriced, math.fsum(held_usd), held_tokens, out)
+    return Spent(round(math.fsum(usd), 9), tokens, unpriced, round(math.fsum(held_usd), 9), held_tokens, out)
 
 
 def liveness(folder: Path) -> IsLive:
@@ -168,6 +200,27 @@ def thousands(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
 
 
+def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
+    found: dict[RunDir, dict[Key, Entry]] = {run: {} for run in runs}
+    for path in days_since(folder, min(run.id for run in runs)) if runs else ():
+        for key, entry in entries_of(path).items():
+            if entry.run in found:
+                found[entry.run][key] = entry
+    return [list(found[run].values()) for run in runs]
+
+
+def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
+    found = []
+    for worker in workers:
+        facts = state.workers[worker]
+        if not facts["started"]:
+            continue  # ten thousand may wait, and a table is drawn every moment
+        with suppress(KeyError, TypeError, ValueError):
+            usd, tokens = _used(facts["usage"])
+            found.append(Entry(state.run, worker, facts["attempts"], usd=usd, tokens=tokens))
+    return found
+
+
 def _take(found: dict[Key, Entry], record: Mapping[str, Any]) -> None:
     run = RunDir(Path(record["root"]), str(record["run"]))
     entry = Entry(run, str(record["worker"]), int(record["attempt"]))
@@ -197,7 +250,10 @@ def _known(entry: Entry) -> tuple[float | None, int]:
     if entry.tokens is not None:
         return entry.usd, entry.tokens
     record = read_json(entry.run.attempt(entry.worker, entry.attempt).record) or {}
-    used: dict[str, Any] = record.get("usage") or {}
     with suppress(KeyError, TypeError, ValueError):
-        return _amount(used["cost_usd"]), int(used["input_tokens"]) + int(used["output_tokens"])
+        return _used(record["usage"])
     return None, 0
+
+
+def _used(usage: Mapping[str, Any]) -> tuple[float | None, int]:
+    return _amount(usage["cost_usd"]), int(usage["input_tokens"]) + int(usage["output_tokens"])

@@ -10,6 +10,7 @@ from orchestrator.cli.calling import repository_of
 from orchestrator.cli.terminal import columns
 from orchestrator.cli.width import cut, elapsed
 from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs
+from orchestrator.spent import Spent, spent_in
 from tickets.problems import Problem
 from workers.pool import Taken, holders
 
@@ -28,7 +29,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     queues = [run.queue() for run in runs]
     slots = holders(repository.own / "slots")
     problems = [*_lost(rows), *_dirty(slots)]
-    shown = [_shown(run, queue) for run, queue in zip(runs, queues, strict=True)]
+    costs = spent_in(repository.own / "spending", [run.state for run in runs])
+    shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
     next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")
     document = envelope(
         problems,
@@ -47,7 +49,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
         },
         runs=shown,
     )
-    lines = _lines(runs, rows, queues)
+    lines = _lines(runs, rows, queues, costs)
     return Answer(0, document, (*lines, *problem_lines(problems, next_action)))
 
 
@@ -56,7 +58,7 @@ def queue_words(queue: Queue) -> str:
     return f"{queue.total} queued ({queue.slot} for a slot, {queue.dependency} for other tickets)"
 
 
-def _shown(run: LiveRun, queue: Queue) -> dict[str, Any]:
+def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
     facts = run.state.workers.values()
     return {
         "run": run.state.run.id,
@@ -65,6 +67,7 @@ def _shown(run: LiveRun, queue: Queue) -> dict[str, Any]:
         "running": sum(one["started"] and not one["ended"] for one in facts),
         "queued": queue.total,
         "ended": sum(one["ended"] for one in facts),
+        "spent": cost._asdict(),
         "next_action": run.state.next_action(),
     }
 
@@ -90,11 +93,12 @@ def _dirty(slots: list[Taken]) -> list[Problem]:
     ]
 
 
-def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue]) -> list[str]:
+def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: list[Spent]) -> list[str]:
     lines = []
-    for run, queue in zip(runs, queues, strict=True):
+    for run, queue, cost in zip(runs, queues, costs, strict=True):
         own = [row for row in rows if row.run == run.state.run.id]
         counted = f"{len(own)} running" + (f", {queue_words(queue)}" if queue.total else "")
+        counted += "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(clean(f"run {run.state.run.id} ({run.state.phase}) {run.state.status()}: {counted}"))
         for row in own:
             again = f" (attempt {row.attempt})" if row.attempt > 1 else ""

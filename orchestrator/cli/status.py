@@ -2,14 +2,16 @@
 
 import argparse
 import gc
+from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
+from orchestrator.cli.calling import now, repository_of
 from orchestrator.intents import decided
 from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
+from orchestrator.spent import Spent, spent_in, spent_on
 from orchestrator.state.canonical.status_reading import doubts, read
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
@@ -30,6 +32,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
     problems: list[Problem] = []
     state = _state(repository, problems)
     runs = _runs(repository)
+    costs = spent_in(repository.own / "spending", runs)
+    day = f"{now():%Y-%m-%d}"
+    today = spent_on(repository.own / "spending", day)
     intents = (decided(repository, kind) for kind in ("intent", "landing"))
     waiting = [path.name for path in intents if path.exists()]
     if waiting:
@@ -39,9 +44,13 @@ def answer(arguments: argparse.Namespace) -> Answer:
     errors = any(problem.severity == "error" for problem in problems)
     document = envelope(
         problems, next_action, ok=not errors, project=repository.root.name, **state,
-        runs=[_shown(run) for run in runs],
+        runs=[_shown(run, cost) for run, cost in zip(runs, costs, strict=True)],
+        spent={"day": day, **today._asdict()},
     )  # fmt: skip
-    return Answer(1 if errors else 0, document, (*_lines(document), *problem_lines(problems, next_action)))
+    lines = _lines(document, dict(zip((run.run.id for run in runs), costs, strict=True)))
+    if not today.is_nothing:
+        lines.append(f"spent today   {today.in_words()}")
+    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
 
 
 def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
@@ -76,7 +85,7 @@ def _runs(repository: Repository) -> list[RunState]:
     return [state for state in found if state is not None]
 
 
-def _shown(state: RunState) -> dict[str, Any]:
+def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
     started = "running" if state.status() == "running" else "started"
     for facts in state.workers.values():
@@ -89,6 +98,7 @@ def _shown(state: RunState) -> dict[str, Any]:
         "status": state.status(),
         "outcomes": outcomes,
         "pending": pending,
+        "spent": cost._asdict(),
         "next_action": state.next_action(),
     }
 
@@ -105,7 +115,7 @@ def _next_action(state: dict[str, Any], runs: list[RunState], waiting: list[str]
     return f"orchestrate plan phase-{number}" if number else "orchestrate plan PHASE"
 
 
-def _lines(document: dict[str, Any]) -> list[str]:
+def _lines(document: dict[str, Any], costs: Mapping[str, Spent]) -> list[str]:
     lines = [f"project       {document['project']}"]
     if "phase" in document:
         named = document["deliverable"]
@@ -124,5 +134,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
         ]
     for run in document["runs"]:
         counted = ", ".join(f"{number} {word}" for word, number in run["outcomes"].items())
-        lines.append(f"run           {run['run']} ({run['phase']}) {run['status']}: {counted}")
+        cost = costs[run["run"]]
+        money = "" if cost.is_nothing else f"; {cost.in_words()}"
+        lines.append(f"run           {run['run']} ({run['phase']}) {run['status']}: {counted}{money}")
     return [clean(line) for line in lines]

@@ -11,6 +11,7 @@ from orchestrator.cli.screen import event_line
 from orchestrator.cli.width import cells, cut, elapsed
 from orchestrator.live import LiveRun, Queue, Row
 from orchestrator.runs import RunState
+from orchestrator.spent import amount, thousands, told_by
 
 HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
 WIDEST = (24, 20, 17, 8, 8, 8)
@@ -95,7 +96,9 @@ def _head(run: LiveRun, now: datetime) -> str:
     began = min((f["started_at"] for f in state.workers.values() if f.get("started_at")), default="")
     time = f", {elapsed((now - _time(began)).total_seconds())}" if began and run.is_running else ""
     said = ", ".join(f"{counted[word]} {word}" for word in words)
-    return f"run {state.run.id} of {state.phase}, {state.status()}{time}: {said}"
+    cost = told_by(state)  # at every drawing: not from the ledger
+    money = "" if cost.is_nothing else f", {cost.in_short()}"
+    return f"run {state.run.id} of {state.phase}, {state.status()}{time}{money}: {said}"
 
 
 def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
@@ -132,8 +135,8 @@ def _ended(facts: Mapping[str, Any]) -> Fields:
         facts["ticket"],
         _word(facts),
         elapsed(facts["seconds"]) if facts["started"] else "",
-        _thousands(tokens) if tokens else "",
-        "" if cost is None else f"{cost:.2f}",
+        thousands(tokens) if tokens else "",
+        amount(cost) if cost is not None else "unpriced" if tokens else "",
         facts["reason"] or files or ", ".join(facts["flags"]),
     )
 
@@ -142,12 +145,6 @@ def _word(facts: Mapping[str, Any]) -> str:
     """Give the one word that says most of how a worker ended."""
     done = facts["outcome"] == "complete"
     return str(facts["verdict"] or "complete") if done else str(facts["outcome"])
-
-
-def _thousands(number: int) -> str:
-    if number < 1000:
-        return str(number)
-    return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
 def _time(text: str) -> datetime:

@@ -76,7 +76,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
         "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.refusal",
-        "orchestrator.runs",
+        "orchestrator.runs", "orchestrator.spent",
         "orchestrator.state", "orchestrator.state.canonical",
         "orchestrator.state.canonical.status_reading",
         "orchestrator.state.errors", "orchestrator.state.figures",
@@ -85,7 +85,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.edits", "tickets.markdown.errors", "tickets.markdown.front",
         "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
         "tickets.markdown.tables", "tickets.problems",
-        "workers", "workers.environment", "workers.git", "workers.output",
+        "workers", "workers.environment", "workers.git", "workers.output", "workers.pool",
     }  # fmt: skip
 
 

@@ -57,13 +57,22 @@ def test_a_worker_has_its_ticket_state_time_tokens_cost_and_last_words(tmp_path)
     start(live, 1, 2)
     end(live, 1, reason="two tests were flaky")
     head, names, running, waiting, ended = table(live)
-    assert head == "run 20260216_142834 of phase-1, interrupted: 1 running, 1 queued, 1 accepted"
+    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25: 1 running, 1 queued, 1 acce…"
     assert names.split() == ["WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST"]
     assert running.split() == ["Codex-Worker-2", "codex-2", "lost", "1:15", "Part", "2"]
     assert waiting.split()[:3] == ["Codex-Worker-3", "codex-3", "waiting"]
     assert ended.split()[:6] == ["Codex-Worker-1", "codex-1", "accepted", "1:01", "12.3k", "0.25"]
     # One below the other.
     assert len({line.index(word) for line, word in ((names, "LAST"), (running, "Part"), (ended, "two"))}) == 1
+
+
+def test_tokens_that_nobody_priced_are_labelled(tmp_path):
+    live = run_of(tmp_path, 2)
+    start(live, 1)
+    end(live, 1, usage={"input_tokens": 12_000, "output_tokens": 345, "cost_usd": None})
+    head, _, _, ended = table(live)
+    assert head.startswith("run 20260216_142834 of phase-1, interrupted, 12.3k tokens: ")
+    assert ended.split()[4:6] == ["12.3k", "unpriced"]
 
 
 def test_fields_that_nobody_fills_take_no_room(tmp_path):
