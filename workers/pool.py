@@ -3,10 +3,12 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from workers.waiting import Lack, Line, Spot, Waiter
 
 if TYPE_CHECKING:
     import anyio
@@ -85,48 +87,64 @@ class Pool:
         self.limits = limits
         self._on_dirty = on_dirty
         self._waiting: list[anyio.Event] = []
+        self._line = Line(directory / "waiting")
         directory.mkdir(parents=True, exist_ok=True)
 
-    def acquire_nowait(self, agent: str, holder: Holder) -> Slot | None:
-        """Take a slot for a worker of `agent`; None if all are taken."""
-        own = self.limits.of(agent)
-        taken: list[tuple[str, int]] = []
-        try:
-            if own is not None:
-                self._take(taken, [f"{agent}-{number}" for number in range(1, own + 1)], holder)
-            if own is None or taken:
-                self._take(taken, [f"pool-{number:02}" for number in range(1, self.limits.total + 1)], holder)
-            if len(taken) == (1 if own is None else 2):
-                slot = Slot(self, tuple(taken))
-                taken.clear()
-                return slot
-        finally:
-            for _, descriptor in taken:
-                os.ftruncate(descriptor, 0)
-                os.close(descriptor)
-        return None
+    def acquire_nowait(self, agent: str, holder: Holder, limit: int | None = None) -> Slot | None:
+        """Take a slot for a worker of `agent`; None if all are taken, or needed by those who wait longer.
 
-    async def acquire(self, agent: str, holder: Holder, timeout: float | None = None) -> Slot | None:  # noqa: ASYNC109 - part of the outside contract (`--wait`)
-        """Wait for a slot; None if none came free within `timeout` seconds, or the agent's limit is 0."""
+        With a `limit` below the agent's own there are never more than that, once those before it have gone.
+        """
+        found = self._try(agent, holder, limit, None)
+        return found if isinstance(found, Slot) else None
+
+    async def acquire(
+        self,
+        agent: str,
+        holder: Holder,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the outside contract (`--wait`)
+        limit: Callable[[], int | None] | None = None,
+    ) -> Slot | None:
+        """Wait for a slot; None if none came free within `timeout` seconds, or the agent's limit is 0.
+
+        `limit` is asked at each look: what it gives may change while this waits.
+        """
         import anyio  # noqa: PLC0415 - for start-up time: `ps` and `status` need only `holders`
 
         if 0 in (self.limits.total, self.limits.of(agent)):
             return None
         pause = _FIRST_PAUSE
-        with anyio.move_on_after(timeout):
-            while (slot := self.acquire_nowait(agent, holder)) is None:
-                freed = anyio.Event()
-                self._waiting.append(freed)
-                try:
-                    # Another process does not tell when it lets go: look again, ever more slowly.
-                    with anyio.move_on_after(pause):
-                        await freed.wait()
-                finally:
-                    with suppress(ValueError):
-                        self._waiting.remove(freed)
-                pause = _FIRST_PAUSE if freed.is_set() else min(_LONGEST_PAUSE, pause * 2)
-            return slot
-        return None
+        spot: Spot | None = None
+        try:
+            with anyio.move_on_after(timeout):
+                while True:
+                    found = self._try(agent, holder, limit and limit(), spot)
+                    if isinstance(found, Slot):
+                        return found
+                    if spot is None:
+                        spot = self._line.enter(agent, found)
+                    else:
+                        spot.looked(found)
+                    pause = _FIRST_PAUSE if await self._woken(pause) else min(_LONGEST_PAUSE, pause * 2)
+            return None
+        finally:
+            if spot is not None:
+                spot.leave()
+
+    async def _woken(self, pause: float) -> bool:
+        """Wait until somebody in this process lets go, or for `pause` seconds; tell which."""
+        import anyio  # noqa: PLC0415 - as in `acquire`
+
+        freed = anyio.Event()
+        self._waiting.append(freed)
+        try:
+            # Another process does not tell when it lets go: look again, ever more slowly.
+            with anyio.move_on_after(pause):
+                await freed.wait()
+        finally:
+            with suppress(ValueError):
+                self._waiting.remove(freed)
+        return freed.is_set()
 
     def wake(self) -> None:
         """Have those who wait in this process look again."""
@@ -137,6 +155,71 @@ class Pool:
     def holders(self) -> list[Taken]:
         """List what is taken, by slot. No lock that is held is touched; a dirty slot's is, for an instant."""
         return holders(self.directory)
+
+    def _try(self, agent: str, holder: Holder, limit: int | None, spot: Spot | None) -> Slot | Lack:
+        """Take a slot, or say what is missing."""
+        own = self.limits.of(agent)
+        most = own if own is None or limit is None else min(own, limit)
+        mine = [f"{agent}-{number}" for number in range(1, (most or 0) + 1)]
+        all_of_us = [f"pool-{number:02}" for number in range(1, self.limits.total + 1)]
+        if lack := self._lack_behind(self._line.ahead(spot), agent, mine, all_of_us):
+            return lack
+        taken: list[tuple[str, int]] = []
+        try:
+            if own is not None:
+                self._take(taken, mine, holder)
+                if not taken or (most != own and self._is_over(agent, taken[0][0], own, len(mine))):
+                    return "agent"
+            before = len(taken)
+            self._take(taken, all_of_us, holder)
+            if len(taken) == before:
+                return "pool"
+            slot = Slot(self, tuple(taken))
+            taken.clear()
+            return slot
+        finally:
+            for _, descriptor in taken:
+                os.ftruncate(descriptor, 0)
+                os.close(descriptor)
+
+    def _lack_behind(
+        self, ahead: Iterable[Waiter], agent: str, mine: list[str], pool: list[str]
+    ) -> Lack | None:
+        """Say what is missing where those ahead get theirs first; None if there is enough for us, too."""
+        same = needed = 0
+        for one in ahead:
+            same += one.agent == agent
+            # Who lacks a slot of its own agent has no use for one of the pool: others may have that.
+            needed += one.lack == "pool" or one.agent == agent
+            if mine and same >= len(mine):
+                return "agent"
+            if needed >= len(pool):
+                return "pool"
+        if mine and same and not self._has_free(mine, same + 1):
+            return "agent"
+        return None if not needed or self._has_free(pool, needed + 1) else "pool"
+
+    def _is_over(self, agent: str, got: str, own: int, most: int) -> bool:
+        """Tell whether the slot that we have got is one too many for a lowered limit.
+
+        Counted once it is ours: of two who take the last ones at the same time, one at least sees the other.
+        """
+        others = [name for number in range(1, own + 1) if (name := f"{agent}-{number}") != got]
+        return not self._has_free(others, own - most)
+
+    def _has_free(self, names: list[str], enough: int) -> bool:
+        """Tell whether at least `enough` of these slots are free at this moment."""
+        for left, name in zip(range(len(names), 0, -1), names, strict=True):
+            if enough <= 0 or left < enough:
+                break
+            try:
+                descriptor = os.open(self.directory / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                enough -= 1  # nobody has ever had it
+                continue
+            enough -= _lock(descriptor, fcntl.LOCK_SH)
+            os.close(descriptor)
+        return enough <= 0
 
     def _take(self, taken: list[tuple[str, int]], names: list[str], holder: Holder) -> None:
         """Add the first free slot of `names` to `taken`, with the holder written into it."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import anyio
@@ -176,42 +177,229 @@ async def test_a_slot_is_taken_until_its_shim_has_ended_and_clean_after_it(tmp_p
     assert ".lock" not in (tmp_path / "out").read_text()
 
 
+async def waits(group, pool, agent, got, **how):
+    """Have somebody wait for a slot, until it stands in the line."""
+    before = len(spots(pool))
+
+    async def wait() -> None:
+        got.append(await pool.acquire(agent, HOLDER, **how))
+
+    group.start_soon(wait)
+    with anyio.fail_after(10):
+        while len(spots(pool)) == before:  # noqa: ASYNC110 - a file tells
+            await anyio.sleep(0.001)
+
+
+def spots(pool):
+    folder = pool.directory / "waiting"
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+async def test_who_lets_go_and_asks_again_comes_after_another_process_that_waits(tmp_path):
+    hundred, one = (Pool(tmp_path, PoolLimits(codex=2)) for _ in range(2))
+    held = [hundred.acquire_nowait("codex", HOLDER) for _ in range(2)]
+    got: list = []
+    async with anyio.create_task_group() as group:
+        await waits(group, one, "codex", got, timeout=10)
+        held.pop().release()
+        assert hundred.acquire_nowait("codex", HOLDER) is None
+        held.pop().release()
+        # One is for those who wait, the other is free for all.
+        assert hundred.acquire_nowait("codex", HOLDER) is not None
+        assert hundred.acquire_nowait("codex", HOLDER) is None
+    assert [slot.names[0][:5] for slot in got] == ["codex"]
+    assert not (tmp_path / "waiting").exists()
+
+
+async def test_who_waits_longest_gets_the_next_slot_of_the_pool_whatever_its_agent(tmp_path):
+    first, second = (Pool(tmp_path, PoolLimits(total=1)) for _ in range(2))
+    held = first.acquire_nowait("command", HOLDER)
+    order: list = []
+    async with anyio.create_task_group() as group:
+        await waits(group, second, "codex", order, timeout=10)
+        await waits(group, first, "command", order, timeout=10)
+        held.release()
+        with anyio.fail_after(10):
+            while not order:  # noqa: ASYNC110 - another pool's slot tells nobody
+                await anyio.sleep(0.001)
+        assert order[0].names == ("codex-1", "pool-01")
+        order[0].release()
+    assert order[1].names == ("pool-01",)
+
+
+async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(tmp_path):
+    pool = Pool(tmp_path, PoolLimits(total=3, codex=1))
+    held = pool.acquire_nowait("codex", HOLDER)
+    got: list = []
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            await waits(group, Pool(tmp_path, pool.limits), "codex", got, timeout=30)
+        others = [pool.acquire_nowait(agent, HOLDER) for agent in ("claude", "command", "command")]
+        assert [other and other.names[-1] for other in others] == ["pool-02", "pool-03", None]
+        held.release()
+        for number in range(1, 6):
+            with anyio.fail_after(20):
+                while len(got) < number:  # noqa: ASYNC110 - another pool's slot tells nobody
+                    await anyio.sleep(0.001)
+            got[-1].release()
+
+
+def test_the_place_of_one_who_died_is_taken_away(tmp_path):
+    pool = Pool(tmp_path, PoolLimits(total=1))
+    text = (
+        "import sys, anyio; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "anyio.run(Pool(Path(sys.argv[1]), PoolLimits(total=1)).acquire, 'command', {})"
+    )
+    held = pool.acquire_nowait("command", HOLDER)
+    waiter = subprocess.Popen([sys.executable, "-c", text, tmp_path])
+    deadline = time.monotonic() + 20
+    while not spots(pool) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(spots(pool)) == 1
+    waiter.kill()
+    waiter.wait()
+    held.release()
+    assert pool.acquire_nowait("command", HOLDER) is not None
+    assert spots(pool) == []
+
+
+def test_one_who_has_long_not_looked_is_passed_over_and_keeps_its_place(tmp_path):
+    pool, stopped = (Pool(tmp_path, PoolLimits(total=1)) for _ in range(2))
+    spot = stopped._line.enter("command", "pool")
+    assert pool.acquire_nowait("command", HOLDER) is None
+    os.pwrite(spot._descriptor, b"pool  00000000000000000001", 0)  # as after Ctrl-Z
+    slot = pool.acquire_nowait("command", HOLDER)
+    slot.release()
+    spot.looked("pool")
+    assert pool.acquire_nowait("command", HOLDER) is None
+    spot.leave()
+
+
+def test_a_lowered_limit_counts_those_who_run_already(tmp_path):
+    pool = Pool(tmp_path, PoolLimits())
+    held = [pool.acquire_nowait("codex", HOLDER) for _ in range(5)]
+    for slot in held[:3]:
+        slot.release()
+        assert pool.acquire_nowait("codex", HOLDER, limit=2) is None  # in the slots 4 and 5, two still run
+    held[3].release()
+    assert pool.acquire_nowait("codex", HOLDER, limit=0) is None
+    slot = pool.acquire_nowait("codex", HOLDER, limit=2)
+    assert slot.names[0] == "codex-1"
+    assert pool.acquire_nowait("codex", HOLDER, limit=2) is None
+    assert pool.acquire_nowait("codex", HOLDER, limit=9) is not None
+    assert pool.acquire_nowait("command", HOLDER, limit=2) is not None  # has no limit that could be lowered
+    assert len([taken for taken in pool.holders() if taken.slot.startswith("pool")]) == 4
+
+
+async def test_a_limit_that_rises_while_one_waits_is_taken_up(tmp_path):
+    pool, limits, got = Pool(tmp_path, PoolLimits()), [0], []
+    async with anyio.create_task_group() as group:
+        await waits(group, pool, "codex", got, timeout=10, limit=lambda: limits[0])
+        limits[0] = 1
+    assert got[0].names == ("codex-1", "pool-01")
+
+
+async def test_who_gives_up_or_is_cancelled_leaves_the_line(tmp_path):
+    pool = Pool(tmp_path, PoolLimits(total=1))
+    held = pool.acquire_nowait("command", HOLDER)
+    assert await pool.acquire("command", HOLDER, timeout=0.03) is None
+    assert spots(pool) == []
+    async with anyio.create_task_group() as group:
+        await waits(group, pool, "command", [])
+        group.cancel_scope.cancel()
+    assert spots(pool) == []
+    held.release()
+
+
 RACER = """
-import os, sys, time
+import json, os, sys, time
 from pathlib import Path
 import anyio
 from workers.pool import Pool, PoolLimits
 
-async def main(folder):
-    pool = Pool(folder / "slots", PoolLimits())
-    for turn in range(2):
-        slot = await pool.acquire("command", {"worker": str(os.getpid())}, timeout=30)
-        mine = folder / "live" / slot.names[-1]
-        os.close(os.open(mine, os.O_CREAT | os.O_EXCL))       # two in one slot: this fails
-        seen = len(os.listdir(folder / "live"))               # more than fifteen: this tells
-        await anyio.sleep(0.02)
-        mine.unlink()
-        slot.release()
-        print(seen, flush=True)
+FOLDER, RACERS, SECONDS, LIMIT = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
+AGENTS = sys.argv[5:]
 
-anyio.run(main, Path(sys.argv[1]))
+async def race(number):
+    pool, agent, seen = Pool(FOLDER / "slots", PoolLimits()), AGENTS[number % len(AGENTS)], []
+    (FOLDER / f"ready-{number}").touch()
+    while not (FOLDER / "go").exists():
+        await anyio.sleep(0.005)
+    end = time.monotonic() + SECONDS
+
+    async def hold():
+        while time.monotonic() < end or not seen:
+            slot = await pool.acquire(agent, {"worker": str(number)}, 60, lambda: LIMIT)
+            mine = FOLDER / "live" / slot.names[-1]
+            os.close(os.open(mine, os.O_CREAT | os.O_EXCL))       # two in one slot: this fails
+            began = time.monotonic_ns()
+            await anyio.sleep(0.004)
+            seen.append([agent, began, time.monotonic_ns()])
+            mine.unlink()
+            slot.release()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(hold)
+        group.start_soon(hold)
+    (FOLDER / f"seen-{number}").write_text(json.dumps(seen))
+
+pids = []
+for number in range(RACERS):
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            anyio.run(race, number)
+            code = 0
+        finally:
+            os._exit(code)
+    pids.append(pid)
+while len(list(FOLDER.glob("ready-*"))) < RACERS and not os.waitpid(-1, os.WNOHANG)[0]:
+    time.sleep(0.01)
+(FOLDER / "go").touch()
+sys.exit(sum(bool(os.waitpid(pid, 0)[1]) for pid in pids))
 """
 
 
-def test_twenty_processes_never_hold_more_than_fifteen_slots(tmp_path):
-    (tmp_path / "live").mkdir()
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(20)
-    ]
-    told = [racer.communicate(timeout=60) for racer in racers]
-    assert [errors for _, errors in told if errors] == []
-    seen = [int(line) for output, _ in told for line in output.split()]
-    assert len(seen) == 40
-    assert max(seen) <= 15
-    assert holders(tmp_path / "slots") == []
+def raced(folder, *, racers, seconds, limit, agents):
+    """Have processes race; give (agent, times held) of each racer and the most that were held at once."""
+    (folder / "live").mkdir()
+    command = [sys.executable, "-c", RACER, folder, str(racers), str(seconds), str(limit), *agents]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    shares, moments = [], []
+    for path in folder.glob("seen-*"):
+        seen = json.loads(path.read_text())
+        shares.append((seen[0][0], len(seen)))
+        moments += [moment for agent, *at in seen for moment in ((at[0], 1, agent), (at[1], -1, agent))]
+    held, most = Counter(), Counter()
+    for _, change, agent in sorted(moments):
+        for name in (agent, "all"):
+            held[name] += change
+            most[name] = max(most[name], held[name])
+    return shares, most
+
+
+def test_twenty_processes_never_hold_more_than_fifteen_slots_and_each_gets_its_share(tmp_path):
+    agents = ("codex", "claude", "gemini", "command")
+    shares, most = raced(tmp_path, racers=20, seconds=1.5, limit=5, agents=agents)
+    print(f"{sum(times for _, times in shares)} holds by 20 processes, at most {dict(most)}")
+    assert most["all"] <= 15
+    assert max(most[agent] for agent in agents[:3]) <= 5
+    assert len(shares) == 20
+    for agent in agents:
+        times = [times for name, times in shares if name == agent]
+        assert min(times) >= max(times) / 3, times
+    slots = tmp_path / "slots"
+    assert holders(slots) == []
+    pool = Pool(slots, PoolLimits())
+    assert all(pool.acquire_nowait(agent, HOLDER) for agent in agents[:3] for _ in range(5))
+    assert pool.acquire_nowait("command", HOLDER) is None
+
+
+def test_processes_that_race_for_a_lowered_limit_do_not_exceed_it(tmp_path):
+    _, most = raced(tmp_path, racers=8, seconds=0.7, limit=2, agents=("codex",))
+    assert 1 <= most["codex"] <= 2
 
 
 def test_reading_who_is_there_costs_no_heavy_import():
