@@ -55,7 +55,6 @@ def prepare_launch(
     `prompt` is what it reads instead of the ticket, in its own `thread` where there is one; `budget_usd`
     is what it may spend at most, where that is less than the ticket says.
     """
-    files = run.attempt(ticket.worker, number)
     worktree = tree or run.worktree(ticket.worker)
     _make_own(run, ticket.worker)
     job = Job(
@@ -75,28 +74,33 @@ def prepare_launch(
         budget_usd=ticket.budget_usd if budget_usd is None else budget_usd,
         thread=thread,
     )
-    invocation = _invocation(ticket.agent, job)
+    launch = _launch(run, ticket, number, job)
+    env = worker_environment(run, ticket.worker, environ, settings.env, fence=fence) | launch.env
+    launch = launch._replace(env=env, limits=limits, stops_with_runtime=stops_with_runtime)
+    return enclosed(launch, fence, _walls(run, repository, ticket, job))
+
+
+def _launch(run: RunDir, ticket: Ticket, number: int, job: Job) -> Launch:
+    """Say how a job is started, with what its agent adds to the environment, and limits by default."""
+    invocation, files = _invocation(ticket.agent, job), run.attempt(ticket.worker, number)
     is_cli = ticket.agent != "command"
-    launch = Launch(
+    return Launch(
         worker=ticket.worker,
         argv=invocation.argv,
-        env=worker_environment(run, ticket.worker, environ, settings.env, fence=fence) | invocation.env,
-        cwd=worktree,
+        env=invocation.env,
+        cwd=job.worktree,
         stdin=job.prompt,
         stdout=files.stdout,
         stderr=files.stderr,
         started_record=files.started,
         exit_record=files.exit,
         capture=invocation.capture,
-        limits=limits,
         cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
         busy_path=files.busy if is_cli else None,
-        stops_with_runtime=stops_with_runtime,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         mark=mark_of(run, ticket.worker, number),
     )
-    return enclosed(launch, fence, _walls(run, repository, ticket, job))
 
 
 def _invocation(agent: AgentName, job: Job) -> Invocation:

@@ -132,11 +132,11 @@ class Lab:
             )
         return AgentSettings(executable=str(self.clis / name), args=args, model=MODELS[name])
 
-    def job(self, name, prompt, *, args=(), **fields):
-        """Describe one attempt; the prompt becomes a file, as in a run."""
-        home = self.homes / f"{name}-{uuid.uuid4().hex[:8]}"
-        home.mkdir(parents=True)
-        file = home.with_suffix(".md")
+    def job(self, name, prompt, *, args=(), home=None, **fields):
+        """Describe one attempt; the prompt becomes a file, as in a run. `home` is that of an earlier one."""
+        home = home or self.homes / f"{name}-{uuid.uuid4().hex[:8]}"
+        home.mkdir(parents=True, exist_ok=True)
+        file = self.homes / f"{home.name}.{uuid.uuid4().hex[:8]}.md"
         file.write_text(prompt)
         settings = self.settings(name, *args)
         executable = agent_named(name).locate(settings, self.path)
@@ -158,11 +158,12 @@ class Lab:
         for place, content in call.files.items():
             path = job.home / place
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            if not path.exists():
+                path.write_bytes(content)
         mark = f"ORCHESTRATE_TEST_MARK={uuid.uuid4().hex}"
         env = {**common_environment(job.environ, job.settings.env), **call.env, "TMPDIR": str(self.scratch)}
         env.update([mark.split("=")])
-        out, err = job.home.with_suffix(".stdout"), job.home.with_suffix(".stderr")
+        out, err = job.prompt.with_suffix(".stdout"), job.prompt.with_suffix(".stderr")
         with job.prompt.open("rb") as stdin, out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 call.argv,
