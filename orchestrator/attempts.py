@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from orchestrator.claims import NO_CHANGES, missing_of
 from orchestrator.deployment import Deployment
+from orchestrator.dispatch import park
 from orchestrator.evidence import Tried
 from orchestrator.places import placed_earlier
 from orchestrator.prompts import add_to_prompt, write_prompt
@@ -89,8 +90,13 @@ def went_with_a_runtime(ended: Exit) -> bool:
     )
 
 
-async def start_attempt(d: Deployment, ticket: Ticket, slot: Slot, place: Place, begin: Begin) -> Tried:
-    """Start the attempt that was noted last in a slot, and see it to its end. Raises WorkerError."""
+async def start_attempt(
+    d: Deployment, ticket: Ticket, slot: Slot, place: Place, begin: Begin, *, most_usd: float | None
+) -> Tried:
+    """Start the attempt that was noted last in a slot, and see it to its end. Raises WorkerError.
+
+    `most_usd` is what an agent that can stop itself may spend.
+    """
     number = d.facts(ticket)["attempts"]
     executable = find_agent(ticket.agent, d.settings.agent(ticket.agent), d.environ)
     if executable is None:
@@ -114,6 +120,7 @@ async def start_attempt(d: Deployment, ticket: Ticket, slot: Slot, place: Place,
         fence=fence_in_force(d.settings.fence),
         stops_with_runtime=d.settings.on_runtime_death == "stop",
         thread=begin.thread,
+        budget_usd=most_usd,
         prompt=add_to_prompt(d, ticket, number, said, alone=begin.thread is not None) if said else None,
     )
     files = d.run.attempt(ticket.worker, number)
@@ -191,10 +198,10 @@ async def _followed(
     d: Deployment, ticket: Ticket, files: AttemptFiles, waiting: Callable[[], Awaitable[Exit]]
 ) -> Tried:
     """Wait for a worker; read along with an agent CLI, whose stream says what its processes do not."""
-    follower = Follower(ticket.agent, files.stdout)
+    follower = Follower(ticket.agent, files.stdout, files.stderr)
     async with anyio.create_task_group() as group:
         if ticket.agent != "command":
-            group.start_soon(_read_along, follower, files, d.settings.limits.grace)
+            group.start_soon(_read_along, d, ticket, follower, files)
         ended = await waiting()
         group.cancel_scope.cancel()
     files.busy.unlink(missing_ok=True)
@@ -205,17 +212,23 @@ async def _followed(
     return Tried(ended, await anyio.to_thread.run_sync(answer))
 
 
-async def _read_along(follower: Follower, files: AttemptFiles, grace: float) -> None:
-    """Keep a worker with an open tool call from being taken for idle; stop one that said its last word."""
+async def _read_along(d: Deployment, ticket: Ticket, follower: Follower, files: AttemptFiles) -> None:
+    """Keep a worker with an open tool call from being taken for idle; stop one that said its last word.
+
+    A provider that has it wait is left alone by the others, too.
+    """
     while True:
         await anyio.sleep(LOOK)
         was_busy = follower.tools > 0
         follower.read_more()
+        if follower.throttled is not None:
+            until = d.clock().timestamp() + follower.throttled if follower.throttled else None
+            park(d, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)
         if follower.tools and not was_busy:
             files.busy.touch()
         elif was_busy and not follower.tools:
             files.busy.unlink(missing_ok=True)
         if follower.has_ended:
-            await anyio.sleep(grace)
+            await anyio.sleep(d.settings.limits.grace)
             files.done.touch()
             return

@@ -1,7 +1,7 @@
 """A run while a runtime works on it: what its stages share, and the one journal that they write."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -10,19 +10,20 @@ import structlog
 
 from orchestrator.judgement import landable
 from orchestrator.manifest import Manifest, roster_of
+from orchestrator.providers import Providers
+from orchestrator.queueing import Queue
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
+from orchestrator.spending import ledger_of
+from orchestrator.starts import Starts
 from orchestrator.tampering import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
-from tickets.words import AgentName
-from workers.agents import NAMES
-from workers.attempt import mark_of
 from workers.changes import ABSENT, Change, Checker
 from workers.git import Repository
 from workers.output import Journal, RunDir, held_lock, read_journal
-from workers.pool import Pool, PoolLimits, Slot
+from workers.pool import Pool, PoolLimits
 from workers.process import Nursery, hurry, kill_marked, open_nursery
 from workers.worktree import Place
 
@@ -41,6 +42,13 @@ class SharedTree(NamedTuple):
 
     place: Place
     readers: set[str]
+
+
+class Wait(NamedTuple):
+    """A ticket that waits; `may_move` where another agent might not have to."""
+
+    ticket: Ticket
+    may_move: bool
 
 
 class Deployment:
@@ -67,17 +75,18 @@ class Deployment:
         self.environ = environ
         self.clock = clock
         self.stopping = False
-        self._starts = anyio.Lock()
-        self._started_at = float("-inf")
-        self._waits: dict[anyio.CancelScope, str] = {}
+        self.waits: dict[anyio.CancelScope, Wait] = {}
+        """Whoever waits for other tickets, a slot or another attempt, by what ends the wait."""
         self._cancelled: set[str] = set()
         self.state = RunState(run, roster_of(manifest))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id, repository.root)
         slots = settings.slots
         limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
-        self._turns = {name: anyio.Semaphore(limits.of(name) or limits.total) for name in NAMES}
-        self._all_turns = anyio.Semaphore(limits.total)
+        self.providers = Providers(repository.own / "providers", limits, lambda: clock().timestamp())
+        self.queue = Queue(limits.total, self.providers.room)
+        self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
+        self.ledger = ledger_of(repository, clock)
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self.guard: Guard | None = None
@@ -106,50 +115,28 @@ class Deployment:
         log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
 
     @contextmanager
-    def waiting(self, ticket: Ticket) -> Iterator[None]:
+    def waiting(self, ticket: Ticket, *, may_move: bool = False) -> Iterator[None]:
         """Wait for a turn or a slot inside the block; `stop` and a cancel end the wait."""
         with anyio.CancelScope() as scope:
-            self._waits[scope] = ticket.worker
+            self.waits[scope] = Wait(ticket, may_move)
             if self.stopping or self.is_cancelled(ticket):
                 scope.cancel()
             try:
                 yield
             finally:
-                del self._waits[scope]
+                del self.waits[scope]
 
-    @asynccontextmanager
-    async def slot(self, ticket: Ticket, number: int) -> AsyncIterator[Slot | None]:
-        """Hold a slot of the shared pool for an attempt; None where the run was stopped while waiting.
-
-        First come, first served within this runtime: only as many as could get one ask the shared pool.
-        """
-        async with AsyncExitStack() as held:
-            slot: Slot | None = None
-            with self.waiting(ticket):
-                await held.enter_async_context(self._turns[ticket.agent])
-                await held.enter_async_context(self._all_turns)
-                mark = mark_of(self.run, ticket.worker, number)
-                holder = {"run": self.run.id, "worker": ticket.worker, "mark": mark}
-                slot = await self.pool.acquire(ticket.agent, holder)
-                if slot is not None:
-                    held.callback(slot.release)
-                    await self.start_turn(ticket.agent)
-            yield None if self.stopping or self.is_cancelled(ticket) else slot
-
-    async def start_turn(self, agent: AgentName) -> None:
-        """Wait until an agent CLI may start: each costs a second of processor time, so not all at once."""
-        if agent == "command":
-            return
-        async with self._starts:
-            await anyio.sleep_until(self._started_at + self.settings.pool.start_interval)
-            self._started_at = anyio.current_time()
+    def as_it_is(self, ticket: Ticket) -> Ticket:
+        """Give a ticket with the agent that does it now: one that fell back has another than its template."""
+        agent = self.facts(ticket)["agent"]
+        return ticket if agent == ticket.agent else ticket.model_copy(update={"agent": agent, "model": None})
 
     def stop(self) -> None:
         """Start nothing more, and have every worker of the run stopped within its grace."""
         self.stopping = True
         self.run.stopping_path.parent.mkdir(exist_ok=True)
         self.run.stopping_path.touch()
-        for scope in list(self._waits):
+        for scope in list(self.waits):
             scope.cancel()
 
     def stop_at_once(self) -> None:
@@ -177,8 +164,8 @@ class Deployment:
         """Take up the cancels there are, and end the waits of those whom they concern."""
         found = set(self.run.cancelled()) - self._cancelled
         self._cancelled |= found
-        for scope, worker in list(self._waits.items()):
-            if found & {ALL, worker}:
+        for scope, wait in list(self.waits.items()):
+            if found & {ALL, wait.ticket.worker}:
                 scope.cancel()
 
     def facts(self, ticket: Ticket) -> dict[str, Any]:

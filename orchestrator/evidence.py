@@ -21,6 +21,7 @@ from orchestrator.judgement import (
     violations_of,
 )
 from orchestrator.places import is_shared
+from orchestrator.prices import priced
 from orchestrator.tampering import told
 from orchestrator.tree_command import CheckResult
 from tickets.ticket import Ticket
@@ -142,7 +143,7 @@ def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[
         "signal": ended.signal,
         "seconds": ended.seconds,
         "thread": answer.thread,
-        "usage": used(ticket, answer, facts.get("tries", ())),
+        "usage": _priced(d, ticket, used(ticket, answer, facts.get("tries", ()))),
     }
 
 
@@ -156,11 +157,19 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> 
     return {**found, "cost_usd": usage.cost_usd}
 
 
+def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any]) -> dict[str, Any]:
+    model = ticket.model or d.settings.agent(ticket.agent).model
+    cost = priced(Usage(**usage), model, d.settings.price_list)
+    return {**usage, "cost_usd": cost.usd, "cost_by": cost.by}
+
+
 def total(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up what the attempts of a worker used; USD are None where no attempt told of any."""
     costs = [usage["cost_usd"] for usage in usages if usage["cost_usd"] is not None]
     found: dict[str, Any] = {name: sum(usage[name] for usage in usages) for name in TOKENS}
-    return {**found, "cost_usd": round(sum(costs), 6) if costs else None}
+    by = {usage["cost_by"] for usage in usages if usage["cost_usd"] is not None}
+    said = "table" if "table" in by else "agent" if by else "unpriced"
+    return {**found, "cost_usd": round(sum(costs), 6) if costs else None, "cost_by": said}
 
 
 async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:

@@ -65,6 +65,7 @@ class RunState:
                 facts.update(started=True, attempts=record["attempt"], base=record["base"])
                 facts.update(started_at=record["at"], retrying=False, fence=record.get("fence"))
                 facts.update(kind=record.get("kind", "first"), agent=record.get("agent", facts["agent"]))
+                facts.pop("held", None)
             case "ended":
                 facts.update(record["facts"])
                 facts["ended"] = True
@@ -73,6 +74,10 @@ class RunState:
             case "retry" | "afresh" | "asked" as event:
                 again = facts.get("retries", 0) + (event == "retry")
                 facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), record["tried"]])
+            case "moved":
+                facts.update(agent=record["agent"])
+            case "held":
+                facts.update(held=record["reason"])
             case "settled":
                 facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
                 if record["by"] == "lead":

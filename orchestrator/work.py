@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from orchestrator.admission import Refused
 from orchestrator.attempts import (
     FIRST,
     Begin,
@@ -18,6 +19,17 @@ from orchestrator.attempts import (
     went_with_a_runtime,
 )
 from orchestrator.deployment import Deployment
+from orchestrator.dispatch import (
+    admitted,
+    give_back,
+    most_usd,
+    moved,
+    park,
+    settle,
+    slot_for,
+    wait_for_budget,
+    watch_room,
+)
 from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_attempt
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.places import give_back_shared, placed
@@ -39,12 +51,15 @@ async def work(d: Deployment) -> None:
     if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
         guard = partial(Guard, d.repository, d.checker.directory, d.environ, d.manifest.state_files)
         d.guard = await anyio.to_thread.run_sync(guard)
-    async with anyio.create_task_group() as group:
-        for ticket in d.manifest.tickets:
-            if d.facts(ticket)["ended"]:
-                done[ticket.id].set()
-            else:
-                group.start_soon(_see_to, d, ticket, done)
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(watch_room, d)
+        async with anyio.create_task_group() as group:
+            for ticket in d.manifest.tickets:
+                if d.facts(ticket)["ended"]:
+                    done[ticket.id].set()
+                else:
+                    group.start_soon(_see_to, d, ticket, done)
+        watching.cancel_scope.cancel()
     if d.state.has_ended:
         await give_back_shared(d)
 
@@ -108,32 +123,54 @@ def _fallen(d: Deployment, ticket: Ticket) -> str | None:
 
 async def _do(d: Deployment, ticket: Ticket) -> None:
     """Go through the attempts of one ticket, an earlier runtime's first."""
-    number, begin = d.facts(ticket)["attempts"], FIRST
     place: Place | None = None
-    tried: Tried | None = None
+    following: Begin | None = FIRST
+    number = d.facts(ticket)["attempts"]
     if number:
-        place, tried, begin = await inherited(d, ticket, number)
-    while not (d.stopping or (tried is None and d.is_cancelled(ticket))):
-        if tried is None:
-            async with d.slot(ticket, number + 1) as slot:
-                if slot is None:
-                    return
-                place = place or await placed(d, ticket)
-                if place is None:
-                    return
-                number += 1
-                _note_start(d, ticket, number, place, begin)
-                tried = await start_attempt(d, ticket, slot, place, begin)
-                following = await _settle(d, ticket, number, tried, place)
-        else:
+        ticket = d.as_it_is(ticket)
+        place, tried, following = await inherited(d, ticket, number)
+        if tried is not None:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
             following = await _settle(d, ticket, number, tried, place)
-        if following is None:
-            return
-        begin, tried = following, None
-        if begin.kind != "asked":
+    while following is not None and not (d.stopping or d.is_cancelled(ticket)):
+        ticket, retries = moved(d, d.as_it_is(ticket)), d.facts(ticket).get("retries", 0)
+        place, following = await _once(d, ticket, place, following)
+        if d.facts(ticket).get("retries", 0) > retries:
             with d.waiting(ticket):
-                await anyio.sleep(RETRY_PAUSE * 2 ** (d.facts(ticket).get("retries", 1) - 1))
+                await anyio.sleep(RETRY_PAUSE * 2**retries)
+
+
+async def _once(
+    d: Deployment, ticket: Ticket, place: Place | None, begin: Begin
+) -> tuple[Place | None, Begin | None]:
+    """Make one attempt when its turn has come; give its tree, and how the attempt begins that is to follow.
+
+    That is the same one where its turn did not come: another agent is to do it, or others hold its budget.
+    """
+    number = d.facts(ticket)["attempts"] + 1
+    async with slot_for(d, ticket, number) as slot:
+        if slot is None:
+            return place, None if moved(d, ticket) is ticket else begin
+        admission = await admitted(d, ticket, number)
+        if not isinstance(admission, Refused):
+            try:
+                place = place or await placed(d, ticket)
+                if place is not None:
+                    _note_start(d, ticket, number, place, begin)
+                    tried = await start_attempt(d, ticket, slot, place, begin, most_usd=most_usd(admission))
+            except (WorkerError, GitError, TicketError, OSError):
+                await give_back(d, admission)
+                raise
+            if place is None:
+                await give_back(d, admission)
+                return None, None
+            return place, await _settle(d, ticket, number, tried, place)
+    if admission.can_wait:
+        await wait_for_budget(d, ticket, admission)
+        return place, begin
+    left = {"attempts": d.facts(ticket)["attempts"], **_left(d, ticket)}
+    end(d, ticket, Judgement("over_budget", admission.reason), left)
+    return place, None
 
 
 def _note_start(d: Deployment, ticket: Ticket, number: int, place: Place, begin: Begin) -> None:
@@ -158,20 +195,36 @@ async def _settle(
         return tried if before is None else answered(before, tried, changed=changed)
 
     judged = await judged_attempt(d, ticket, number, tried, place, choose=choose)
+    entry = account(d, ticket, number, judged)
+    await settle(d, ticket, number, entry["usage"])
+    _tell_provider(d, ticket, judged)
     if not (d.stopping or d.is_cancelled(ticket)):
-        following = _following(d, ticket, number, judged)
+        following = _following(d, ticket, entry, judged)
         if following is not None:
             return following
     await conclude(d, ticket, number, judged, place)
     return None
 
 
-def _following(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> Begin | None:
+def _tell_provider(d: Deployment, ticket: Ticket, judged: Judged) -> None:
+    """Learn from an attempt how its provider does."""
+    answer = judged.answer
+    if ticket.agent == "command":
+        return
+    if judged.judgement.outcome == "rate_limited" or answer.failure == "overloaded":
+        until = answer.resets_at
+        if until is None and answer.retry_after is not None:
+            until = d.clock().timestamp() + answer.retry_after
+        park(d, ticket, judged.judgement.reason, until)
+    elif answer.ended == "success":
+        d.providers.went_well(ticket.agent)
+
+
+def _following(d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged) -> Begin | None:
     """Say whether another attempt helps: where nobody is to blame, or for what a report lacks, once."""
     judgement, tried = judged.judgement, Tried(judged.ended, judged.answer)
     paths = [change.path for change in judged.found.changes] if judged.found else []
-    entry = account(d, ticket, number, judged)
-    facts = {"worker": ticket.worker, "attempt": number, "reason": judgement.reason, "tried": entry}
+    facts = {"worker": ticket.worker, "attempt": entry["attempt"], "reason": judgement.reason, "tried": entry}
     if "thread_lost" in tried.answer.flags and entry["kind"] == "thread":
         d.note("afresh", **facts)
         return going_on(ticket, tried, judgement.reason, paths)

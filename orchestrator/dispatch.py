@@ -1,0 +1,160 @@
+"""When a ticket's attempt starts, and with which agent: its turn, its slot, its provider, its budget."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from orchestrator.admission import Budget, Refused, hard_limit
+from orchestrator.deployment import Deployment
+from orchestrator.prices import Cost
+from orchestrator.spending import Reservation
+from tickets.ticket import Ticket
+from tickets.words import AgentName
+from workers.agents import NAMES
+from workers.attempt import find_agent, mark_of
+from workers.pool import Slot
+
+LOOK = 0.1
+"""Seconds between two looks at what other processes have found out about the providers."""
+BUDGET_LOOK = 1.0
+"""Seconds between two looks at a budget of which others hold a part."""
+
+
+@asynccontextmanager
+async def slot_for(d: Deployment, ticket: Ticket, number: int) -> AsyncIterator[Slot | None]:
+    """Hold a slot of the shared pool for an attempt; None where the wait for it was ended.
+
+    Within this runtime priority and age decide who asks the pool.
+    """
+    async with AsyncExitStack() as held:
+        slot: Slot | None = None
+        if 0 not in (d.pool.limits.total, d.pool.limits.of(ticket.agent)):
+            with d.waiting(ticket, may_move=True):
+                slot = await _slot(d, ticket, number, held)
+        yield None if d.stopping or d.is_cancelled(ticket) else slot
+
+
+async def watch_room(d: Deployment) -> None:
+    """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
+    while True:
+        d.queue.look()
+        if any(_is_far(d, name) for name in NAMES):
+            for scope, (ticket, may_move) in list(d.waits.items()):
+                if may_move and _agent_for(d, ticket) != ticket.agent:
+                    scope.cancel()
+        await anyio.sleep(LOOK)
+
+
+def moved(d: Deployment, ticket: Ticket) -> Ticket:
+    """Give a ticket with the agent that can do it first: its own, unless that would wait for too long."""
+    agent = _agent_for(d, ticket)
+    if agent == ticket.agent:
+        return ticket
+    parked = d.providers.parked(ticket.agent)
+    why = f"{ticket.agent} is parked: {parked.reason}" if parked else f"{ticket.agent} was parked"
+    d.note("moved", worker=ticket.worker, agent=agent, before=ticket.agent, reason=why)
+    return d.as_it_is(ticket)
+
+
+def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> None:
+    """Start nothing with a ticket's provider until a time (epoch seconds), else for a growing pause.
+
+    Of many workers that were out when it said so, one tells all.
+    """
+    agent, began = ticket.agent, datetime.fromisoformat(d.facts(ticket)["started_at"]).timestamp()
+    before = d.providers.parked(agent)
+    parked = d.providers.park(agent, reason, until, began)
+    if before is None or parked.until > before.until:
+        at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="seconds")
+        limit = d.providers.limit(agent)
+        d.note("parked", agent=agent, until=at, reason=reason, named=parked.named, limit=limit)
+
+
+async def admitted(d: Deployment, ticket: Ticket, number: int) -> Reservation | Refused | None:
+    """Reserve what an attempt may cost; None where it costs nothing. Refused where a budget is spent."""
+    if ticket.agent == "command":
+        return None
+    budget = Budget(ticket.budget_usd, ticket.budget_tokens)
+    reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
+    return await anyio.to_thread.run_sync(reserve)
+
+
+async def give_back(d: Deployment, reservation: Reservation | None) -> None:
+    """Take back what was reserved for an attempt that did not come about."""
+    if reservation is not None:
+        await anyio.to_thread.run_sync(d.ledger.release, reservation)
+
+
+def most_usd(reservation: Reservation | None) -> float | None:
+    """Give the USD at which an agent that can stop itself is to do so."""
+    if reservation is None:
+        return None
+    return hard_limit(reservation.usd, reservation.run_left, reservation.day_left)
+
+
+async def wait_for_budget(d: Deployment, ticket: Ticket, refused: Refused) -> None:
+    """Wait for others to give back what they hold of a budget, and say so."""
+    hold_up(d, ticket, refused.reason)
+    with d.waiting(ticket):
+        await anyio.sleep(BUDGET_LOOK)
+
+
+async def settle(d: Deployment, ticket: Ticket, number: int, usage: dict[str, Any]) -> None:
+    """Put what an attempt came to into the ledger."""
+    if ticket.agent == "command":
+        return
+    tokens = usage["input_tokens"] + usage["output_tokens"]
+    cost = Cost(usage["cost_usd"], usage["cost_by"], tokens)
+    try:
+        reservation = await anyio.to_thread.run_sync(d.ledger.adopted, d.run, ticket.worker, number)
+        await anyio.to_thread.run_sync(d.ledger.settle, reservation, cost)
+    except OSError as error:
+        # Its work is done and paid for: that nobody can write it down must not take it away.
+        d.note("unsettled", worker=ticket.worker, attempt=number, reason=str(error))
+
+
+def hold_up(d: Deployment, ticket: Ticket, reason: str) -> None:
+    """Note why a ticket that has its turn does not start."""
+    if d.facts(ticket).get("held") != reason:
+        d.note("held", worker=ticket.worker, reason=reason)
+
+
+async def _slot(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack) -> Slot | None:
+    mark = mark_of(d.run, ticket.worker, number)
+    holder = {"run": d.run.id, "worker": ticket.worker, "mark": mark}
+
+    async def ask() -> Slot | None:
+        return await d.pool.acquire(ticket.agent, holder, limit=partial(d.providers.limit, ticket.agent))
+
+    while True:
+        slot = await held.enter_async_context(d.queue.turn(ticket.agent, ticket.priority, ask))
+        if slot is None:
+            return None
+        held.callback(slot.release)
+        await d.starts.turn(ticket.agent, partial(hold_up, d, ticket))
+        if d.providers.parked(ticket.agent) is None:
+            return slot
+        # Parked while it waited for its start: whoever is told so first tells all.
+        await held.aclose()
+
+
+def _agent_for(d: Deployment, ticket: Ticket) -> AgentName:
+    if not ticket.fallback or d.providers.parked(ticket.agent) is None:
+        return ticket.agent
+    agents = [ticket.agent, *(name for name in ticket.fallback if _can_do(d, name))]
+    return d.providers.chosen(agents, d.settings.pool.fallback_after)  # type: ignore[return-value]  # one of these
+
+
+def _can_do(d: Deployment, name: AgentName) -> bool:
+    settings = d.settings.agent(name)
+    return d.settings.is_enabled(name) and find_agent(name, settings, d.environ) is not None
+
+
+def _is_far(d: Deployment, name: AgentName) -> bool:
+    parked = d.providers.parked(name)
+    return parked is not None and parked.until > d.clock().timestamp() + d.settings.pool.fallback_after
