@@ -3,7 +3,6 @@
 import argparse
 import difflib
 import re
-from pathlib import Path
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.planning import Plan, plan_of
@@ -30,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Record the answer."""
-    _refuse_worker()
     plan = plan_of(arguments)
     if ".taskers" in plan.desk.repository.root.parts:
-        raise Refusal(_worker_problem())
+        what = "this is a worker's tree, and approvals are the user's"
+        raise Refusal(Problem("approve", what, "approve in the checkout of the user"))
     gate, about = _meant(plan, arguments.gate)
     by = given("--by", arguments.by)
     condition = given("--condition", arguments.condition) if arguments.condition else ""
@@ -75,23 +74,3 @@ def _pool(desk: Desk, which: str | None) -> tuple[str, str]:
         do = f"write the new number into {rules.PATH} first, or name it: `pool-20`"
         raise Refusal(Problem("approve", f"a pool of {size} workers needs no approval", do))
     return f"pool-{size}", f"a pool of {size} workers in place of {rules.LIMIT}"
-
-
-def _refuse_worker() -> None:
-    """Refuse a worker that has taken its mark out of its environment: those above it still have it."""
-    pid = "self"
-    while pid not in ("0", "1"):
-        folder = Path("/proc") / pid
-        try:
-            marked = b"\0ORCHESTRATE_WORKER=" in b"\0" + (folder / "environ").read_bytes()
-            pid = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-        except OSError:
-            return  # somebody else's process, or a system without /proc: the variable itself was looked at
-        if marked:
-            raise Refusal(_worker_problem())
-
-
-def _worker_problem() -> Problem:
-    return Problem(
-        "approve", "this runs inside a worker, and approvals are the user's", "end with your report"
-    )

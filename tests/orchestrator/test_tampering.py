@@ -1,6 +1,8 @@
 """A worker that reaches the user's repository because nothing fences it: told, attributed, never landed."""
 
 import runpy
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,10 +62,16 @@ def test_what_is_written_into_the_users_checkout_is_told_and_never_lands(unfence
 
 
 def test_the_leads_own_commands_meanwhile_are_not_told(unfenced):
-    script = CLI["SCRIPT"]
-    unset = "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN"
-    unfenced.templates(command_1=shell(f'{unset} {script} --project "$ORCHESTRATE_PROJECT" todo add "More"'))
-    called = unfenced.call("run", "phase-1", "--json")
+    here = '"$ORCHESTRATE_PROJECT/.taskers/'
+    unfenced.templates(command_1=shell(f'touch {here}one"; until [ -e {here}two" ]; do sleep 0.01; done'))
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(unfenced.call, "run", "phase-1", "--json")
+        while not ((unfenced.root / ".taskers" / "one").exists() or running.done()):
+            time.sleep(0.01)
+        added = unfenced.call("todo", "add", "More")
+        (unfenced.root / ".taskers" / "two").touch()
+        called = running.result()
+    assert added.code == 0, added
     assert called.document["workers"][0]["outcome"] == "complete"
     assert called.document["problems"] == []
     assert "More" in (unfenced.root / "STATUS.md").read_text()
