@@ -16,6 +16,8 @@ from orchestrator.runs import unfinished_runs
 from orchestrator.settings import FAMILIES, Settings
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
+from tickets.fan_out import gathered, named, stem_of
+from tickets.jinja import nearest
 from tickets.plan import OnOverlap, Plan, make_plan, plain_paths, reserved_paths, reserved_scope
 from tickets.problems import Problem, TicketError
 from tickets.template import (
@@ -90,11 +92,12 @@ def examine(
     problems += unmet(settings, fence_of(settings))
     agents, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
-    warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in skipped.items()]
-    if request.strict_agents:
-        problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
-    if not problems and len(skipped) == len(plan.tickets):
-        problems += [Problem(ticket, why, "install or enable it") for ticket, why in skipped.items()]
+    reasons = {
+        name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
+    }
+    warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
+    if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
+        problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
     prepared = Prepared(
         plan, found.values, found.head, found.reserved, found.links, found.files,
         found.ignore_case, agents, skipped, tuple(dict.fromkeys(warnings)),
@@ -249,15 +252,27 @@ def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | N
 
 
 def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:
+    """Choose tickets by id, worker or fan-out; those that they depend on must be among them."""
     if not only:
         return tickets
+    ids = [ticket.id for ticket in tickets]
+    stems = {ticket.id: stem_of(ticket.id) for ticket in tickets}
+    known = {*ids, *stems.values(), *(ticket.worker for ticket in tickets)}
     for name in only:
-        if not any(name in (ticket.id, ticket.id.partition("[")[0], ticket.worker) for ticket in tickets):
-            ids = ", ".join(ticket.id for ticket in tickets)
-            problems.append(
-                Problem("--only", f"there is no ticket `{name}` in this phase", f"there are: {ids}")
-            )
-    return [t for t in tickets if {t.id, t.id.partition("[")[0], t.worker} & set(only)]
+        if name not in known:
+            do = nearest(name, known) or f"there are: {_some(gathered(ids, ids))}"
+            problems.append(Problem("--only", f"there is no ticket `{name}` in this phase", do))
+    chosen = [t for t in tickets if {t.id, stems[t.id], t.worker} & set(only)]
+    here = {ticket.id for ticket in chosen}
+    left_out = {
+        id_: ticket.id for ticket in chosen for id_ in ticket.depends_on if id_ in stems.keys() - here
+    }
+    for name, missing in named(left_out, ids).items():
+        what = f"`{left_out[missing[0]]}` depends on `{name}`, which is left out"
+        problems.append(Problem("--only", what, f"name `{name}` too"))
+    # What is said here need not be said again of each of them by the plan.
+    kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
+    return [ticket.model_copy(update={"depends_on": kept[ticket.id]}) for ticket in chosen]
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:

@@ -1,6 +1,7 @@
 """One ticket in the making: the strings of a template, rendered for one combination of its matrix."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -80,7 +81,7 @@ class Draft:
             "worker": worker,
             "phase": self.fields.get("phase") or self.values.phase,
             "deliverable": self.fields.get("deliverable") or self.values.deliverable or None,
-            "title": self.fields.get("title") or _title_of(self.template.body) or self.id,
+            "title": self.fields.get("title") or self._title(),
             "body": self.template.body,
             "depends_on": tuple(dict.fromkeys(written)),
             "matrix": self.matrix,
@@ -121,6 +122,11 @@ class Draft:
             if other == "command" or (other is not None and other == agent):
                 self._note("fallback", f"`{other}` cannot stand in for `{agent}`", "name another agent")
 
+    def _title(self) -> str:
+        """Make a title that tells the tickets of a fan-out apart."""
+        title = _title_of(self.template.body)
+        return f"{title} {self.id[len(self.template.stem) :]}".strip() if title else self.id
+
     def _note(self, key: str, what: str, do: str) -> None:
         node = self.template.fields.values.get(key)
         self.problems.append(Problem(self._place(node.line if node else 1), what, do))
@@ -140,12 +146,8 @@ def drafts_of(template: Template, values: Values, problems: list[Problem]) -> It
     for name, items in node.values.items():
         scalars = [item for item in getattr(items, "values", ()) if isinstance(item, Scalar)]
         lists[name] = [str(value) for item in scalars if (value := whole.read("matrix", item)) is not None]
-        for value in lists[name]:
-            if lists[name].count(value) > 1 or set(value) & set("[],"):
-                do = "write each value once, without brackets and commas"
-                whole.problems.append(
-                    Problem(f"{template.path}:{items.line}", f"`{value}` cannot name a ticket", do)
-                )
+        place = f"{template.path}:{items.line}"
+        whole.problems += [Problem(place, *wrong) for wrong in _wrong_values(f"matrix.{name}", lists[name])]
     problems += whole.problems
     size = 1
     for each in lists.values():
@@ -156,6 +158,20 @@ def drafts_of(template: Template, values: Values, problems: list[Problem]) -> It
     elif not whole.problems:
         for combination in product(*lists.values()):
             yield Draft(template, dict(zip(lists, combination, strict=True)), values)
+
+
+def _wrong_values(key: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Find the values that give two tickets one id, or one that nobody could take apart."""
+    seen: set[str] = set()
+    for value in values:
+        # Two spellings of one accented letter look the same to whoever is to tell the tickets apart.
+        looks = unicodedata.normalize("NFC", value)
+        if looks in seen:
+            yield f"`{key}` holds `{value}` twice", "write each value once"
+        seen.add(looks)
+        if bad := [char for char in "[]," if char in value]:
+            what = f"`{key}`: `{value}` cannot stand in a ticket's id"
+            yield what, f"write it without `{'` and `'.join(bad)}`"
 
 
 def name_workers(drafts: Sequence[Draft]) -> list[str]:

@@ -6,6 +6,8 @@ from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from tickets.collector import collector_at_rest
+from tickets.collisions import collisions, waits
+from tickets.fan_out import stem_of
 from tickets.jinja import nearest
 from tickets.pattern import NO_LINKS, Links
 from tickets.problems import Problem
@@ -114,13 +116,11 @@ def make_plan(
         problems += error.problems
     by_id = {ticket.id: ticket for ticket in tickets}
     # The nearest before the farthest: a chain then needs one dependency a ticket, not one a pair.
-    for overlap in sorted(overlaps, key=lambda each: (order.number[each.second], -order.number[each.first])):
-        first, second = by_id[overlap.first], by_id[overlap.second]
-        if on_overlap == "refuse":
-            problems.append(_collision(first, second, overlap.witness))
-        elif not order.holds(first.id, second.id):
-            order.add(first.id, second.id)
-            notes.append(_waits(first, second, overlap.witness))
+    pairs = sorted(overlaps, key=lambda each: (order.number[each.second], -order.number[each.first]))
+    if on_overlap == "refuse":
+        problems += collisions(pairs, by_id)
+    else:
+        notes += waits([each for each in pairs if order.added(each.first, each.second)], by_id)
     dependencies = {id_: tuple(before) for id_, before in order.before.items()}
     planned = (by_id[id_] for id_ in order.sorted())
     return Plan(
@@ -140,12 +140,13 @@ class _Order:
         self.problems: list[Problem] = []
         self.number = {ticket.id: at for at, ticket in enumerate(tickets)}
         self.before: dict[str, list[str]] = {ticket.id: [] for ticket in tickets}
+        known = {*self.number, *map(stem_of, self.number)}
         for ticket in tickets:
             for id_ in ticket.depends_on:
                 if id_ in self.number:
                     self.before[ticket.id].append(id_)
                 else:
-                    do = nearest(id_, self.number) or "name a ticket of this phase"
+                    do = nearest(id_, known) or "name a ticket of this phase"
                     self.problems.append(
                         Problem(ticket.place("depends_on"), f"there is no ticket `{id_}` here", do)
                     )
@@ -165,14 +166,17 @@ class _Order:
         one, two = self.number[first], self.number[second]
         return bool(self.above[one] >> two & 1 or self.above[two] >> one & 1)
 
-    def add(self, first: str, second: str) -> None:
-        """Let the second wait for the first; the two must be in no order yet, so no cycle can come of it."""
+    def added(self, first: str, second: str) -> bool:
+        """Let the second wait for the first if the two are in no order yet: so no cycle can come of it."""
+        if self.holds(first, second):
+            return False
         self.before[second].append(first)
         one, two = self.number[first], self.number[second]
         gained = self.above[one] | 1 << one
         for at, above in enumerate(self.above):
             if at == two or above >> two & 1:
                 self.above[at] |= gained
+        return True
 
     def sorted(self) -> list[str]:
         """Order tickets behind what they wait for, otherwise as they came; those of a cycle come last."""
@@ -273,14 +277,3 @@ def _reached(scope: Scope, named: Scope) -> list[str]:
 
 def _listed(patterns: Sequence[str]) -> str:
     return ", ".join(f"`{pattern}`" for pattern in patterns)
-
-
-def _collision(first: Ticket, second: Ticket, witness: str) -> Problem:
-    what = f"`{second.id}` and `{first.id}` ({first.place('owns')}) both own `{witness}`"
-    do = "narrow one, let one `depends_on` the other, or use `--on-overlap serialize`"
-    return Problem(second.place("owns"), what, do, witness=witness)
-
-
-def _waits(first: Ticket, second: Ticket, witness: str) -> Problem:
-    what = f"`{second.id}` waits for `{first.id}` ({first.place('owns')}): both own `{witness}`"
-    return Problem(second.place("owns"), what, "narrow one to run them together", "info", witness)

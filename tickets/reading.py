@@ -111,6 +111,9 @@ def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
     problems: list[Problem] = []
     for each, items in node.values.items():
         scalars = [item for item in getattr(items, "values", ()) if isinstance(item, Scalar)]
+        if nothing := [item for item in scalars if item.is_null or not item.text.strip()]:
+            what = f"`matrix.{each}` holds an empty value"
+            problems.append(Problem(f"{path}:{nothing[0].line}", what, "write one, quoted, or take it out"))
         if not isinstance(items, Items) or not scalars or len(scalars) < len(items.values):
             what = f"`matrix.{each}` must be a list of at least one value"
             problems.append(Problem(f"{path}:{items.line}", what, f"write `matrix: {key.example}`"))

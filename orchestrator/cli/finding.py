@@ -36,9 +36,9 @@ def live_named(repository: Repository, name: str) -> LiveRun:
 
 
 def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
-    """Find workers of a run by their own names or their tickets'. Raises Refusal."""
-    by_ticket = {facts["ticket"]: worker for worker, facts in state.workers.items()}
-    unknown = [name for name in names if name not in state.workers and name not in by_ticket]
+    """Find workers of a run by their own names, their tickets' or that of a fan-out. Raises Refusal."""
+    found = {name: _meant(state, name) for name in names}
+    unknown = [name for name, workers in found.items() if not workers]
     if unknown:
         first = list(state.workers)[:_NAMED]
         known = ", ".join(first) + (", ..." if len(state.workers) > _NAMED else "")
@@ -46,7 +46,27 @@ def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
         raise Refusal(
             *(Problem(name, what, f"its workers: {known}") for name in unknown), next_action="orchestrate ps"
         )
-    return list(dict.fromkeys(by_ticket.get(name, name) for name in names))
+    return list(dict.fromkeys(worker for workers in found.values() for worker in workers))
+
+
+def judged(state: RunState, names: Sequence[str]) -> tuple[str, ...]:
+    """Give the workers whose verdict is meant: of a fan-out only those who still wait for one, if any do."""
+    found: list[str] = []
+    for name in names:
+        workers = _meant(state, name) or [name]
+        waiting = [one for one in workers if state.workers.get(one, {}).get("verdict") == "pending"]
+        found += waiting or workers
+    return tuple(dict.fromkeys(found))
+
+
+def _meant(state: RunState, name: str) -> list[str]:
+    """List the workers that a name means: itself, its ticket's, or all of a fan-out's."""
+    if name in state.workers:
+        return [name]
+    tickets = {facts["ticket"]: worker for worker, facts in state.workers.items()}
+    if name in tickets:
+        return [tickets[name]]
+    return [worker for ticket, worker in tickets.items() if ticket.partition("[")[0] == name]
 
 
 _NAMED = 5

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.finding import run_named
+from orchestrator.cli.finding import judged, live_named
 from orchestrator.cli.project import finish, project_of
 from orchestrator.integration import Decision
 from orchestrator.run import judge_run
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Integrate a run."""
     project = project_of(arguments)
-    run = run_named(project.repository, arguments.run)
-    decision = Decision(tuple(arguments.accept), tuple(arguments.reject), arguments.reason)
-    return finish(project, partial(judge_run, project, run, decision))
+    state = live_named(project.repository, arguments.run).state
+    accept, reject = judged(state, arguments.accept), judged(state, arguments.reject)
+    decision = Decision(accept, reject, arguments.reason)
+    return finish(project, partial(judge_run, project, state.run, decision))

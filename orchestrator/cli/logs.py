@@ -23,6 +23,8 @@ LOOK = 0.1
 LONGEST = 1 << 20
 """Bytes of one line that are shown; what is longer is cut, and says so."""
 CHUNK = 1 << 16
+SHOWN = 5
+"""Workers of a fan-out that are named to whoever did not say which."""
 MARKS = {"tool": "$ ", "error": "! ", "retry": "! ", "session": "session ", "end": "end "}
 
 Piece = tuple[str, str]
@@ -42,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Print it, as far as it goes or until it ends."""
     live = live_named(repository_of(arguments), arguments.run)
-    (worker,) = workers_named(live.state, [arguments.worker])
+    worker, *others = workers_named(live.state, [arguments.worker])
+    if others:
+        tickets = [live.state.workers[name]["ticket"] for name in (worker, *others)][:SHOWN]
+        do = f"name one of them: {', '.join(tickets)}{', ...' * (len(others) >= SHOWN)}"
+        raise Refusal(Problem(arguments.worker, f"is a fan-out of {len(others) + 1} workers", do))
     number = _wait_started(live, worker, arguments)
     while True:
         read = _source(live, worker, number, arguments)

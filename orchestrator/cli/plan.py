@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import holding
@@ -13,6 +13,7 @@ from orchestrator.fencing import fence_of
 from orchestrator.prepare import SHOWN, Prepared, examine, in_use
 from orchestrator.refusal import Refusal
 from orchestrator.run import Project
+from tickets.fan_out import gathered, stem_of
 from tickets.ownership import Ownership, ownership
 from tickets.plan import reserved_scope
 from tickets.problems import Problem
@@ -21,6 +22,12 @@ from workers.git import Repository, git_fields
 
 MOST_UNOWNED = 1_000
 """Paths that the document lists; a phase of one ticket leaves most of a repository unowned."""
+
+
+MOST_OVERLAPS = 1_000
+"""Overlaps that the document lists; a fan-out of a thousand tickets can have half a million."""
+MOST_IN_FULL = 8
+"""Tickets of one fan-out that a person is shown each."""
 
 
 class _Seen(NamedTuple):
@@ -79,6 +86,7 @@ def _document(
         slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
         overlaps=_overlaps(seen.prepared.plan.tickets, seen),
+        overlap_count=len(seen.prepared.plan.overlaps),
         in_use=[
             {"ticket": one.ticket.id, "run": one.other.run, "worker": one.other.worker,
              "standing": one.other.standing, "witness": one.witness}
@@ -97,6 +105,7 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
         "agent": prepared.agents.get(ticket.id, ticket.agent),
         "title": ticket.title,
         "mode": ticket.mode,
+        "priority": ticket.priority,
         "owns": list(ticket.owns),
         "excludes": list(ticket.excludes),
         "place": ticket.place("owns"),
@@ -104,6 +113,8 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
         "waits_for": list(prepared.plan.dependencies.get(ticket.id, ())),
         "acceptance": list(ticket.acceptance),
         "timeout": ticket.timeout,
+        "budget_usd": ticket.budget_usd,
+        "budget_tokens": ticket.budget_tokens,
         "skipped": prepared.skipped.get(ticket.id),
     }
 
@@ -112,7 +123,7 @@ def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:
     """Give each conflict with both its places; first stands who runs first, where one waits for the other."""
     order = {ticket.id: (at, ticket) for at, ticket in enumerate(tickets)}
     found = []
-    for overlap in seen.prepared.plan.overlaps:
+    for overlap in seen.prepared.plan.overlaps[:MOST_OVERLAPS]:
         (_, first), (_, second) = sorted(
             (order[overlap.first], order[overlap.second]), key=lambda one: one[0]
         )
@@ -132,20 +143,46 @@ def _lines(document: dict[str, Any]) -> list[str]:
         f"{slots['total']} slots ({kinds}), fence: {document['fence']}",
         "",
     ]
-    for at, ticket in enumerate(document["tickets"], 1):
-        lines.append(
-            f"{at:>3}. {ticket['worker']:<17} {ticket['mode']:<9} {ticket['ticket']}: {ticket['title']}"
-        )
-        if ticket["owns"]:
-            lines.append(f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})")
-        if ticket["excludes"]:
-            lines.append(f"     but not {', '.join(ticket['excludes'])}")
-        if ticket["waits_for"]:
-            lines.append(f"     waits for {', '.join(ticket['waits_for'])}")
-        if ticket["skipped"]:
-            lines.append(f"     skipped: {ticket['skipped']}")
+    lines += _ticket_lines(document["tickets"])
     lines += ["", *_unowned(document["unowned"]), ""]
     return [clean(line) for line in lines]
+
+
+def _ticket_lines(tickets: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Show each ticket, but of a large fan-out the first few, and the rest in one line."""
+    ids = [ticket["ticket"] for ticket in tickets]
+    fan_outs: dict[str, list[int]] = {}
+    for number, id_ in enumerate(ids):
+        fan_outs.setdefault(stem_of(id_), []).append(number)
+    for stem, numbers in fan_outs.items():
+        if len(numbers) > MOST_IN_FULL:
+            fan_outs[stem] = numbers[:SHOWN]
+    for number, ticket in enumerate(tickets):
+        stem = stem_of(ticket["ticket"])
+        if number in fan_outs[stem]:
+            yield from _in_full(number + 1, ticket, ids)
+            if number == fan_outs[stem][-1]:
+                yield from _the_rest(
+                    stem, [one for one in tickets[number + 1 :] if stem_of(one["ticket"]) == stem]
+                )
+
+
+def _in_full(at: int, ticket: dict[str, Any], ids: Sequence[str]) -> Iterator[str]:
+    yield f"{at:>3}. {ticket['worker']:<17} {ticket['mode']:<9} {ticket['ticket']}: {ticket['title']}"
+    if ticket["owns"]:
+        yield f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})"
+    if ticket["excludes"]:
+        yield f"     but not {', '.join(ticket['excludes'])}"
+    if ticket["waits_for"]:
+        yield f"     waits for {', '.join(gathered(ticket['waits_for'], ids))}"
+    if ticket["skipped"]:
+        yield f"     skipped: {ticket['skipped']}"
+
+
+def _the_rest(stem: str, rest: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if rest:
+        files = _files(sum(one["files"] for one in rest))
+        yield f"     and {len(rest)} more of {stem}: {rest[0]['worker']} to {rest[-1]['worker']} ({files})"
 
 
 def _unowned(unowned: dict[str, Any]) -> list[str]:

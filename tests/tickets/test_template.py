@@ -226,7 +226,7 @@ def test_a_command_needs_no_prompt_and_its_arguments_stay_apart():
         ),
         (
             "matrix: {m: [a, a]}",
-            "2: `a` cannot name a ticket; write each value once, without brackets and commas",
+            "2: `matrix.m` holds `a` twice; write each value once",
         ),
         ('title: "{{ matrix.m }}"', "2: `title`: `matrix` has no `m`; add it to `matrix`"),
         ('title: "{{ worker }}"', "2: `title`: `worker` is not defined; it is known in the body only"),
