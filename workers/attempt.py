@@ -75,7 +75,7 @@ def prepare_launch(
         thread=thread,
     )
     launch = _launch(run, ticket, number, job)
-    env = worker_environment(run, ticket.worker, environ, settings.env, fence=fence) | launch.env
+    env = {**worker_environment(run, ticket.worker, environ, settings.env, fence=fence), **launch.env}
     launch = launch._replace(env=env, limits=limits, stops_with_runtime=stops_with_runtime)
     return enclosed(launch, fence, _walls(run, repository, ticket, job))
 

@@ -115,6 +115,26 @@ def test_root_in_a_fence_says_so_to_claude(job):
     assert "IS_SANDBOX" not in invocation("claude", job).env
 
 
+@pytest.mark.parametrize(
+    ("name", "fenced", "expected"),
+    [
+        ("codex", False, ('exec resume --json -c sandbox_mode="workspace-write" -m m-1 ', " --extra T-1 -")),
+        ("codex", True, ('exec resume --json -c sandbox_mode="danger-full-access" -m m-1 ', " T-1 -")),
+        ("claude", True, ("-p --output-format stream-json --verbose --model m-1 ", " --resume T-1 --extra")),
+        ("gemini", True, ("--output-format stream-json -m m-1 ", " --skip-trust --resume T-1 --extra")),
+    ],
+)
+def test_a_thread_goes_on_by_its_clis_own_words(job, name, fenced, expected):
+    fields = {"thread": "T-1", "model": "m-1", "mode": "write", "fenced": fenced}
+    said = " ".join(invocation(name, job, settings=AgentSettings(args=("--extra",)), **fields).argv[1:])
+    assert said.startswith(expected[0])
+    assert said.endswith(expected[1])
+    assert "--sandbox" not in said
+    assert "--color" not in said
+    afresh = invocation(name, job, **fields | {"thread": None}).argv
+    assert {"resume", "--resume", "T-1"}.isdisjoint(afresh)
+
+
 @each_cli
 @pytest.mark.parametrize("text", ["", " \n\t\n"])
 def test_an_empty_prompt_is_refused(job, name, text):
