@@ -9,6 +9,11 @@ LEAST_USD = 0.0001
 _DUST = 1e-9
 """USD; sums of binary fractions are off by less."""
 
+STOPS_ITSELF = frozenset({"claude"})
+"""Agents that can be told an amount in USD and stop at it; others tell what they used when they end."""
+PRICES_ITSELF = frozenset({"claude"})
+"""Agents that tell what they cost."""
+
 LimitName = Literal[
     "ticket_usd", "ticket_tokens", "run_usd", "run_tokens", "day_usd", "day_tokens", "ledger"
 ]  # fmt: skip
@@ -22,6 +27,15 @@ class Limits(NamedTuple):
     day_usd: float | None = None
     run_tokens: int | None = None
     day_tokens: int | None = None
+
+    def in_words(self) -> str:
+        """Say all that is set on one line."""
+        amounts = {"run": (self.run_usd, self.run_tokens), "day": (self.day_usd, self.day_tokens)}
+        said = []
+        for whose, (usd, tokens) in amounts.items():
+            said += [f"{dollars(usd)} a {whose}"] if usd is not None else []
+            said += [f"{thousands(tokens)} tokens a {whose}"] if tokens is not None else []
+        return ", ".join(said) or "not limited"
 
 
 class Budget(NamedTuple):

@@ -156,7 +156,7 @@ def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
             held_usd.append(one.held_usd or 0.0)
             held_tokens += one.held_tokens or 0
             continue
-        cost, used = _known(one)
+        cost, used = _known(one, last[one.run, one.worker])
         usd.append(cost or 0.0)
         tokens += used
         unpriced += used if cost is None else 0
@@ -216,8 +216,9 @@ def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
         if not facts["started"]:
             continue  # ten thousand may wait, and a table is drawn every moment
         with suppress(KeyError, TypeError, ValueError):
-            usd, tokens = _used(facts["usage"])
-            found.append(Entry(state.run, worker, facts["attempts"], usd=usd, tokens=tokens))
+            for number, usage in _usages(facts, facts["attempts"]).items():
+                usd, tokens = _used(usage)
+                found.append(Entry(state.run, worker, number, usd=usd, tokens=tokens))
     return found
 
 
@@ -245,14 +246,21 @@ def _amount(value: Any) -> float | None:
     return float(value)
 
 
-def _known(entry: Entry) -> tuple[float | None, int]:
-    """Give what an attempt came to: as it was settled, else as the record of a run that is gone says."""
+def _known(entry: Entry, last: int) -> tuple[float | None, int]:
+    """Give what an attempt came to: as it was settled, else as the record of its worker says."""
     if entry.tokens is not None:
         return entry.usd, entry.tokens
-    record = read_json(entry.run.attempt(entry.worker, entry.attempt).record) or {}
-    with suppress(KeyError, TypeError, ValueError):
-        return _used(record["usage"])
+    for number in dict.fromkeys((entry.attempt, last)):
+        record = read_json(entry.run.attempt(entry.worker, number).record) or {}
+        with suppress(KeyError, TypeError, ValueError):
+            return _used(_usages(record, number)[entry.attempt])
     return None, 0
+
+
+def _usages(facts: Mapping[str, Any], number: int) -> Mapping[int, Any]:
+    """Give what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
+    tries = facts.get("tries")
+    return {one["attempt"]: one["usage"] for one in tries} if tries else {number: facts.get("usage")}
 
 
 def _used(usage: Mapping[str, Any]) -> tuple[float | None, int]:
