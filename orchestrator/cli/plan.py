@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import holding
+from orchestrator.budgets import budget_lines, budget_of, unheld
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import next_step
+from orchestrator.cli.calling import next_step, now
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
 from orchestrator.fencing import fence_of
 from orchestrator.prepare import SHOWN, Prepared, examine, in_use
 from orchestrator.refusal import Refusal
 from orchestrator.run import Project
+from orchestrator.spent import spent_on
 from tickets.fan_out import gathered, stem_of
 from tickets.ownership import Ownership, ownership
 from tickets.plan import reserved_scope
@@ -37,6 +39,7 @@ class _Seen(NamedTuple):
     problems: tuple[Problem, ...]
     in_use: Sequence[holding.Conflict]
     ownership: Ownership
+    budget: dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,15 +56,22 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if not prepared.plan.tickets:
         raise Refusal(*problems)
     held = [] if problems else in_use(project.repository, prepared, new=False)
-    seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared))
+    budget = _budget(project, prepared)
+    seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared), budget)
     warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
-    said = list(problems) or [*warned, *prepared.warnings]
+    said = list(problems) or [*warned, *prepared.warnings, *unheld(budget)]
     next_action = holding.next_action(held) if held else f"orchestrate run {arguments.phase}"
     if problems:
         next_action = next_step(problems, arguments)
     document = _document(project, request.phase, seen, said, next_action)
     lines = _lines(document) + problem_lines(said, next_action)
     return Answer(2 if problems else 0, document, tuple(lines))
+
+
+def _budget(project: Project, prepared: Prepared) -> dict[str, Any]:
+    starting = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
+    today = spent_on(project.repository.own / "spending", f"{now():%Y-%m-%d}")
+    return budget_of(project.settings, starting, prepared.agents, today)
 
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
@@ -84,6 +94,7 @@ def _document(
         branch=head.branch,
         fence=fence_of(project.settings).level,
         slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
+        budget=seen.budget,
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
         overlaps=_overlaps(seen.prepared.plan.tickets, seen),
         overlap_count=len(seen.prepared.plan.overlaps),
@@ -141,6 +152,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"{document['phase']}: {len(document['tickets'])} tickets from {base}",
         f"{slots['total']} slots ({kinds}), fence: {document['fence']}",
+        *budget_lines(document["budget"]),
         "",
     ]
     lines += _ticket_lines(document["tickets"])

@@ -32,7 +32,8 @@ def of_run(called):
         assert set(worker) == set(WORKER)
         for key, kind in WORKER.items():
             assert isinstance(worker[key], kind), (key, worker[key])
-        assert set(worker["usage"]) == {"input_tokens", "output_tokens", "cost_usd"}
+        used = {"input_tokens", "cached_tokens", "output_tokens", "cost_usd", "cost_by"}
+        assert set(worker["usage"]) == used
         for violation in worker["violations"]:
             assert set(violation) == {"kind", "path"}
     return document
