@@ -10,6 +10,7 @@ from workers.exits import is_held, read_exit
 from workers.follow import last_said
 from workers.output import JournalReader, RunDir, is_locked, runs_of
 
+NOBODY: Mapping[str, str] = {}
 NEXT = 5
 """How many of those that wait are named; there may be thousands."""
 
@@ -50,6 +51,10 @@ class Queue(NamedTuple):
     total: int
     slot: int
     dependency: int
+    provider: int
+    """Those whose agent's provider is parked."""
+    held: int
+    """Those that have their turn, and for which there is no budget or no memory."""
     first: tuple[Waiting, ...]
 
 
@@ -99,23 +104,35 @@ class LiveRun:
         lives, cancelled = self.is_running, set(self.state.run.cancelled())
         return [self._row(name, now, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going]
 
-    def queue(self) -> Queue:
-        """Count those that wait, and say for what the first of them do."""
+    def queue(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> Queue:
+        """Count those that wait, and say for what the first of them do.
+
+        `parked` are the agents whose providers other runs have found to be so, and why.
+        """
         workers = self.state.workers
         lives = self.is_running
-        slot = dependency = 0
+        parked = {**_parked(self.state.parked, now), **parked}
+        counted = dict.fromkeys(("slot", "dependency", "provider", "held"), 0)
         first: list[Waiting] = []
         for name, facts in workers.items():
             if facts["started"] or facts["ended"]:
                 continue
             before = [one for one in self.state.waits_for.get(name, ()) if not workers[one]["ended"]]
-            dependency += bool(before)
-            slot += not before
+            if before:
+                kind, why = "dependency", str(workers[before[0]]["ticket"])
+            elif not lives:
+                kind, why = "slot", "a runtime"
+            elif facts["agent"] in parked:
+                kind, why = "provider", parked[facts["agent"]]
+            elif facts.get("held"):
+                kind, why = "held", facts["held"]
+            else:
+                kind, why = "slot", "a slot"
+            counted[kind] += 1
             if len(first) < NEXT:
-                why = workers[before[0]]["ticket"] if before else "a slot" if lives else "a runtime"
                 title = self.state.titles[name]
                 first.append(Waiting(self.state.run.id, name, facts["ticket"], title, why))
-        return Queue(slot + dependency, slot, dependency, tuple(first))
+        return Queue(sum(counted.values()), **counted, first=tuple(first))
 
     def _row(self, worker: str, now: datetime, *, lives: bool, stops: bool) -> Row:
         facts = self.state.workers[worker]
@@ -123,6 +140,7 @@ class LiveRun:
         if doing == "running" and stops:
             doing = "stopping"
         began = datetime.fromisoformat(facts["started_at"])
+        parked = _parked(self.state.parked, now).get(facts["agent"]) if facts.get("retrying") else None
         return Row(
             run=self.state.run.id,
             worker=worker,
@@ -132,7 +150,7 @@ class LiveRun:
             state=doing,
             attempt=facts["attempts"],
             seconds=max(0.0, round((now - began).total_seconds(), 1)),
-            last=self._last(worker, facts),
+            last=f"waits for {parked}" if parked else self._last(worker, facts),
         )
 
     def _last(self, worker: str, facts: Mapping[str, Any]) -> str:
@@ -141,6 +159,16 @@ class LiveRun:
         # In the middle of a record that is longer than what is looked at, nothing can be read.
         self._said[key] = said or self._said.get(key, "")
         return self._said[key]
+
+
+def parked_words(agent: str, until: datetime) -> str:
+    """Say until when a provider is left alone, in the time of whoever reads it."""
+    return f"{agent}, parked until {until.astimezone():%H:%M}"
+
+
+def _parked(known: Mapping[str, str], now: datetime) -> dict[str, str]:
+    times = ((agent, datetime.fromisoformat(until)) for agent, until in known.items())
+    return {agent: parked_words(agent, until) for agent, until in times if until > now}
 
 
 def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:

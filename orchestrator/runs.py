@@ -21,11 +21,13 @@ _UNSTARTED: dict[str, Any] = {
     "seconds": 0.0,
     "files": [],
     "violations": [],
-    "usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": None},
+    "usage": {
+        "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": None, "cost_by": "unpriced",
+    },
     "output": None,
     "started": False,
     "ended": False,
-}
+}  # fmt: skip
 """What is known of a worker before it starts. Facts are replaced and never changed in place."""
 
 
@@ -48,6 +50,8 @@ class RunState:
         self.recorded: dict[str, tuple[Any, ...]] = {}
         """What the state files were last told, by worker."""
         self.closed: str | None = None
+        self.parked: dict[str, str] = {}
+        """Agent to the time (UTC) until which its provider was last left alone."""
         self.unavailable = {one["worker"] for one in roster["workers"] if one["skipped"]}
         """Workers whose agent is off or missing: a warning, not a failure."""
         for one in roster["workers"]:
@@ -73,9 +77,12 @@ class RunState:
                 facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
             case "retry" | "afresh" | "asked" as event:
                 again = facts.get("retries", 0) + (event == "retry")
-                facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), record["tried"]])
+                tried = [record["tried"]] if "tried" in record else []
+                facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), *tried])
             case "moved":
                 facts.update(agent=record["agent"])
+            case "parked":
+                self.parked[record["agent"]] = record["until"]
             case "held":
                 facts.update(held=record["reason"])
             case "settled":

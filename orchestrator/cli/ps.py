@@ -9,9 +9,11 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.terminal import columns
 from orchestrator.cli.width import cut, elapsed
-from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs
+from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
+from orchestrator.providers import standing
 from orchestrator.spent import Spent, spent_in
 from tickets.problems import Problem
+from workers.git import Repository
 from workers.pool import Taken, holders
 
 
@@ -26,7 +28,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     now = datetime.now(UTC)
     runs = live_runs(repository.root)
     rows = [row for run in runs for row in run.rows(now)]
-    queues = [run.queue() for run in runs]
+    parked = _parked(repository, now)
+    queues = [run.queue(now, parked) for run in runs]
     slots = holders(repository.own / "slots")
     problems = [*_lost(rows), *_dirty(slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
@@ -40,6 +43,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
             "total": sum(queue.total for queue in queues),
             "slot": sum(queue.slot for queue in queues),
             "dependency": sum(queue.dependency for queue in queues),
+            "provider": sum(queue.provider for queue in queues),
+            "held": sum(queue.held for queue in queues),
             "next": [one._asdict() for queue in queues for one in queue.first][:NEXT],
         },
         slots={
@@ -55,7 +60,24 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 def queue_words(queue: Queue) -> str:
     """Say how many wait, and for what."""
-    return f"{queue.total} queued ({queue.slot} for a slot, {queue.dependency} for other tickets)"
+    kinds = {
+        "for a slot": queue.slot,
+        "for other tickets": queue.dependency,
+        "for a provider": queue.provider,
+        "held up": queue.held,
+    }
+    said = ", ".join(f"{count} {words}" for words, count in kinds.items() if count)
+    return f"{queue.total} queued ({said})" if said else "0 queued"
+
+
+def _parked(repository: Repository, now: datetime) -> dict[str, str]:
+    """Give the agents that no run starts anything with, and until when."""
+    found = standing(repository.own / "providers", now.timestamp())
+    return {
+        one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC))
+        for one in found
+        if one.until is not None
+    }
 
 
 def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:

@@ -38,8 +38,16 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line(record["facts"]["outcome"], worker, _ended(record["facts"]))
         case "skipped":
             text = _line("skipped", worker, record["reason"])
-        case "retry":
+        case "retry" | "afresh":
             text = _line("retry", worker, record["reason"])
+        case "asked":
+            text = _line("asked", worker, record["reason"])
+        case "held":
+            text = _line("waits", worker, record["reason"])
+        case "moved":
+            text = _line("moved", worker, f"to {record['agent']}: {record['reason']}")
+        case "parked":
+            text = _line("parked", record["agent"], f"until {record['until'][11:19]}: {record['reason']}")
         case "checked" if not record["passed"]:
             text = _line("check failed", worker, record["command"])
         case "settled":

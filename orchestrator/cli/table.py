@@ -104,7 +104,7 @@ def _head(run: LiveRun, now: datetime) -> str:
 def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
     """Choose the workers that fit: those that run, the first that wait, those that ended last."""
     rows = [_running(row) for row in run.rows(now)]
-    queue = run.queue()
+    queue = run.queue(now)
     waiting = _waiting(queue)
     ended = [facts for facts in run.state.workers.values() if facts["ended"]]
     total = len(rows) + queue.total + len(ended)

@@ -133,13 +133,28 @@ def test_between_two_attempts_a_worker_waits_for_the_next(make):
 def test_the_queue_is_counted_by_what_it_waits_for(make):
     one = make(workers=12, w2=["W-1"], w3=["W-1", "W-2"])
     one.start("W-1")
-    queue = live_run(one.run).queue()
+    queue = live_run(one.run).queue(AT)
     assert (queue.total, queue.dependency, queue.slot, len(queue.first)) == (11, 2, 9, NEXT)
     assert [waiting.waits_for for waiting in queue.first[:3]] == ["t-1", "t-1", "a runtime"]
     one.runtime()
-    assert live_run(one.run).queue().first[2].waits_for == "a slot"
+    assert live_run(one.run).queue(AT).first[2].waits_for == "a slot"
     one.note("skipped", worker="W-1", reason="cancelled by the lead")
-    assert live_run(one.run).queue().first[0].waits_for == "a slot"
+    assert live_run(one.run).queue(AT).first[0].waits_for == "a slot"
+
+
+def test_who_waits_for_a_parked_provider_or_a_budget_says_so(make):
+    one = make(workers=4)
+    one.runtime()
+    agent = live_run(one.run).state.workers["W-1"]["agent"]
+    until = AT + timedelta(hours=1)
+    one.note("held", worker="W-2", reason="the run's budget of $5.00 is spent ($5.00 spent)")
+    queue = live_run(one.run).queue(AT)
+    assert (queue.held, queue.slot, queue.first[1].waits_for[:12]) == (1, 3, "the run's bu")
+    one.note("parked", agent=agent, until=until.isoformat(), reason="429", named=True, limit=2)
+    queue = live_run(one.run).queue(AT)
+    assert (queue.provider, queue.held, queue.slot) == (4, 0, 0)
+    assert queue.first[0].waits_for == f"{agent}, parked until {until.astimezone():%H:%M}"
+    assert live_run(one.run).queue(until).provider == 0  # over
 
 
 def test_half_a_line_is_read_once_it_is_whole(make):
