@@ -9,6 +9,7 @@ import anyio
 import structlog
 
 from orchestrator.judgement import landable
+from orchestrator.logins import Logins
 from orchestrator.manifest import Manifest, roster_of
 from orchestrator.providers import Providers
 from orchestrator.queueing import Queue
@@ -17,7 +18,7 @@ from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from orchestrator.spending import ledger_of
 from orchestrator.starts import Starts
-from orchestrator.tampering import Guard, Tampering
+from orchestrator.tampering import Guard, Tampering, told
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import ABSENT, Change, Checker
@@ -87,11 +88,14 @@ class Deployment:
         self.queue = Queue(limits.total, self.providers.room)
         self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
         self.ledger = ledger_of(repository, clock)
+        self.logins = Logins(repository.own / "logins", environ, lambda: clock().timestamp())
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self.guard: Guard | None = None
         """Looks after the user's repository while workers run that no fence keeps from it."""
         self.tampered: list[Tampering] = []
+        self.is_forged = False
+        """Whether somebody else wrote into the journal while this runtime did."""
         self.shared: dict[str, SharedTree] = {}
         """Base to the tree of it that read-only workers have in common."""
         self.sharing = anyio.Lock()
@@ -109,10 +113,22 @@ class Deployment:
             "event": event,
             **facts,
         }
-        self._journal.append(record)
+        alone = self._journal.append(record)
         self.state.take(record)
         self._tell(record, self.state)
         log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
+        if not alone:
+            self._note_forgery()
+
+    def _note_forgery(self) -> None:
+        """Tell that somebody else wrote into the journal; what we know of the run is not read from there."""
+        self.is_forged = True
+        running = sorted(
+            name for name, one in self.state.workers.items() if one["started"] and not one["ended"]
+        )
+        found = Tampering((f"{self.run.relative(self.run.path)}/events.jsonl",), tuple(running), is_harm=True)
+        self.tampered.append(found)
+        self.note("unattributed", **told(found))
 
     @contextmanager
     def waiting(self, ticket: Ticket, *, may_move: bool = False) -> Iterator[None]:

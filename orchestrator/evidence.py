@@ -14,6 +14,7 @@ from orchestrator.judgement import (
     CANCELLED,
     Judgement,
     Violation,
+    harm_at,
     in_words,
     judge,
     landable,
@@ -126,6 +127,8 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         "max_rss_kb": judged.ended.max_rss_kb,
     }
     end(d, ticket, judgement, evidence, judged.violations)
+    if d.guard is not None:
+        await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path if is_kept else None)
     if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
         await anyio.to_thread.run_sync(_clear, d, ticket, place)
 
@@ -191,9 +194,9 @@ async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
 
 async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> Judged:
     """Look again when acceptance commands have run what the worker wrote."""
-    known = {violation.path for violation in judged.violations if violation.kind == "git_write"}
+    known = {violation.path for violation in judged.violations}
     new = [path for path in await _git_writes(d, ticket) if path not in known]
-    return judged._replace(violations=(*judged.violations, *(Violation("git_write", path) for path in new)))
+    return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
 
 
 def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:

@@ -68,10 +68,16 @@ def violations_of(
             found.append(Violation("read_only_wrote", path))
         elif not is_owned:
             found.append(Violation("out_of_scope", path))
-    found += [Violation("git_write", path) for path in git_writes]
+    found += [harm_at(path) for path in git_writes]
     if ticket.max_files_changed is not None and len(left.changes) > ticket.max_files_changed:
         found.append(Violation("too_many_files", f"{len(left.changes)} of {ticket.max_files_changed}"))
     return tuple(found)
+
+
+def harm_at(path: str) -> Violation:
+    """Name the violation of a worker that reached beyond its tree: into git's own files, or anybody's."""
+    is_gits = not path.startswith((".taskers/", "~/")) or path.startswith(("~/.gitconfig", "~/.config/git/"))
+    return Violation("git_write" if is_gits else "out_of_scope", path)
 
 
 def landable(ticket: Ticket, changes: tuple[Change, ...], scope: Scope) -> tuple[Change, ...]:

@@ -2,15 +2,16 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from orchestrator.leavings import Leavings
 from tickets.problems import Problem
 from tickets.scope import Scope
 from workers.git import Repository
-from workers.integrity import Difference, Lens, as_text, compare, from_text, own_moves
-from workers.output import create_file
+from workers.integrity import Lens, as_text, compare, from_text, own_moves
+from workers.output import RunDir, create_file
 
 
 class Tampering(NamedTuple):
@@ -19,6 +20,8 @@ class Tampering(NamedTuple):
     paths: tuple[str, ...]
     candidates: tuple[str, ...]
     is_harm: bool
+    during: str = ""
+    """What of ours ran what they had written meanwhile: `gate`; else they ran themselves."""
 
     def as_problem(self) -> Problem:
         """Say it to the lead: harm is an error, the everyday kind a warning."""
@@ -26,7 +29,11 @@ class Tampering(NamedTuple):
             f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else ""
         )
         who = ", ".join(self.candidates)
-        what = f"unattributed: {shown} changed while {who} ran"
+        while_ = f"while the {self.during} ran on the work of {who}" if self.during else f"while {who} ran"
+        what = f"unattributed: {shown} changed {while_}"
+        if self.is_harm and all(path.startswith(".taskers/") for path in self.paths):
+            do = "do not trust what stands there; what had been read before is what counted"
+            return Problem("repository", what, do)
         if self.is_harm:
             do = "look at it before you run git again, and undo what is not yours"
             return Problem("repository", what, do)
@@ -37,9 +44,18 @@ class Guard:
     """Looks at the user's repository between the ends of unfenced workers; each change is told once."""
 
     def __init__(
-        self, repository: Repository, directory: Path, environ: Mapping[str, str], state_files: Scope
+        self,
+        repository: Repository,
+        directory: Path,
+        environ: Mapping[str, str],
+        state_files: Scope,
+        *,
+        afresh: bool = False,
     ) -> None:
-        """Remember how the repository stood when the run began, also if an earlier runtime began it."""
+        """Remember how the repository stood when the run began, also if an earlier runtime began it.
+
+        `directory` is the checker's, called after the run. With `afresh`, what came before is of no interest.
+        """
         self._state_files = state_files
         self._own = repository.own
         self._lens = Lens(repository, environ)
@@ -50,12 +66,13 @@ class Guard:
         remembered = directory / "before.json"
         found = None
         with contextlib.suppress(OSError):
-            found = from_text(remembered.read_bytes())
+            found = None if afresh else from_text(remembered.read_bytes())
         if found is None:
             found = self._lens.snapshot()
             with contextlib.suppress(FileExistsError):
                 create_file(remembered, as_text(found))
         self._before = found
+        self._leavings = Leavings(RunDir(repository.root, directory.name), repository, directory)
 
     def entered(self, worker: str) -> None:
         """Count a worker among those that may have done what is found."""
@@ -66,30 +83,57 @@ class Guard:
     def left(self, worker: str) -> Sequence[Tampering]:
         """Look, now that a worker has ended, and give what nobody alone can have done."""
         with self._lock:
-            differences = self._look()
+            harm, moves = self._look()
             candidates = tuple(sorted(self._exposed))
             self._running.discard(worker)
             self._exposed = set(self._running)
-            harm = tuple(one.path for one in differences if one.weight == "harm")
-            moves = tuple(one.path for one in differences if one.weight == "move")
+            self._leavings.settled(worker)
             if harm and candidates == (worker,):
                 self._blamed[worker] = (*self._blamed.get(worker, ()), *harm)
                 harm = ()
-            found = (Tampering(harm, candidates, is_harm=True), Tampering(moves, candidates, is_harm=False))
-            return [one for one in found if one.paths]
+            return _tampering(harm, moves, candidates)
+
+    def settled(self, worker: str, tree: Path | None) -> None:
+        """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
+        with self._lock:
+            self._leavings.settled(worker, tree=tree)
+
+    def begin_check(self, workers: Iterable[str]) -> Sequence[Tampering]:
+        """Look before a check runs the work of some; give the harm that came since their ends."""
+        with self._lock:
+            harm, _ = self._look()
+            self._exposed = set(workers)
+            return _tampering(harm, (), tuple(sorted(self._exposed)))
+
+    def end_check(self, what: str) -> Sequence[Tampering]:
+        """Look, now that a check of their work has ended, and give what it did."""
+        with self._lock:
+            harm, moves = self._look()
+            candidates = tuple(sorted(self._exposed))
+            self._exposed = set(self._running)
+            return [one._replace(during=what) for one in _tampering(harm, moves, candidates)]
 
     def blamed(self, worker: str) -> tuple[str, ...]:
         """Give what a worker changed that ran alone; the harmful kind, for the rest may be the user's."""
         return self._blamed.get(worker, ())
 
-    def _look(self) -> tuple[Difference, ...]:
+    def _look(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the harm, and the moves, since the last look."""
         after = self._lens.snapshot()
         before, self._before = self._before, after
         found = compare(before, after, own_moves(self._own))
         # State files have a writer of their own, who tells by himself when a hand has been at them.
-        return tuple(one for one in found if one.weight == "harm" or not self._state_files.covers(one.path))
+        moves = (one.path for one in found if one.weight == "move" and not self._state_files.covers(one.path))
+        harm = (one.path for one in found if one.weight == "harm")
+        return (*harm, *self._leavings.changed(self._running)), tuple(moves)
 
 
 def told(found: Tampering) -> dict[str, Any]:
     """Give what stands in the journal."""
-    return {"paths": list(found.paths), "candidates": list(found.candidates), "harm": found.is_harm}
+    said = {"paths": list(found.paths), "candidates": list(found.candidates), "harm": found.is_harm}
+    return {**said, "during": found.during} if found.during else said
+
+
+def _tampering(harm: tuple[str, ...], moves: tuple[str, ...], candidates: tuple[str, ...]) -> list[Tampering]:
+    found = (Tampering(harm, candidates, is_harm=True), Tampering(moves, candidates, is_harm=False))
+    return [one for one in found if one.paths]

@@ -1,5 +1,6 @@
 """What a worker must leave alone in the user's repository: its metadata as one value, and what differs."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,12 @@ _STEERS = (b"hookspath", b"path", b"attributesfile", b"excludesfile")
 _SETTING = re.compile(
     rb"^\s*(?:\[[^]\n]*\]\s*)?(%s)\s*=\s*(.+?)\s*$" % b"|".join(_STEERS), re.IGNORECASE | re.MULTILINE
 )
+DOTFILES = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".config/fish/config.fish",
+    ".ssh/authorized_keys", ".ssh/config", ".ssh/rc",
+)  # fmt: skip
+"""Below the home: what shells and ssh run, or whom they let in, as the user."""
 _CONFIGS = ("/config", "/.gitconfig", "/config.worktree")
 _Stat = tuple[int, int, int, int, int]
 
@@ -36,9 +43,9 @@ class Snapshot(NamedTuple):
     """A repository's metadata: what steers git, by path, and where the refs stand."""
 
     steering: Mapping[str, str]
-    """Configuration, hooks, `info/`, alternates: path to a fingerprint."""
+    """Configuration, hooks, `info/`, alternates, files of the home that are run: path to a fingerprint."""
     places: Mapping[str, str]
-    """HEAD, refs (packed or not), and the user's own worktrees: name to value."""
+    """HEAD, refs (packed or not), packs, and the user's own worktrees: name to value."""
     checkout: Mapping[str, str]
     """The user's files that differ from the last commit, staged or not: path to how, and to their times."""
 
@@ -66,6 +73,8 @@ class Lens:
         for module in module_directories(common / "modules"):
             for name in ("config", "hooks", "info"):
                 self._take(module / name, steering)
+        for name in DOTFILES:
+            self._take(self._home / name, steering, below=False)
         self._take(self._repository.root / ".git", steering, below=False)
         for path in self._steered(steering):
             self._take(path, steering)
@@ -153,6 +162,9 @@ class Lens:
                 found[name] = os.fsdecode(value.strip())
         if (tables := self._content(common / "reftable" / "tables.list")) is not None:
             found["reftable"] = hashlib.sha256(tables).hexdigest()[:20]
+        with contextlib.suppress(OSError), os.scandir(common / "objects" / "pack") as packs:
+            names = sorted(entry.name for entry in packs if entry.name.endswith(".pack"))
+            found[".git/objects/pack"] = hashlib.sha256("\0".join(names).encode()).hexdigest()[:20]
         found["HEAD"] = os.fsdecode((self._content(own / "HEAD") or b"").strip())
         ours = os.fsencode(self._repository.root / ".taskers")
         for path, name in _files_below(common / "worktrees", "worktrees", depth=2):

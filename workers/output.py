@@ -206,12 +206,25 @@ class Journal:
         # A killed writer may have left half a line: end it, so that the next record stands on its own.
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
+        self._stands = os.fstat(self._descriptor)
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Append one record in one write."""
+    def append(self, record: Mapping[str, Any]) -> bool:
+        """Append one record in one write; tell whether nobody else had written since we did."""
+        alone = self._is_as_we_left_it()
         data = json.dumps(record).encode() + b"\n"
         while data:
             data = data[os.write(self._descriptor, data) :]
+        self._stands = os.fstat(self._descriptor)
+        return alone
+
+    def _is_as_we_left_it(self) -> bool:
+        now, known = os.fstat(self._descriptor), self._stands
+        try:
+            there = self._path.lstat().st_ino
+        except OSError:
+            there = -1
+        # By the time of its number, too: whoever writes may set that of its content.
+        return (there, now.st_size, now.st_ctime_ns) == (known.st_ino, known.st_size, known.st_ctime_ns)
 
     def close(self) -> None:
         """Close the file."""

@@ -135,11 +135,19 @@ def test_what_the_users_everyday_work_does_too_is_told_apart(lab, act, path):
     assert not [one for one in found if one[1] == "harm"]
 
 
-def test_packing_refs_and_collecting_garbage_change_nothing(lab):
+def test_packing_refs_changes_nothing_and_collecting_garbage_is_a_move(lab):
     lab.git("branch", "side")
     assert lab.differences(lambda lab: lab.git("pack-refs", "--all", "--prune")) == []
-    assert lab.differences(lambda lab: lab.git("gc", "-q")) == []
-    assert lab.differences(lambda lab: lab.git("status")) == []
+    assert lab.differences(lambda lab: lab.git("gc", "-q")) == [(".git/objects/pack", "move")]
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".ssh/authorized_keys", ".zshenv"])
+def test_what_the_users_shell_runs_is_harm_where_it_appears_or_changes(lab, name):
+    (lab.home / ".ssh").mkdir()
+    path = lab.home / name
+    assert lab.differences(lambda _: path.write_text("one\n")) == [(f"~/{name}", "harm")]
+    assert lab.differences(lambda _: path.write_text("two\n")) == [(f"~/{name}", "harm")]
+    assert lab.differences(lambda _: os.utime(path)) == []
 
 
 def edited(lab):

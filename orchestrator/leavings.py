@@ -1,0 +1,265 @@
+"""What a run has written down, and whether somebody else was at it: outputs, records, messages, locks.
+
+Most of it is written once. What has no owner that still runs is looked at again each time; nothing is put
+back, for what was changed is evidence, too.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.intents import decided, read_intent
+from orchestrator.refusal import Refusal
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem
+from workers.git import Repository
+from workers.integrity import MOVES
+from workers.output import RunDir, create_file, is_locked, read_json
+
+FOLDERS = ("", "tickets", "shims", "checks")
+PASSING = (".tmp", ".busy", ".done", ".lock", ".log", ".jsonl")
+"""Ends of names of what comes and goes, or is appended to."""
+WHOLE = 1 << 20
+"""Bytes up to which a file is known by its content; a larger one by its head, its length and its time."""
+HEAD = 512
+"""Bytes at the head of a growing stream that are compared: no cap on outputs is as low."""
+_FIRST = "first.json"
+_LOCKS = ("store.lock",)
+
+
+class _Grown(NamedTuple):
+    """A file that is appended to, as it was."""
+
+    inode: int
+    size: int
+    mark: str
+
+
+class Leavings:
+    """A run's own files; each change of what nobody had any business to change is told once."""
+
+    def __init__(self, run: RunDir, repository: Repository, directory: Path) -> None:
+        """Take what stands there now, and what an earlier runtime had taken; `directory` is the checker's."""
+        self._run, self._repository, self._directory = run, repository, directory
+        self._seen: dict[Path, tuple[tuple[int, ...], str]] = {}
+        self._names = _workers_of(run)
+        first = read_json(directory / _FIRST)
+        paths = _first_paths(run, directory)
+        if first is None:
+            first = {name: _fingerprint(path, path.lstat()) for name, path in paths.items() if path.is_file()}
+            create_file(directory / _FIRST, json.dumps(first).encode())
+        self._final = {path: str(first[name]) for name, path in paths.items() if name in first}
+        self._grown: dict[Path, _Grown] = {}
+        self._trees: dict[Path, str] = {}
+        self._intents: dict[Path, bytes] = {}
+        for path in self._growing(()):
+            if (now := _grown(path)) is not None:
+                self._grown[path] = now
+        self._look_at_intents()
+        # Held open, so that a file put in its place cannot get the same number.
+        self._locks = {
+            path: os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            for path in (*(repository.own / name for name in _LOCKS), run.path / "run.lock")
+            if path.is_file()
+        }
+
+    def close(self) -> None:
+        """Let the locks' files go."""
+        while self._locks:
+            os.close(self._locks.popitem()[1])
+
+    def changed(self, running: Collection[str]) -> list[str]:
+        """Name what was changed since it was looked at last, where its owner is not among those that run."""
+        found = [path for path, mark in self._final.items() if not self._still(path, mark)]
+        growing = self._growing(running).items()
+        found += [path for path, may_grow in growing if not self._still_begins(path, may_grow=may_grow)]
+        found += [path for path, mark in self._trees.items() if not self._still_tree(path, mark)]
+        found += [path for path, held in self._locks.items() if not self._still_lock(path, held)]
+        found += self._look_at_intents()
+        return sorted({self._name(path) for path in found})
+
+    def settled(self, worker: str, *, tree: Path | None = None) -> None:
+        """Take what a worker has left for final, and the tree that is kept of it."""
+        for folder in FOLDERS:
+            with os.scandir(self._run.path / folder) as entries:
+                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+            for name in names:
+                if name.partition(".")[0] == worker and not name.endswith(PASSING):
+                    path = self._run.path / folder / name
+                    self._final.setdefault(path, self._mark(path))
+        if tree is not None:
+            self._trees[tree] = _tree_mark(tree)
+
+    def _still(self, path: Path, mark: str) -> bool:
+        now = self._mark(path)
+        self._final[path] = now
+        return now == mark
+
+    def _still_tree(self, path: Path, mark: str) -> bool:
+        now = _tree_mark(path)
+        self._trees[path] = now
+        return now == mark
+
+    def _still_lock(self, path: Path, held: int) -> bool:
+        try:
+            there = path.lstat()
+        except OSError:
+            there = None
+        known = os.fstat(held)
+        if there is not None and there.st_ino == known.st_ino and there.st_size == 0:
+            return True
+        # Told once: what stands there now is what all others lock from here on.
+        del self._locks[path]
+        os.close(held)
+        return False
+
+    def _growing(self, running: Collection[str]) -> Mapping[Path, bool]:
+        """Give what is only appended to, and whether that may go on: messages, the streams of who runs."""
+        messages = self._run.root / ".taskers" / "messages"
+        found = {messages / f"{self._run.id}.{one}.jsonl": one in running for one in self._names}
+        streams = (self._run.path / f"{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
+        return {**found, **dict.fromkeys(streams, True), self._repository.own / MOVES: True}
+
+    def _still_begins(self, path: Path, *, may_grow: bool) -> bool:
+        """Tell whether a file has at most been added to, and that by its owner."""
+        before, now = self._grown.pop(path, None), _grown(path)
+        if now is None:
+            return before is None
+        self._grown[path] = now
+        if before is None:
+            return may_grow or now.size == 0
+        if before.size and (now.inode != before.inode or not _begins_so(path, before)):
+            return False
+        return may_grow or now.size == before.size
+
+    def _look_at_intents(self) -> list[Path]:
+        """Name intents that nobody is carrying out, and that were not there."""
+        found = []
+        if is_locked(self._repository.own / "store.lock"):
+            return []
+        for kind in ("intent", "landing"):
+            path = decided(self._repository, kind)
+            try:
+                data = path.read_bytes()
+            except OSError:
+                self._intents.pop(path, None)
+                continue
+            if self._intents.get(path) != data and not _is_intent(path):
+                found.append(path)
+            self._intents[path] = data
+        return found
+
+    def _mark(self, path: Path) -> str:
+        """Give a file's fingerprint; it is read again only where its times or its number are new."""
+        try:
+            status = path.lstat()
+        except OSError:
+            return "gone"
+        times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        known = self._seen.get(path)
+        if known is None or known[0] != times:
+            known = self._seen[path] = (times, _fingerprint(path, status))
+        return known[1]
+
+    def _name(self, path: Path) -> str:
+        if path.is_relative_to(self._repository.common):
+            return f".git/{path.relative_to(self._repository.common)}"
+        return str(path.relative_to(self._run.root)) if path.is_relative_to(self._run.root) else str(path)
+
+
+def refuse_altered(run: RunDir, directory: Path) -> None:
+    """Refuse to go on with a run whose manifest is not the one that it began with. Raises Refusal."""
+    first, path = read_json(directory / _FIRST) or {}, run.manifest_path
+    if path.name in first and first[path.name] != _fingerprint(path, path.lstat()):
+        what = "is not what it was when the run began: its scopes and its base cannot be trusted"
+        do = "put it back if you can; else begin a new run of its phase"
+        raise Refusal(Problem(run.relative(path), what, do))
+
+
+def _first_paths(run: RunDir, directory: Path) -> Mapping[str, Path]:
+    """Name what is written before the first worker starts, and never again."""
+    ours = (
+        "filters.json",
+        "before.json",
+        "git/config",
+        "git/HEAD",
+        "git/info/exclude",
+        "git/info/attributes",
+    )
+    return {path.name: path for path in (run.manifest_path, run.roster_path)} | {
+        name: directory / name for name in ours
+    }
+
+
+def _workers_of(run: RunDir) -> tuple[str, ...]:
+    roster = read_json(run.roster_path) or {}
+    return tuple(str(one["worker"]) for one in roster.get("workers", ()))
+
+
+def _fingerprint(path: Path, status: os.stat_result) -> str:
+    kind = f"{stat.S_IFMT(status.st_mode):o}"
+    if not stat.S_ISREG(status.st_mode):
+        return kind
+    try:
+        with path.open("rb") as file:
+            data = file.read(WHOLE)
+    except OSError as error:
+        return f"{kind} {error.errno}"
+    more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""
+    return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
+
+
+def _grown(path: Path) -> _Grown | None:
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return _Grown(status.st_ino, -1, "")
+        return _Grown(status.st_ino, status.st_size, _head(path, _compared(path, status.st_size)))
+    except OSError:
+        return None
+
+
+def _begins_so(path: Path, before: _Grown) -> bool:
+    try:
+        return _head(path, _compared(path, before.size)) == before.mark
+    except OSError:
+        return False
+
+
+def _compared(path: Path, size: int) -> int:
+    """Give how much of a file is compared: a stream that is cut at its cap grows shorter at its end."""
+    return min(size, HEAD if path.suffix in (".stdout", ".stderr") else WHOLE)
+
+
+def _head(path: Path, length: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.sha256(file.read(length)).hexdigest()[:20]
+
+
+def _tree_mark(tree: Path) -> str:
+    """Give the fingerprint of a tree that is kept: names, sizes and times of all in it."""
+    mark = hashlib.sha256()
+    for folder, folders, names in os.walk(tree):
+        folders.sort()
+        for name in sorted(names):
+            path = f"{folder}/{name}"
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            words = (
+                f"{path}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
+            )
+            mark.update(os.fsencode(words))
+    return mark.hexdigest()[:20]
+
+
+def _is_intent(path: Path) -> bool:
+    try:
+        return bool(read_intent(path))
+    except StateError:
+        return False
