@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
+from orchestrator.fake_memory import Memory
+from orchestrator.fake_troubles import AGES, TROUBLES
 from orchestrator.fake_voices import VOICES, Claude, Codex, Gemini, Record, new_id
 
 VERSIONS = {"codex": "codex-cli 0.0.0", "claude": "0.0.0 (Claude Code)", "gemini": "0.0.0"}
@@ -28,8 +30,6 @@ NESTED = (
 OPENING = "<<fake "
 BAD_STEP = 64
 """Exit code of a script that cannot be played."""
-AGES = 10.0**8
-"""Seconds: longer than anybody waits."""
 
 
 def main() -> NoReturn:
@@ -45,7 +45,7 @@ def main() -> NoReturn:
     try:
         fake.play(json.loads(step) for step in _values(arguments, "--fake"))
         fake.read_prompt()
-        fake.play(steps_in(fake.prompt.decode("utf-8", "replace")))
+        fake.play(fake.steps())
     except (ValueError, KeyError, TypeError) as error:
         put(2, f"fake-agent: a step cannot be played: {error!r}; see docs/rehearsing.md\n".encode())
         sys.exit(BAD_STEP)
@@ -64,8 +64,8 @@ def steps_in(prompt: str) -> Iterator[Record]:
         at = prompt.find(OPENING, end)
 
 
-def report(summary: str, status: str, files: Iterable[str]) -> str:
-    """Write the report that a ticket asks for, with nothing missing."""
+def report(summary: str, status: str, files: Iterable[str], lacks: str = "") -> str:
+    """Write the report that a ticket asks for, with nothing missing but the section that it `lacks`."""
     affected = "\n".join(f"- {path}: written" for path in files) or "- none"
     details = {
         "BLOCKED": "\n\nBlocker: {0}\nAttempted: {0}\nNeeds: {0}",
@@ -78,7 +78,7 @@ def report(summary: str, status: str, files: Iterable[str]) -> str:
         "Risks and Alternatives": "None.",
         "Status": status + details.format(summary),
     }
-    return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts.items())
+    return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts.items() if title != lacks)
 
 
 def put(descriptor: int, data: bytes) -> None:
@@ -100,6 +100,8 @@ class Fake:
     def __init__(self, name: str, arguments: list[str]) -> None:
         self.name = name
         self.arguments = arguments
+        self.memory = Memory(name)
+        self.thread = _thread(name, arguments)
         self.prompt = b""
         self.text = "Done."
         self.written: list[str] = []
@@ -113,15 +115,30 @@ class Fake:
         """Take what stands on standard input, to its end."""
         self.prompt = sys.stdin.buffer.read()
 
+    def steps(self) -> list[Record]:
+        """Give what is to be played: what the prompt says, else what the thread knows that goes on."""
+        steps = list(steps_in(self.prompt.decode("utf-8", "replace")))
+        if not self.thread:
+            self.memory.begin(self.speaker().session, steps)
+        elif not self.memory.knows(self.thread):
+            records, said, code = self.speaker().lost()
+            if records:
+                self.tell(records)
+            self.mutter(said)
+            self.leave(code)
+        return steps or self.memory.steps(self.thread)
+
     def play(self, steps: Iterable[Record]) -> None:
         """Play steps in order. Raises ValueError for one that there is not."""
         for step in steps:
-            known: Callable[[Record], None] | None = getattr(
-                self, "do_" + str(step.get("do")).replace("-", "_"), None
-            )
-            if known is None:
+            name = str(step.get("do"))
+            known: Callable[[Record], None] | None = getattr(self, "do_" + name.replace("-", "_"), None)
+            if known is not None:
+                known(step)
+            elif name in TROUBLES:
+                TROUBLES[name](self, step)
+            else:
                 self._refuse(f"fake-agent: there is no step {step.get('do')!r}; see docs/rehearsing.md", 64)
-            known(step)
 
     def close(self) -> None:
         """Answer, unless a step has done so."""
@@ -142,34 +159,37 @@ class Fake:
         """Give the final answer: `text`, as a report (`report`), with a `status` and tokens (`in`, `out`)."""
         text = str(step.get("text", self.text)) * int(step.get("times", 1))
         if step.get("report", True):
-            text = report(text, str(step.get("status", "COMPLETE")), self.written)
+            lacks = str(step.get("lacks", ""))
+            text = report(text, str(step.get("status", "COMPLETE")), self.written, lacks)
         taken, given = int(step.get("in", 100)), int(step.get("out", 10))
+        if self.name == "codex":  # it tells the sum of the whole thread
+            taken, given = self.memory.use(self.speaker().session, taken, given)
         self.has_ended = True
-        self.tell(self._voice().ended(text, taken, given))
+        self.tell(self.speaker().ended(text, taken, given))
 
     def do_say(self, step: Record) -> None:
         """Say `text`, `times` over, in one record."""
-        self.tell(self._voice().said(str(step.get("text", "On it.")) * int(step.get("times", 1))))
+        self.tell(self.speaker().said(str(step.get("text", "On it.")) * int(step.get("times", 1))))
 
     def do_write(self, step: Record) -> None:
         """Write `text` to `path`, as a tool call."""
         path, text = str(step["path"]), str(step.get("text", "written by a fake agent\n"))
-        self.tell(self._voice().tool(f"write {path}"))
+        self.tell(self.speaker().tool(f"write {path}"))
         if folder := os.path.dirname(path):  # noqa: PTH120 - pathlib is half of a start
             os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
             file.write(text)
         self.written.append(path)
-        self.tell(self._voice().tool_end(f"write {path}", "", 0))
+        self.tell(self.speaker().tool_end(f"write {path}", "", 0))
 
     def do_shell(self, step: Record) -> None:
         """Run `command` by `sh -c`, or just take `seconds`, as a tool call."""
         import subprocess  # noqa: PLC0415 - a third of a start
 
         command = str(step.get("command") or f"sleep {step.get('seconds', 1)}")
-        self.tell(self._voice().tool(command))
+        self.tell(self.speaker().tool(command))
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-        self.tell(self._voice().tool_end(command, done.stdout + done.stderr, done.returncode))
+        self.tell(self.speaker().tool_end(command, done.stdout + done.stderr, done.returncode))
 
     def do_sleep(self, step: Record) -> None:
         """Do nothing for `seconds`."""
@@ -183,14 +203,14 @@ class Fake:
     def do_stall(self, step: Record) -> None:
         """Say `records` things, then hang."""
         for number in range(int(step.get("records", 2))):
-            self.tell(self._voice().said(f"Step {number + 1}."))
+            self.tell(self.speaker().said(f"Step {number + 1}."))
         time.sleep(AGES)
 
     def do_flood(self, step: Record) -> None:
         """Print records as fast as it can for `seconds`, then go without an end."""
         until = time.monotonic() + float(step.get("seconds", 5))
         self.tell([])
-        chunk = lines(self._voice().said("flood " * 150)) * 60
+        chunk = lines(self.speaker().said("flood " * 150)) * 60
         while time.monotonic() < until:
             self._print(chunk)
         self.leave(0)
@@ -213,19 +233,19 @@ class Fake:
     def do_cut(self, step: Record) -> None:
         """Print the first `bytes` of a longer answer, without an end of line, and exit with 0."""
         size = int(step.get("bytes", 65536))
-        self._print(lines(self._opened(self._voice().ended("x" * (size + size // 2), 100, 10)))[:size])
+        self._print(lines(self._opened(self.speaker().ended("x" * (size + size // 2), 100, 10)))[:size])
         self.leave(0)
 
     def do_long(self, step: Record) -> None:
         """Print a record of at least `bytes` on one line: the output of a tool."""
-        self.tell(self._voice().tool("cat large"))
-        self.tell(self._voice().tool_end("cat large", "x" * int(step.get("bytes", 200_000)), 0))
+        self.tell(self.speaker().tool("cat large"))
+        self.tell(self.speaker().tool_end("cat large", "x" * int(step.get("bytes", 200_000)), 0))
 
     def do_split(self, step: Record) -> None:
         """Print a record byte by byte, `gap` seconds apart: characters come in parts."""
         self.tell([])
         gap = float(step.get("gap", 0.02))
-        for number in lines(self._voice().said(str(step.get("text", "\u00e9\u20ac\U0001f600")))):
+        for number in lines(self.speaker().said(str(step.get("text", "\u00e9\u20ac\U0001f600")))):
             self._print(bytes([number]))
             time.sleep(gap)
 
@@ -251,14 +271,6 @@ class Fake:
         self.do_answer({"text": f"Wrote {path}; all tests pass."})
         self.leave(int(step.get("code", 0)))
 
-    def do_ask(self, step: Record) -> None:
-        """Ask for leave and wait for an answer that nobody gives."""
-        question = str(step.get("text", "May I run `rm -rf build`?"))
-        self.tell(self._voice().said(question))
-        put(2, f"{question} [y/N] ".encode())
-        sys.stdin.buffer.read()
-        time.sleep(AGES)
-
     def do_error(self, step: Record) -> None:
         """Fail as a provider does: `status`, `message`, after `retries` told `every` seconds, or for ever.
 
@@ -268,12 +280,13 @@ class Fake:
         attempt = 0
         while step.get("forever") or attempt < int(step.get("retries", 0)):
             attempt += 1
-            records, said = self._voice().retry(attempt, status, message)
+            records, said = self.speaker().retry(attempt, status, message)
             self.tell(records)
             put(2, said.encode())
             time.sleep(float(step.get("every", 1)))
         final = bool(step.get("final", True))
-        records, said, code = self._voice().failed(status, message, final=final)
+        whole = str(step.get("whole") or self.speaker().wording(status, message))
+        records, said, code = self.speaker().failed(status, whole, final=final)
         self.tell(records)
         put(2, said.encode())
         if final:
@@ -285,7 +298,7 @@ class Fake:
 
     def do_die(self, step: Record) -> None:
         """Die of `signal` in the middle of a record."""
-        whole = lines(self._opened(self._voice().said("This sentence is cut off in the middle.")))
+        whole = lines(self._opened(self.speaker().said("This sentence is cut off in the middle.")))
         self._print(whole[:-20])
         number = signal.Signals(int(step.get("signal", 9)))
         if number != signal.SIGKILL:
@@ -316,15 +329,20 @@ class Fake:
         message = str(step.get("message", "Not inside a trusted directory."))
         self._refuse(message, int(step.get("code", 1)))
 
-    def _voice(self) -> Codex | Claude | Gemini:
+    def speaker(self) -> Codex | Claude | Gemini:
+        """Give the voice; it is made when it is first needed, since it quotes the prompt."""
         if self.voice is None:
             model = next(_values(self.arguments, "-m", "--model"), "")
-            session = next(_values(self.arguments, "--resume", "--session-id"), "") or new_id()
+            session = self.thread or next(_values(self.arguments, "--session-id"), "") or new_id()
             self.voice = VOICES[self.name](session, model, self.prompt.decode("utf-8", "replace"))
         return self.voice
 
+    def mutter(self, text: str) -> None:
+        """Print to standard error."""
+        put(2, text.encode())
+
     def _opened(self, records: Iterable[Record]) -> list[Record]:
-        start = [] if self.is_open else self._voice().start()
+        start = [] if self.is_open else self.speaker().start()
         self.is_open = True
         return [*start, *records]
 
@@ -337,6 +355,13 @@ class Fake:
     def _refuse(self, message: str, code: int) -> NoReturn:
         put(2, f"{message}\n".encode())
         self.leave(code)
+
+
+def _thread(name: str, arguments: list[str]) -> str:
+    """Give the thread that is to go on, as the CLI takes it; nothing for a new one."""
+    if name == "codex":
+        return arguments[-2] if arguments[:2] == ["exec", "resume"] and len(arguments) > 3 else ""
+    return next(_values(arguments, "--resume"), "")
 
 
 def _values(arguments: list[str], *options: str) -> Iterator[str]:

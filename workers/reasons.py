@@ -36,6 +36,7 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
         "login",
         (
             r"unauthori[sz]ed|unauthenticated|authenticat|not logged in|permission_denied|forbidden",
+            r"run /login|sign in again|(?:oauth|access|refresh) token",
             r"(?:missing|invalid|incorrect|no|valid) api.?key|api.?key not",
             r"missing environment variable|environment variable and try again|auth method",
         ),
@@ -51,6 +52,8 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
         "provider",
         (
             r"disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
+            # Its own state, which another one of its kind has open just now.
+            r"database is locked",
             r"timed? ?out|network|malformed response|internal server|server error|unavailable",
         ),
     ),

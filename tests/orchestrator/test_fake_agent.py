@@ -7,17 +7,20 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from orchestrator.fake_agent import BAD_STEP, NESTED, Fake, report
+from orchestrator.fake_troubles import TROUBLES
 from tickets.report import STATUSES, read_report
 from workers.agents import agent_named
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
 LAB = FAULTS["LAB"]
-AGENTS, step, ticket = (FAULTS[name] for name in ("AGENTS", "step", "ticket"))
+AGENTS, step, ticket, is_locked = (FAULTS[name] for name in ("AGENTS", "step", "ticket", "is_locked"))
 ROOT = Path(__file__).parents[2]
 STREAMS = ROOT / "tests" / "workers" / "streams"
 PAGE = (ROOT / "docs" / "rehearsing.md").read_text()
@@ -41,7 +44,8 @@ class Played:
             if found := reader.feed(line):
                 self.progress.append(found)
         code = None if self.code < 0 else self.code
-        self.answer = reader.answer(exit_code=code, stderr_tail=self.stderr)
+        self.ended = time.time()
+        self.answer = reader.answer(exit_code=code, stderr_tail=self.stderr, now=self.ended)
 
     @property
     def kinds(self):
@@ -144,6 +148,145 @@ def test_a_fake_sees_a_session_around_it(fakes, name, variable):
     assert variable in fake.stderr
 
 
+HOMES = {"codex": "CODEX_HOME", "claude": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI_CLI_HOME"}
+
+
+def going_on(name, thread):
+    """Give the arguments by which a CLI goes on in a thread."""
+    return ("exec", "resume", "--json", thread, "-") if name == "codex" else ("--resume", thread)
+
+
+@each_cli
+@pytest.mark.parametrize(
+    ("kind", "failure"), [("rate", "rate_limited"), ("quota", "rate_limited"), ("overloaded", "overloaded")]
+)
+def test_a_limit_ends_at_the_time_that_it_names(fakes, tmp_path, name, kind, failure):
+    until = time.time() + 3000
+    fake = Played(fakes, name, step("limit", kind=kind, at=until), env={HOMES[name]: str(tmp_path)})
+    answer = fake.answer
+    assert (answer.ended, answer.failure) == ("error", failure), fake.stdout
+    named = answer.resets_at or fake.ended + answer.retry_after
+    assert until - 1 <= named <= until + 10
+    over = Played(fakes, name, step("limit", kind=kind, at=time.time() - 1))
+    assert (over.code, over.answer.ended) == (0, "success")
+
+
+@each_cli
+def test_a_quota_of_hours_names_a_time(fakes, name):
+    until = time.time() + 4 * 3600
+    answer = (fake := Played(fakes, name, step("limit", kind="quota", at=until))).answer
+    named = answer.resets_at or fake.ended + answer.retry_after
+    assert until - 1 <= named <= until + 61
+
+
+@each_cli
+def test_a_limit_is_counted_from_the_first_time_that_it_was_met(fakes, tmp_path, name):
+    env = {HOMES[name]: str(tmp_path)}
+    first = Played(fakes, name, step("limit", seconds=900), env=env)
+    kept = next(tmp_path.rglob("first.limit-*"))
+    met = float(kept.read_text())
+    assert Played(fakes, name, step("limit", seconds=900), env=env).answer.failure == "rate_limited"
+    assert float(kept.read_text()) == met
+    kept.write_text(str(met - 1000))  # as if it was long ago
+    again = Played(fakes, name, step("limit", seconds=900), env=env)
+    assert (first.answer.failure, again.answer.ended) == ("rate_limited", "success")
+
+
+@each_cli
+def test_an_expired_login_and_an_untrusted_directory_are_known_as_such(fakes, name):
+    for do, failure in (("login", "login"), ("untrusted", "refused")):
+        fake = Played(fakes, name, step(do))
+        assert (fake.answer.ended != "success", fake.answer.failure) == (True, failure), fake.stderr
+        assert fake.code != 0
+    assert Played(fakes, name, step("untrusted")).stdout == b""
+
+
+@each_cli
+def test_one_of_two_that_share_a_directory_finds_it_locked(fakes, tmp_path, name):
+    env = {HOMES[name]: str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        [fakes / name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+    ) as holder:
+        try:
+            holder.stdin.write(f"{step('lock', seconds=0)}{step('say')}{step('lock', seconds=60)}")
+            holder.stdin.close()
+            holder.stdout.readline()
+            until = time.monotonic() + 10
+            while not is_locked(tmp_path / "fake-state.sqlite"):
+                assert time.monotonic() < until
+            other = Played(fakes, name, step("lock", seconds=0), env=env)
+            assert (other.code, other.answer.error) == (1, "Error: database is locked")
+            assert other.answer.failure == "provider", "it is tried again"
+        finally:
+            holder.kill()
+    assert Played(fakes, name, step("lock", seconds=0), env=env).code == 0
+
+
+@each_cli
+@pytest.mark.parametrize("how", ["text", "tool"])
+def test_a_question_is_read_from_one_that_was_stopped_while_it_waited(fakes, tmp_path, name, how):
+    stderr = tmp_path / "stderr"
+    with stderr.open("wb") as said, subprocess.Popen(
+        [fakes / name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+    ) as worker:  # fmt: skip
+        worker.stdin.write(step("ask", how=how, text="May I go?").encode())
+        worker.stdin.close()
+        reader, seen = agent_named(name).new_reader(), []
+        late = threading.Timer(20, worker.kill)
+        late.start()
+        while "May I go?" not in " ".join(progress.text for progress in seen):
+            if progress := reader.feed(worker.stdout.readline()):
+                seen.append(progress)
+        until = time.monotonic() + 10
+        while how == "text" and b"[y/N]" not in stderr.read_bytes():
+            assert time.monotonic() < until
+        worker.kill()
+        late.cancel()
+    answer = reader.answer(exit_code=None, stderr_tail=stderr.read_text())
+    assert answer.question.startswith("May I go?")
+    assert "tool" not in [progress.kind for progress in seen]
+
+
+@each_cli
+def test_a_refusal_that_ends_the_work_is_its_question(fakes, name):
+    fake = Played(fakes, name, step("ask", how="refused", command="make clean"))
+    assert (fake.code, fake.answer.ended) == (0, "success")
+    assert fake.answer.question.startswith("no permission for ")
+    assert "make clean" in fake.answer.question
+
+
+@each_cli
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_report_that_lacks_its_status_has_it_when_asked_in_the_same_thread(fakes, tmp_path, name, learns):
+    env = {HOMES[name]: str(tmp_path)}
+    first = Played(fakes, name, step("unreported", learns=learns, text="Looked."), env=env)
+    assert read_report(first.answer.text).status is None
+    assert "Looked." in first.answer.text
+    for turn in (2, 3):
+        asked = Played(fakes, name, "What of it?", arguments=going_on(name, first.answer.thread), env=env)
+        assert asked.answer.thread == first.answer.thread
+        assert read_report(asked.answer.text).status == ("COMPLETE" if learns else None)
+        assert asked.answer.usage.input_tokens == (100 * turn if name == "codex" else 100)
+
+
+@each_cli
+def test_a_thread_plays_on_what_it_was_told_unless_it_is_told_something_else(fakes, tmp_path, name):
+    env = {HOMES[name]: str(tmp_path)}
+    first = Played(fakes, name, step("answer", text="Heron."), env=env)
+    arguments = going_on(name, first.answer.thread)
+    assert "Heron." in Played(fakes, name, "Go on.", arguments=arguments, env=env).answer.text
+    told = step("answer", text="Egret.")
+    assert "Egret." in Played(fakes, name, told, arguments=arguments, env=env).answer.text
+
+
+@each_cli
+def test_a_thread_that_was_never_begun_is_lost(fakes, tmp_path, name):
+    env = {HOMES[name]: str(tmp_path)}
+    fake = Played(fakes, name, "Go on.", arguments=going_on(name, "0-1"), env=env)
+    assert (fake.code, fake.answer.ended != "success") == (42 if name == "gemini" else 1, True)
+    assert "thread_lost" in fake.answer.flags
+
+
 @each_cli
 @pytest.mark.parametrize(
     ("steps", "code", "ended"),
@@ -194,14 +337,17 @@ def test_a_fake_starts_with_next_to_nothing():
     )
     loaded = set(done.stdout.split())
     assert {name for name in loaded if name.startswith(("orchestrator", "workers", "tickets"))} == {
-        "orchestrator", "orchestrator.fake_agent", "orchestrator.fake_voices",
+        "orchestrator", "orchestrator.fake_agent", "orchestrator.fake_memory", "orchestrator.fake_troubles",
+        "orchestrator.fake_voices",
     }  # fmt: skip
     assert loaded.isdisjoint({"pathlib", "subprocess", "argparse", "hashlib", "uuid", "datetime"})
 
 
 def test_the_page_lists_the_steps_that_there_are():
     listed = set(re.findall(r"^\| `([a-z-]+)`", PAGE, re.MULTILINE))
-    assert listed == {name[3:].replace("_", "-") for name in vars(Fake) if name.startswith("do_")}
+    steps = {name[3:].replace("_", "-") for name in vars(Fake) if name.startswith("do_")}
+    assert listed == steps | set(TROUBLES)
+    assert steps.isdisjoint(TROUBLES)
 
 
 def test_the_fakes_are_usable_agents(rehearsal):
