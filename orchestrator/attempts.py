@@ -29,6 +29,9 @@ LOOK = 0.1
 SHOWN = 20
 """Paths that a later attempt is told of; the rest it sees for itself."""
 
+ANSWERS = ("text", "tool", "tool_end")
+"""What a stream says only once its provider has answered."""
+
 Kind = Literal["first", "again", "thread", "asked"]
 """`again`: the ticket and what an earlier attempt left; `thread`: on in that one's thread; `asked`: for what
 its report lacks."""
@@ -217,10 +220,14 @@ async def _read_along(d: Deployment, ticket: Ticket, follower: Follower, files: 
 
     A provider that has it wait is left alone by the others, too.
     """
+    has_answered = False
     while True:
         await anyio.sleep(LOOK)
         was_busy = follower.tools > 0
-        follower.read_more()
+        progress = follower.read_more()
+        if not has_answered and any(one.kind in ANSWERS for one in progress):
+            has_answered = True
+            d.logins.answered(ticket.agent)
         if follower.throttled is not None:
             until = d.clock().timestamp() + follower.throttled if follower.throttled else None
             park(d, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)

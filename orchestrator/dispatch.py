@@ -43,6 +43,7 @@ async def watch_room(d: Deployment) -> None:
     """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
     while True:
         d.queue.look()
+        d.logins.look()
         if any(_is_far(d, name) for name in NAMES):
             for scope, (ticket, may_move) in list(d.waits.items()):
                 if may_move and _agent_for(d, ticket) != ticket.agent:
@@ -137,6 +138,8 @@ async def _slot(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack
             return None
         held.callback(slot.release)
         await d.starts.turn(ticket.agent, partial(hold_up, d, ticket))
+        if await d.logins.turn(ticket.agent):
+            held.callback(d.logins.ended, ticket.agent)
         if d.providers.parked(ticket.agent) is None:
             return slot
         # Parked while it waited for its start: whoever is told so first tells all.

@@ -218,6 +218,7 @@ def _tell_provider(d: Deployment, ticket: Ticket, judged: Judged) -> None:
         park(d, ticket, judged.judgement.reason, until)
     elif answer.ended == "success":
         d.providers.went_well(ticket.agent)
+        d.logins.answered(ticket.agent)
 
 
 def _following(d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged) -> Begin | None:

@@ -1,0 +1,107 @@
+"""Logins that workers have in common: where no key is set, each CLI of an agent uses the user's own.
+
+Its access token runs out after an hour or so. Whoever starts then has its CLI fetch a new one and write it
+into the login's directory; two that do so at once may log each other out. So the first start after a while
+goes alone, in all processes on the repository, until its provider has answered. Best effort: nothing keeps
+a running CLI from fetching a token as well.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+from tickets.words import AgentName
+from workers.agents import agent_named
+from workers.executables import present
+
+WINDOW = 2400.0
+"""Seconds after an answer for which a token is taken to hold; the shortest known holds for an hour."""
+ALONE = 20.0
+"""Seconds after which the next one starts, answered or not: a model may think for long."""
+LOOK = 0.1
+
+
+class _Alone(NamedTuple):
+    descriptor: int
+    since: float
+
+
+class Logins:
+    """The logins of this machine's user, as the runtimes on one repository share them."""
+
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], clock: Callable[[], float], alone: float = ALONE
+    ) -> None:
+        """Take the folder of the locks, the environment that may hold keys, and the time (epoch seconds)."""
+        self._longest = alone
+        self._folder = folder
+        self._environ = environ
+        self._clock = clock
+        self._alone: dict[AgentName, _Alone] = {}
+
+    def is_shared(self, agent: AgentName) -> bool:
+        """Tell whether an agent's workers use the user's own login, for want of a key."""
+        return agent != "command" and not present(agent_named(agent).KEYS, self._environ)
+
+    async def turn(self, agent: AgentName) -> bool:
+        """Wait until a CLI of an agent may start beside the others that use its login.
+
+        True where it goes alone: nobody else starts until `answered`, `ended`, or it has taken too long.
+        """
+        if not self.is_shared(agent):
+            return False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while not self._is_fresh(agent):
+            if self._goes_alone(agent):
+                return True
+            await anyio.sleep(LOOK)
+            self.look()
+        return False
+
+    def answered(self, agent: AgentName) -> None:
+        """Note that an agent's provider has answered: its login holds for a while."""
+        if self.is_shared(agent) and (agent in self._alone or not self._is_fresh(agent)):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._answered(agent)
+            path.touch()
+            os.utime(path, (self._clock(), self._clock()))
+            self.ended(agent)
+
+    def ended(self, agent: AgentName) -> None:
+        """Let the next one start, where the one that went alone has ended without an answer."""
+        alone = self._alone.pop(agent, None)
+        if alone is not None:
+            os.close(alone.descriptor)
+
+    def look(self) -> None:
+        """Let the next one start where the one that goes alone has taken long enough."""
+        for agent, alone in list(self._alone.items()):
+            if anyio.current_time() > alone.since + self._longest:
+                self.ended(agent)
+
+    def _is_fresh(self, agent: AgentName) -> bool:
+        try:
+            age = self._clock() - self._answered(agent).stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return 0 <= age < WINDOW
+
+    def _goes_alone(self, agent: AgentName) -> bool:
+        if agent in self._alone:
+            return False
+        path = self._folder / f"{agent}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._alone[agent] = _Alone(descriptor, anyio.current_time())
+        return True
+
+    def _answered(self, agent: AgentName) -> Path:
+        return self._folder / f"{agent}.answered"

@@ -1,0 +1,70 @@
+"""A login that workers have in common is refreshed by one of them at a time."""
+
+import anyio
+import pytest
+
+from orchestrator.logins import WINDOW, Logins
+
+NOW = 1_771_252_080.0
+
+
+def logins(tmp_path, *, at=NOW, alone=60.0, **environ):
+    return Logins(tmp_path / "logins", environ, lambda: at, alone)
+
+
+async def waits(one, agent="claude"):
+    """Tell whether somebody has to wait, without waiting."""
+    with anyio.move_on_after(0.3) as scope:
+        await one.turn(agent)
+    return scope.cancelled_caught
+
+
+def test_the_first_start_goes_alone_until_its_provider_has_answered(tmp_path):
+    first, second = logins(tmp_path), logins(tmp_path)
+
+    async def go():
+        assert await first.turn("claude")
+        assert await waits(second)
+        assert await waits(first)  # its own runtime's others wait as well
+        assert await second.turn("codex")  # another login is nobody's business
+        first.answered("claude")
+        assert [await one.turn("claude") for one in (first, second)] == [False, False]
+
+    anyio.run(go)
+
+
+def test_one_that_ends_or_dies_without_an_answer_lets_the_next_go_alone(tmp_path):
+    first, second = logins(tmp_path), logins(tmp_path)
+
+    async def go():
+        assert await first.turn("claude")
+        first.ended("claude")
+        assert await second.turn("claude")
+        assert await waits(first)
+
+    anyio.run(go)
+
+
+def test_nobody_waits_for_ever_for_an_answer(tmp_path):
+    slow, second = logins(tmp_path, alone=0.2), logins(tmp_path)
+
+    async def go():
+        assert await slow.turn("claude")
+        await anyio.sleep(0.25)
+        slow.look()
+        assert await second.turn("claude")
+
+    anyio.run(go)
+
+
+@pytest.mark.parametrize(("later", "is_alone"), [(WINDOW - 1, False), (WINDOW + 1, True), (-5.0, True)])
+def test_an_answer_holds_for_a_while_and_a_clock_set_back_does_not_stretch_it(tmp_path, later, is_alone):
+    logins(tmp_path).answered("gemini")
+    assert anyio.run(logins(tmp_path, at=NOW + later).turn, "gemini") is is_alone
+
+
+@pytest.mark.parametrize("key", ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"])
+def test_with_a_key_everybody_has_a_login_of_his_own(tmp_path, key):
+    one = logins(tmp_path, **{key: "sk-test-not-real"})
+    assert [anyio.run(one.turn, "claude") for _ in range(2)] == [False, False]
+    assert not (tmp_path / "logins").exists()
