@@ -114,6 +114,8 @@ class Providers:
             return
         with self._changing():
             known, full = self._known(agent), self._limits.of(agent)
+            if not known.is_over(self._clock()):
+                return  # parked by another process meanwhile
             limit = _in_force(known.limit, full)
             if full is None or limit is None or limit + 1 >= full:
                 self._write(agent, None)
@@ -152,14 +154,13 @@ class Providers:
             if known is None:
                 path.unlink(missing_ok=True)
             else:
+                beside.unlink(missing_ok=True)  # of one with our number who died while it wrote
                 descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 try:
                     os.write(descriptor, json.dumps(known._asdict()).encode())
                 finally:
                     os.close(descriptor)
                 beside.replace(path)
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
         self._read[agent] = (_signature(path), known or _Known())
 
     @contextlib.contextmanager
@@ -215,5 +216,5 @@ def _known_in(path: Path) -> _Known:
         known = _Known(limit, full, until, since, str(said["reason"]), said["named"] is True, pauses)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return _Known()
-    is_sound = math.isfinite(until) and math.isfinite(since) and pauses >= 0 and (limit is None or limit > 0)
+    is_sound = math.isfinite(until) and math.isfinite(since) and pauses >= 0 and (limit is None or limit >= 0)
     return known if is_sound else _Known()
