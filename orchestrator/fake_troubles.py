@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
 from orchestrator.fake_memory import BELOW, HOMES, Memory
-from orchestrator.fake_voices import Claude, Codex, Gemini, Record
+from orchestrator.fake_voices import Claude, Codex, Gemini, Record, clock
 
 AGES = 10.0**8
 """Seconds: longer than anybody waits."""
@@ -44,7 +44,7 @@ class Player(Protocol):
 
 def limit(fake: Player, step: Record) -> None:
     """Be refused for `seconds` from the first time on, or until `at`: `kind` rate, quota or overloaded."""
-    now, kind = time.time(), str(step.get("kind", "rate"))
+    now, kind = clock(), str(step.get("kind", "rate"))
     span = float(step.get("seconds", 5))
     until = float(step["at"]) if "at" in step else fake.memory.first(f"limit-{kind}-{span:g}", now) + span
     if until > now:

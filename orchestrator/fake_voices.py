@@ -334,6 +334,11 @@ class Gemini:
 VOICES: dict[str, type[Codex | Claude | Gemini]] = {"codex": Codex, "claude": Claude, "gemini": Gemini}
 
 
+def clock() -> float:
+    """Give the time, in epoch seconds."""
+    return time.time()
+
+
 def new_id() -> str:
     """Make an id of the form of a UUID."""
     digits = os.urandom(16).hex()
