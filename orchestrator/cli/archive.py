@@ -1,21 +1,26 @@
 """`orchestrate archive`: completed phases, old decisions and TODO items leave the state files."""
 
 import argparse
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.archiving import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.reading import read_file, read_state
-from orchestrator.settings import read_settings
+from orchestrator.refusal import Refusal
+from orchestrator.settings import Size, read_settings
 from orchestrator.standing import STATE_FILES
 from orchestrator.state.canonical import backlog
 from orchestrator.state.canonical.status_reading import PATH
 from orchestrator.state.opening import present
 from orchestrator.store import Recorded, Store, Texts
 from tickets.markdown import parse, plain
+from tickets.problems import Problem
 from workers.git import git
 
 DAYS = 30
@@ -25,20 +30,33 @@ DAYS = 30
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `archive` takes."""
     parser.add_argument("--dry-run", action="store_true", help="only say what would move")
-    parser.add_argument("--older-than", type=int, default=DAYS, metavar="DAYS",
-                        help=f"put off open P2 items that are so old (default: {DAYS})")  # fmt: skip
+    parser.add_argument("--older-than", type=_age, metavar="AGE",
+                        help=f"14, 14d, 2w or 36h: what is so old goes: open P2 items (default: {DAYS}d), "
+                        "with `--runs` runs in which nothing happened for so long")  # fmt: skip
     parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
+    parser.add_argument("--runs", action="store_true", help="old runs instead, to .taskers/archive")
+    parser.add_argument("--keep", type=int, metavar="N", help="with `--runs`: the newest so many stay")
+    parser.add_argument("--max-size", type=_bytes, metavar="SIZE",
+                        help="with `--runs`: the oldest go until the others take no more: 2GB")  # fmt: skip
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
-    """Move what is old, as one change."""
+    """Move what is old: out of the state files as one change, or runs one by one."""
     repository, at = repository_of(arguments), now()
+    age = timedelta(days=DAYS) if arguments.older_than is None else arguments.older_than
+    if arguments.runs:
+        from orchestrator.cli.archive_runs import answer_runs  # noqa: PLC0415 - only where runs are looked at
+
+        return answer_runs(arguments, repository.root, at, age)
+    for option, value in (("--keep", arguments.keep), ("--max-size", arguments.max_size)):
+        if value is not None:
+            raise Refusal(Problem(option, "is about runs", "add `--runs`"))
     root = repository.root
     texts: Texts = {path: read_state(root, path) for path in (*STATE_FILES, backlog.PATH)}
     for path in (PATH, "DECISIONS.md"):
         present(path, texts[path])
     more = targets(texts)
-    old = _unchanged_since(root, at - timedelta(days=arguments.older_than), texts[PATH] or b"")
+    old = _unchanged_since(root, at - age, texts[PATH] or b"")
     plan = archived({**texts, **{path: read_file(root, path) for path in more}}, at, old)
     done = Recorded((), None, ())
     if plan.moved and not arguments.dry_run:
@@ -59,8 +77,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     errors = any(problem.severity == "error" for problem in done.problems)
     next_action = "orchestrate status"
     if plan.moved and arguments.dry_run:
-        days = arguments.older_than
-        next_action = "orchestrate archive" + (f" --older-than {days}" if days != DAYS else "")
+        next_action = "orchestrate archive" + (f" --older-than {spelled(age)}" if age.days != DAYS else "")
     document = envelope(
         done.problems, next_action, ok=not errors, dry_run=arguments.dry_run,
         moved=[one._asdict() for one in plan.moved], changed=list(done.changed), commit=done.commit,
@@ -68,6 +85,26 @@ def answer(arguments: argparse.Namespace) -> Answer:
     return Answer(
         1 if errors else 0, document, (*_lines(document), *problem_lines(done.problems, next_action))
     )
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"(-?[0-9]{1,6})([hdw]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"`{text}` is not an age: write 14, 14d, 2w or 36h")
+    return timedelta(hours=int(found[1]) * {"h": 1, "w": 168}.get(found[2], 24))
+
+
+def spelled(age: timedelta) -> str:
+    """Write an age as the option takes it."""
+    hours = age // timedelta(hours=1)
+    return f"{hours}h" if hours % 24 else str(hours // 24)
+
+
+def _bytes(text: str) -> int:
+    try:
+        return TypeAdapter(Size).validate_python(text)
+    except ValidationError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a size: write 2GB or 500MiB") from None
 
 
 def _unchanged_since(root: Path, until: datetime, text: bytes) -> set[str]:

@@ -21,6 +21,7 @@ REPLACES = {
     "orchestrator/moves.py": (
         {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
     ),
+    "orchestrator/packing.py": ({"rename"}, "the folder of an old run, out of the way once it is packed"),
     "orchestrator/providers.py": ({"replace"}, "what is known of a provider, beside the slots"),
     "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
     "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),

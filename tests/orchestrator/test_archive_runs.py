@@ -1,0 +1,333 @@
+"""Old runs are packed and leave, each whole in one place or the other; whatever is still needed stays."""
+
+import fcntl
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
+Lab, shell, seen_in = LAB["Lab"], LAB["shell"], LAB["seen_in"]
+lab, _pattern = LAB["lab"], LAB["_pattern"]
+RUNS, ARCHIVE = ".taskers/runs", ".taskers/archive"
+TEXT = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory, _pattern):
+    """Run one phase for real: one worker's work lands, one goes beyond its scope and waits for a word."""
+    folder = tmp_path_factory.mktemp("ran")
+    shutil.copytree(_pattern, folder / "lab", symlinks=True)
+    made = Lab(folder / "lab" / "project", folder / "lab" / "home")
+    made.templates(
+        command_1=shell("mkdir -p out; echo 1 > out/a; echo done", mode="write", owns=["out/**"]),
+        command_2=shell("mkdir -p more; echo 1 > more/b; echo 1 > stray", mode="write", owns=["more/**"]),
+    )
+    assert made.call("run", "phase-1", "--json").code == 1
+    return made
+
+
+@pytest.fixture
+def old(ran, tmp_path):
+    """Give the project with that run; `aged` makes finished ones of it."""
+    shutil.copytree(ran.root.parent, tmp_path / "lab", symlinks=True)
+    return Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
+
+
+@pytest.fixture(scope="module")
+def _closed(ran, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("closed")
+    shutil.copytree(ran.root.parent, folder / "lab", symlinks=True)
+    made = Lab(folder / "lab" / "project", folder / "lab" / "home")
+    settled(made)
+    return made
+
+
+@pytest.fixture
+def closed(_closed, tmp_path):
+    """Give the project with that run once nothing more can come of it, and the run's id."""
+    shutil.copytree(_closed.root.parent, tmp_path / "lab", symlinks=True)
+    made = Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
+    return made, *listed(made.root / RUNS)
+
+
+def listed(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def settled(made):
+    """Settle what waits, so that nothing more can come of the run."""
+    called = made.call("integrate", "last", "--reject", "command-2", "--reason", "beyond its scope", "--json")
+    assert called.document["status"] == "integrated"
+    return called.document["run"]
+
+
+def aged(made, run, days, size=0):
+    """Copy a run to one that ended so many days ago, and took so many bytes more."""
+    moment = datetime.now(UTC) - timedelta(days=days)
+    name = moment.strftime("%Y%m%d_%H%M%S")
+    folder = made.root / RUNS / name
+    shutil.copytree(made.root / RUNS / run, folder)
+    for path in (folder / "run.json", folder / "roster.json", folder / "events.jsonl"):
+        text = path.read_text().replace(run, name)
+        path.write_text(re.sub(r'"at": "[^"]+"', f'"at": "{moment.isoformat()}"', text))
+    if size:
+        (folder / "Command-Worker-1.stderr").write_bytes(b"x" * size)
+    return name
+
+
+def archive(made, *arguments, code=0):
+    called = made.call("archive", "--runs", *arguments, "--json")
+    assert called.code == code, called
+    return called.document
+
+
+def gone(told):
+    return [one["what"] for one in told["moved"]]
+
+
+def reasons(told):
+    return {one["run"]: one["reason"] for one in told["kept"]}
+
+
+def packed(made, run):
+    """Unpack an archive, and give all that it holds of the run."""
+    with tarfile.open(made.root / ARCHIVE / f"{run}.tar.gz") as tar:
+        tar.extractall(made.home / "unpacked", filter="data")
+    return seen_in(made.home / "unpacked" / run)
+
+
+def test_a_dry_run_says_what_would_go_and_how_much_and_touches_nothing(closed):
+    old, run = closed
+    ids = [aged(old, run, days, 1000 * days) for days in (90, 40)]
+    before = old.everything()
+    told = archive(old, "--dry-run")
+    assert old.everything() == before
+    assert gone(told) == ids
+    sizes = [
+        sum(p.stat().st_size for p in (old.root / RUNS / name).rglob("*") if p.is_file()) for name in ids
+    ]
+    assert [one["bytes"] for one in told["moved"]] == sizes
+    assert (told["bytes"], told["dry_run"], told["next_action"]) == (
+        sum(sizes),
+        True,
+        "orchestrate archive --runs",
+    )
+    assert reasons(told) == {run: "is the newest"}
+
+
+def test_what_goes_is_packed_to_the_byte_and_comes_back_by_unpacking(closed):
+    old, run = closed
+    name = aged(old, run, 31, 5000)
+    before = seen_in(old.root / RUNS / name)
+    (one,) = archive(old)["moved"]
+    assert (one["what"], one["to"]) == (name, f"{ARCHIVE}/{name}.tar.gz")
+    assert one["archive_bytes"] == (old.root / one["to"]).stat().st_size < one["bytes"]
+    assert not (old.root / RUNS / name).exists()
+    assert packed(old, name) == before
+    assert [path.name for path in (old.root / ARCHIVE).iterdir()] == [f"{name}.tar.gz"]
+    assert old.git("status", "--porcelain") == ""
+    shutil.copytree(old.home / "unpacked" / name, old.root / RUNS / name)
+    assert old.call("logs", name, "command-1").out == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "going"),
+    [
+        ((), [100, 40]),
+        (("--older-than", "14d"), [100, 40, 20]),
+        (("--older-than", "6w"), [100]),
+        (("--older-than", "240h"), [100, 40, 20]),
+        (("--keep", "3"), [100, 40]),
+        (("--keep", "9"), []),
+        (("--older-than", "14", "--keep", "3"), [100, 40]),
+        (("--max-size", "2.5MB"), [100, 40]),
+        (("--max-size", "1"), [100, 40, 20, 3]),
+        (("--max-size", "1", "--keep", "4"), [100]),
+        (("--max-size", "3.5MB", "--older-than", "50d"), [100]),
+        (("--max-size", "1GB", "--older-than", "50d"), [100]),
+        (("--max-size", "1GB"), []),
+    ],
+)
+def test_limits_of_age_number_and_size_hold_together(closed, arguments, going):
+    old, run = closed
+    names = {days: aged(old, run, days, 1_000_000) for days in (100, 40, 20, 3)}
+    assert gone(archive(old, "--dry-run", *arguments)) == [names[days] for days in going]
+
+
+def test_a_size_that_cannot_be_reached_is_said_with_what_stays(closed):
+    told = archive(closed[0], "--max-size", "1")
+    (problem,) = told["problems"]
+    assert (problem["severity"], problem["place"]) == ("warning", RUNS)
+    assert problem["what"].endswith("and 1 bytes were allowed")
+
+
+def test_a_run_with_a_verdict_that_is_pending_stays_whatever_its_age(old):
+    (run,) = listed(old.root / RUNS)
+    name = aged(old, run, 400)
+    settled(old)
+    told = archive(old, "--max-size", "1")
+    assert gone(told) == []
+    assert reasons(told)[name].startswith("is finished: `orchestrate integrate")
+
+
+def test_a_cancelled_run_whose_work_never_landed_stays(old):
+    (run,) = listed(old.root / RUNS)
+    name = aged(old, run, 400)
+    with (old.root / RUNS / name / "events.jsonl").open("a") as journal:
+        journal.write('{"at": "2020-01-01T00:00:00+00:00", "event": "closed", "status": "cancelled"}\n')
+    settled(old)
+    said = reasons(archive(old))[name]
+    assert said == f"the work of Command-Worker-2 has not landed: `orchestrate integrate {name}`"
+
+
+def test_a_run_that_a_process_holds_stays_and_goes_once_it_is_free(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    with (old.root / RUNS / name / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert reasons(archive(old))[name] == "a process works on it"
+    assert gone(archive(old)) == [name]
+
+
+def test_a_run_whose_worktree_is_still_there_stays(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    (old.root / ".taskers/worktrees" / name / "Command-Worker-2").mkdir(parents=True)
+    said = reasons(archive(old))[name]
+    assert said == "the worktree of Command-Worker-2 is still there, and may hold what nothing else does"
+
+
+def test_a_run_that_cannot_be_read_stays(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    (old.root / RUNS / name / "roster.json").write_text("{")
+    assert reasons(archive(old))[name] == "cannot be read, so nobody knows what it holds"
+
+
+def test_a_person_sees_each_run_that_stays_with_its_reason(closed):
+    old, run = closed
+    name, young = aged(old, run, 400), aged(old, run, 2)
+    said = old.call("archive", "--runs", "--dry-run").out
+    assert re.search(rf"^would move  {name} \(\S+ kB\) -> {ARCHIVE}/{name}\.tar\.gz$", said, re.MULTILINE)
+    assert re.search(rf"^stays       {young} \(\S+ kB\): is young enough$", said, re.MULTILINE)
+    assert re.search(rf"^stays       {run} \(\S+ kB\): is the newest$", said, re.MULTILINE)
+
+
+def test_an_archive_that_holds_something_else_keeps_the_run_where_it_is(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    before = seen_in(old.root / RUNS / name)
+    (old.root / ARCHIVE).mkdir()
+    (old.root / ARCHIVE / f"{name}.tar.gz").write_bytes(b"somebody's own")
+    assert "holds something else" in reasons(archive(old))[name]
+    after = seen_in(old.root / RUNS / name)
+    assert after == before
+    assert (old.root / ARCHIVE / f"{name}.tar.gz").read_bytes() == b"somebody's own"
+
+
+def test_a_second_process_is_told_that_one_is_at_it(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    (old.root / ARCHIVE).mkdir()
+    folder = os.open(old.root / ARCHIVE, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        assert archive(old, code=5)["problems"][0]["what"] == "another process packs runs into it"
+    finally:
+        os.close(folder)
+    assert (old.root / RUNS / name / "run.json").exists()
+
+
+KILLED = """\
+import os, sys
+from orchestrator.cli import main
+left, PLACE = int(sys.argv.pop(1)), "/.taskers/"
+def hook(event, args):
+    global left
+    changes = event in ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
+    if event == "open":
+        changes = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
+    if changes and PLACE in str(args[0]):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(hook)
+sys.exit(main())
+"""
+
+
+def test_killed_at_any_moment_each_run_is_whole_in_one_place_and_the_next_call_goes_on(closed):
+    old, run = closed
+    name = aged(old, run, 400)
+    keep = old.root.parent / "keep"
+    shutil.copytree(old.root / ".taskers", keep, symlinks=True)
+    whole = seen_in(old.root / RUNS / name)
+    steps = ends = 0
+    while not ends:
+        call = [sys.executable, "-P", "-c", KILLED, str(steps), "archive", "--runs", "--json"]
+        done = subprocess.run(call, cwd=old.root, env=old.env(), capture_output=True, check=False)
+        assert done.returncode in (0, -9), done.stderr
+        ends = done.returncode == 0
+        if (old.root / ARCHIVE / f"{name}.tar.gz").exists():
+            assert packed(old, name) == whole, steps
+        else:
+            found = seen_in(old.root / RUNS / name)
+            assert {path: one for path, one in found.items() if path != "run.lock"} == {
+                path: one for path, one in whole.items() if path != "run.lock"
+            }, steps
+        archive(old)
+        assert listed(old.root / ARCHIVE) == [f"{name}.tar.gz"], steps
+        assert packed(old, name) == whole
+        shutil.rmtree(old.root / ".taskers")
+        shutil.copytree(keep, old.root / ".taskers", symlinks=True)
+        # Every step at first, then in strides: the deletion of each file is much like that of the next.
+        steps += 1 if steps < 9 else 11
+    assert steps > 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--runs", "--keep", "0"), "--keep: the newest run always stays; write 1 or more"),
+        (("--keep", "3"), "--keep: is about runs; add `--runs`"),
+        (("--max-size", "3GB"), "--max-size: is about runs; add `--runs`"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(lab, arguments, said):
+    called = lab.call("archive", *arguments, "--json")
+    assert (called.code, called.says()) == (2, [said])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--older-than", "soon"), ("--max-size", "much"), ("--keep", "x")]
+)
+def test_a_limit_that_cannot_be_read_is_refused(lab, option, value):
+    called = lab.call("archive", "--runs", option, value, "--json")
+    assert called.code == 2
+    assert value in called.says()[0]
+
+
+def test_without_runs_nothing_goes_and_nothing_is_made(lab):
+    told = archive(lab)
+    assert (told["moved"], told["kept"]) == ([], [])
+    assert not (lab.root / ".taskers").exists()
+
+
+def test_the_example_in_the_page_has_the_keys_of_the_answer(closed):
+    old, run = closed
+    section = TEXT.partition("## `orchestrate archive")[2].partition("\n## ")[0]
+    example = json.loads(re.findall(r"^```json\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1])
+    aged(old, run, 400)
+    told = archive(old)
+    assert list(example) == list(told)
+    for key in ("moved", "kept"):
+        assert {tuple(one) for one in example[key]} == {tuple(one) for one in told[key]}
