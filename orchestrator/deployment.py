@@ -113,14 +113,13 @@ class Deployment:
             "event": event,
             **facts,
         }
-        alone = self._journal.append(record)
+        if not self._journal.append(record):
+            self._tell_of_forgery()
         self.state.take(record)
         self._tell(record, self.state)
         log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
-        if not alone:
-            self._note_forgery()
 
-    def _note_forgery(self) -> None:
+    def _tell_of_forgery(self) -> None:
         """Tell that somebody else wrote into the journal; what we know of the run is not read from there."""
         self.is_forged = True
         running = sorted(

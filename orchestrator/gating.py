@@ -9,9 +9,11 @@ from orchestrator.bisection import Ask, Breaking, Found, Names, breakers
 from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
 from orchestrator.repo import UserRepo
+from orchestrator.tampering import Guard, Tampering, told
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import Change
+from workers.fence import fence_in_force
 from workers.follow import read_tail
 from workers.output import read_journal
 
@@ -75,10 +77,35 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     and the next to ask goes on from there.
     """
     gate = _Gate(d, candidates, tree, old)
+    guard = await anyio.to_thread.run_sync(_guard, d) if d.settings.integration.gate else None
+    if guard is not None:
+        begun = await anyio.to_thread.run_sync(guard.begin_check, [one.ticket.worker for one in candidates])
     try:
-        return await _passed(d, gate, tuple(candidates), tree)
+        gated = await _passed(d, gate, tuple(candidates), tree)
     except _NoWord as no_word:
-        return Gated(held=str(no_word))
+        gated = Gated(held=str(no_word))
+    if guard is None:
+        return gated
+    return _with_harm(d, gated, (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate")))
+
+
+def _guard(d: Deployment) -> Guard | None:
+    """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
+    if d.guard is None and not fence_in_force(d.settings.fence).holds:
+        d.guard = Guard(d.repository, d.checker.directory, d.environ, d.manifest.state_files, afresh=True)
+    return d.guard
+
+
+def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering]) -> Gated:
+    """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
+    for one in found:
+        d.note("unattributed", **told(one))
+    problems = (*gated.problems, *(one.as_problem() for one in found))
+    harmed = [path for one in found if one.is_harm for path in one.paths]
+    if not harmed or gated.held:
+        return gated._replace(problems=problems)
+    held = f"the gate ran what they wrote, and meanwhile {', '.join(harmed[:3])} changed"
+    return gated._replace(kept=(), tree="", held=held, problems=problems)
 
 
 def gate_line(d: Deployment, last: str) -> str:
@@ -157,7 +184,8 @@ class _Gate:
         self.reds: dict[tuple[str, int], dict[str, Any]] = {}
         """What failed on a tree, when it was looked at for the first or the second time."""
         self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
-        for record in read_journal(d.run.path / "events.jsonl"):
+        # What somebody else wrote there would be a gate that was never run.
+        for record in () if d.is_forged else read_journal(d.run.path / "events.jsonl"):
             if record.get("event") == "gate_run":
                 self._known[record["tree"], record["look"], record["command"]] = record
             elif record.get("event") == "gate":

@@ -60,17 +60,12 @@ class Leavings:
             if (now := _grown(path)) is not None:
                 self._grown[path] = now
         self._look_at_intents()
-        # Held open, so that a file put in its place cannot get the same number.
+        # Open for as long as we live, so that a file put in its place cannot get the same number.
         self._locks = {
             path: os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             for path in (*(repository.own / name for name in _LOCKS), run.path / "run.lock")
             if path.is_file()
         }
-
-    def close(self) -> None:
-        """Let the locks' files go."""
-        while self._locks:
-            os.close(self._locks.popitem()[1])
 
     def changed(self, running: Collection[str]) -> list[str]:
         """Name what was changed since it was looked at last, where its owner is not among those that run."""

@@ -6,6 +6,7 @@ import anyio.to_thread
 
 from orchestrator.deployment import Deployment, SharedTree
 from orchestrator.furnished import end_earlier, furniture_of, in_words, is_furnished, set_up
+from orchestrator.kept_bases import keep_base
 from orchestrator.tampering import Tampering, told
 from tickets.ticket import Ticket
 from workers.agents import WorkerError
@@ -121,4 +122,4 @@ def _base_of(d: Deployment, ticket: Ticket) -> str:
     if not merged:
         return d.manifest.base
     tree = d.checker.tree_with(d.manifest.base, merged.values())
-    return d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}")
+    return keep_base(d, d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}"))

@@ -15,6 +15,8 @@ from orchestrator.deployment import ALL, Clock, Deployment, Tell, open_deploymen
 from orchestrator.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.integration import Decision, integrate
+from orchestrator.kept_bases import let_bases_go
+from orchestrator.leavings import refuse_altered
 from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
@@ -194,6 +196,7 @@ def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None 
     if not d.state.is_unfinished:
         holding.drop(d.repository, d.run)
     if d.state.is_integrated:
+        let_bases_go(d)
         root = d.repository.root / ".taskers"
         for folder in (d.checker.directory, root / "scratch" / d.run.id):
             remove_tree(folder)
@@ -211,6 +214,7 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
     if problems := unmet(project.settings, fence_of(project.settings)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
+    refuse_altered(run, project.repository.own / "runs" / run.id)
     with _while_there(run), holding.held(project.repository, run, manifest):
         async with open_deployment(
             project.repository,

@@ -164,7 +164,7 @@ class Lens:
             found["reftable"] = hashlib.sha256(tables).hexdigest()[:20]
         with contextlib.suppress(OSError), os.scandir(common / "objects" / "pack") as packs:
             names = sorted(entry.name for entry in packs if entry.name.endswith(".pack"))
-            found[".git/objects/pack"] = hashlib.sha256("\0".join(names).encode()).hexdigest()[:20]
+            found["objects/pack"] = hashlib.sha256("\0".join(names).encode()).hexdigest()[:20]
         found["HEAD"] = os.fsdecode((self._content(own / "HEAD") or b"").strip())
         ours = os.fsencode(self._repository.root / ".taskers")
         for path, name in _files_below(common / "worktrees", "worktrees", depth=2):

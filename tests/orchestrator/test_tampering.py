@@ -82,3 +82,69 @@ def test_what_acceptance_commands_do_to_the_repository_is_told_too(unfenced):
     (worker,) = unfenced.call("run", "phase-1", "--json").document["workers"]
     assert worker["violations"] == [{"kind": "git_write", "path": ".git/config"}]
     assert not (unfenced.root / "new.py").exists()
+
+
+def test_what_the_gate_does_to_the_users_configuration_holds_up_the_landing(unfenced):
+    unfenced.commit({"orchestrate.toml": 'fence = "off"\n[integration]\ngate = ["sh ./gate.sh"]\n'})
+    unfenced.commit({"gate.sh": "true\n"})
+    unfenced.templates(command_1=shell(f"echo '{EVIL}' > gate.sh", mode="write", owns=["gate.sh"]))
+    called = unfenced.call("run", "phase-1", "--json")
+    assert any(".git/config changed while the gate ran on the work of Command-Worker-1" in one
+               for one in called.says()), called  # fmt: skip
+    assert called.document["workers"][0]["verdict"] == "pending"
+    assert (unfenced.root / "gate.sh").read_text() == "true\n"
+    assert called.code == 1
+
+
+def test_what_the_gate_writes_into_the_users_checkout_is_a_warning(unfenced):
+    gate = 'touch "$ORCHESTRATE_PROJECT/evil"'
+    unfenced.commit({"orchestrate.toml": f"fence = 'off'\n[integration]\ngate = ['{gate}']\n"})
+    unfenced.templates(command_1=shell("echo x > new.py", mode="write", owns=["new.py"]))
+    called = unfenced.call("run", "phase-1", "--json")
+    (problem,) = called.document["problems"]
+    assert "evil changed while the gate ran" in problem["what"]
+    assert (called.code, problem["severity"]) == (0, "warning")
+
+
+def test_a_prune_after_their_ends_does_not_take_what_workers_had_started_from(unfenced):
+    unfenced.templates(
+        command_1=shell("echo one > one", mode="write", owns=["one"]),
+        command_2=shell("echo two > two; cat one", mode="write", owns=["two"], depends_on=["command-1"]),
+        command_3=shell('git -C "$ORCHESTRATE_PROJECT" gc -q --prune=now', depends_on=["command-2"]),
+    )
+    called = unfenced.call("run", "phase-1", "--json")
+    assert [one["verdict"] for one in called.document["workers"]] == ["accepted"] * 3, called
+    assert (unfenced.root / "two").read_text() == "two\n"
+    assert "objects/pack changed while Command-Worker-3 ran" in called.document["problems"][0]["what"]
+    assert unfenced.git("for-each-ref", "refs/orchestrate") == ""
+
+
+FORGED = """
+import json, os, pathlib
+run = pathlib.Path(os.environ["ORCHESTRATE_PROJECT"], ".taskers/runs", os.environ["ORCHESTRATE_RUN"])
+found = json.loads((run / "run.json").read_text())
+found["tickets"][0]["owns"] = ["**"]
+(run / "run.json").write_text(json.dumps(found))
+"""
+
+
+def test_a_run_whose_scopes_were_widened_lands_nothing_by_them(unfenced):
+    unfenced.commit({"forge.py": FORGED})
+    script = "python3 forge.py; echo x > src/app.py; echo x > new"
+    unfenced.templates(command_1=shell(script, mode="write", owns=["new"]))
+    called = unfenced.call("deploy", "phase-1", "--json")
+    (worker,) = called.document["workers"]
+    kinds = {(one["kind"], one["path"].rpartition("/")[2]) for one in worker["violations"]}
+    assert kinds == {("out_of_scope", "app.py"), ("out_of_scope", "run.json")}
+    again = unfenced.call("integrate", "last", "--accept", worker["worker"], "--json")
+    assert "run.json: is not what it was when the run began" in again.says()[0]
+    assert (unfenced.root / "src" / "app.py").read_text() == "print('hello')\n"
+
+
+def test_a_line_that_somebody_else_writes_into_the_journal_is_told(unfenced):
+    forge = 'echo "{}" >> "$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/events.jsonl"'
+    unfenced.templates(command_1=shell(forge))
+    called = unfenced.call("run", "phase-1", "--json")
+    (said,) = called.says()
+    assert "events.jsonl changed while Command-Worker-1 ran; do not trust what stands there" in said
+    assert called.code == 1
