@@ -256,7 +256,8 @@ def hook(event, args):
     changes = event in ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
     if event == "open":
         changes = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
-    if changes and PLACE in str(args[0]):
+    # A tree is removed by names in open folders, which say no place.
+    if changes and (PLACE in str(args[0]) or event in ("os.remove", "os.rmdir")):
         left -= 1
         if left < 0:
             os.kill(os.getpid(), 9)
