@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import anyio
-import structlog
 
 from orchestrator.judgement import landable
 from orchestrator.logins import Logins
+from orchestrator.logs import info, warning
 from orchestrator.manifest import Manifest, roster_of
 from orchestrator.providers import Providers
 from orchestrator.queueing import Queue
@@ -34,8 +34,6 @@ CANCEL_LOOK = 0.1
 """Seconds between two looks at that folder."""
 Tell = Callable[[Mapping[str, Any], RunState], None]
 Clock = Callable[[], datetime]
-
-log = structlog.get_logger()
 
 
 class SharedTree(NamedTuple):
@@ -117,7 +115,7 @@ class Deployment:
             self._tell_of_forgery()
         self.state.take(record)
         self._tell(record, self.state)
-        log.info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
+        info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
 
     def _tell_of_forgery(self) -> None:
         """Tell that somebody else wrote into the journal; what we know of the run is not read from there."""
@@ -244,4 +242,4 @@ async def open_deployment(
 def _clean_up(holder: Mapping[str, Any]) -> None:
     """See a worker dead whose shim was killed, before its slot is given to another."""
     killed = kill_marked(str(holder.get("mark", "")))
-    log.warning("dirty slot cleaned", killed=killed, **holder)
+    warning("dirty slot cleaned", killed=killed, **holder)

@@ -5,17 +5,20 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from git import Repo
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.changes import WHO
 from workers.environment import drop_foreign_git
-from workers.git import QUIET, Repository
-from workers.integrity import note_move
+from workers.git import QUIET, GitError, Repository, git
+from workers.integrity import git_directory, note_move
+from workers.refs import UNSURE, head_of, value_of
+
+if TYPE_CHECKING:
+    from git import Repo
 
 LINK = "120000"
 LOCK_WAIT = 10.0
@@ -57,22 +60,25 @@ class UserRepo:
 
     def __init__(self, repository: Repository) -> None:
         self.root = repository.root
+        self._repository = repository
         self._own = repository.own
-        drop_foreign_git(os.environ)  # type: ignore[arg-type]  # GitPython reads the environment by itself
-        self._repo = Repo(repository.root)
+        self._git_dir = git_directory(repository)
 
     # What state it is in
 
     def head(self) -> Head:
         """Tell the commit and the branch."""
+        found = head_of(self._repository)
+        if found != UNSURE:
+            return Head(*found)
         branch = self._line("symbolic-ref", "-q", "HEAD", fine=NONE)
         sha = self._line("rev-parse", "-q", "--verify", "HEAD^{commit}", fine=NONE)
         return Head(sha or None, branch or None)
 
     def in_progress(self) -> str | None:
         """Name what the user is in the middle of, with its article."""
-        folder = Path(self._repo.git_dir)
-        return next((words for name, words in _IN_PROGRESS.items() if (folder / name).exists()), None)
+        there = (words for name, words in _IN_PROGRESS.items() if (self._git_dir / name).exists())
+        return next(there, None)
 
     def uncommitted(self) -> list[str]:
         """List the paths that differ from HEAD, untracked ones included, ignored ones not."""
@@ -105,11 +111,17 @@ class UserRepo:
 
     def setting(self, name: str) -> str:
         """Give a setting of git's, `""` where it is not set."""
-        return self._line("config", "--get", name, fine=NONE)
+        return self._settings.get(name.lower(), "")
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        """Read all of git's settings at once; of one that is there twice the last holds."""
+        fields = self._run("config", "-z", "--list").split("\0")
+        return dict(field.partition("\n")[::2] for field in fields if field)
 
     def commits_with(self, trailer: str, value: str, since: str, ref: str = "HEAD") -> dict[str, str]:
         """Find commits of ours by a trailer line, oldest first: sha to message."""
-        if self.value_of(ref) is None:
+        if self.value_of(ref) in (None, since):
             return {}
         grep = f"--grep=^{trailer}: {value}$"
         plain = ("--no-show-signature", "--basic-regexp", "--format=%H%n%B%x00")  # whatever the user has set
@@ -119,7 +131,8 @@ class UserRepo:
 
     def value_of(self, ref: str) -> str | None:
         """Give the commit that a ref points to."""
-        return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None
+        found = value_of(self._repository, ref)
+        return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None if found == UNSURE else found
 
     # Commits of state
 
@@ -148,7 +161,7 @@ class UserRepo:
     def commit_tree(self, tree: str, parent: str | None, message: str) -> str:
         """Make a commit object, in the user's name where git knows one."""
         parents = ("-p", parent) if parent else ()
-        return self._line("commit-tree", tree, *parents, feed=message.encode(), env=self._identity())
+        return self._do("commit-tree", tree, *parents, feed=message.encode(), env=self._identity()).strip()
 
     def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
         """Merge two changes of one text by lines; None where they meet."""
@@ -167,7 +180,7 @@ class UserRepo:
             if head.sha:
                 self._run("read-tree", head.sha, env=env)
             feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            self._run("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env, limit=LIMIT)
+            self._do("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env, limit=LIMIT)
             listed = self._run("ls-files", "-s", "-z", "--", *paths, env=env | {"GIT_LITERAL_PATHSPECS": "1"})
             entries = [field for field in listed.split("\0") if field]
             there = {entry.partition("\t")[2] for entry in entries}
@@ -182,7 +195,7 @@ class UserRepo:
         for _ in range(TRIES):
             self.wait_index_free()
             try:
-                self._run("update-index", "-z", "--index-info", feed=feed)
+                self._do("update-index", "-z", "--index-info", feed=feed)
             except RepoBlocked as error:
                 if "index.lock" not in str(error):
                     raise
@@ -195,7 +208,7 @@ class UserRepo:
         """Move a ref if it still stands at `old`; tells whether it stands at `new` now."""
         note_move(self._own, new)
         try:
-            self._run("update-ref", "-m", message.partition("\n")[0], ref, new, old)
+            self._do("update-ref", "-m", message.partition("\n")[0], ref, new, old)
         except RepoBlocked:
             at = self.value_of(ref) or "0" * len(old)
             if at == old:
@@ -236,23 +249,23 @@ class UserRepo:
         env = {"GIT_INDEX_FILE": f"{folder}/index"}
         self._run("read-tree", commit, env=env)
         feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        self._run("checkout-index", "-f", "-z", "--stdin", f"--prefix={folder}/tree/", feed=feed, env=env)
+        self._do("checkout-index", "-f", "-z", "--stdin", f"--prefix={folder}/tree/", feed=feed, env=env)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Tell whether a commit is in the history of another."""
-        return bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old
+        return new == old or (bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old)
 
     def refuse_in_progress(self) -> None:
         """Raise RepoBlocked while the user is in the middle of a merge or the like."""
         words = self.in_progress()
         if words:
             raise RepoBlocked(
-                Problem(str(self._repo.git_dir), f"{words} is in progress", "finish or abort it first")
+                Problem(str(self._git_dir), f"{words} is in progress", "finish or abort it first")
             )
 
     def wait_index_free(self, seconds: float | None = None) -> None:
         """Wait a while for somebody's `index.lock`, never take it away. Raises RepoBlocked."""
-        lock = Path(self._repo.git_dir) / "index.lock"
+        lock = self._git_dir / "index.lock"
         deadline = time.monotonic() + (LOCK_WAIT if seconds is None else seconds)
         while lock.exists():
             if time.monotonic() > deadline:
@@ -265,16 +278,17 @@ class UserRepo:
 
     def _identity(self) -> dict[str, str]:
         """Give a name for each role that git knows none for."""
-        known = self._run("config", "--get-regexp", r"^user\.(name|email)$", fine=NONE).splitlines()
-        if {line.partition(" ")[0] for line in known if line.partition(" ")[2]} >= {
-            "user.name",
-            "user.email",
-        }:
+        if self.setting("user.name") and self.setting("user.email"):
             return {}
         return {key: value for key, value in WHO.items() if not os.environ.get(key)}
 
     def _line(self, *arguments: str, **options: Any) -> str:
         return self._run(*arguments, **options).partition("\n")[0].strip()
+
+    @cached_property
+    def _repo(self) -> "Repo":
+        drop_foreign_git(os.environ)  # type: ignore[arg-type]  # GitPython reads the environment by itself
+        return import_gitpython()(self.root)
 
     def _run(
         self,
@@ -284,6 +298,23 @@ class UserRepo:
         env: Mapping[str, str] | None = None,
         limit: float | None = None,
     ) -> str:
+        """Ask git, where nothing comes of it but an answer."""
+        try:
+            return os.fsdecode(git(*arguments, cwd=self.root, env=env, feed=feed, patience=limit))
+        except GitError as error:
+            # A git that was killed has said nothing, which is not the same as "there is none".
+            if error.code in fine:
+                return os.fsdecode(error.printed)
+            raise _blocked(arguments[0], error.said, error.code) from None
+
+    def _do(
+        self,
+        *arguments: str,
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limit: float | None = None,
+    ) -> str:
+        """Have git do something that lasts, by GitPython."""
         with contextlib.ExitStack() as stack:
             file = None
             if feed:
@@ -300,10 +331,19 @@ class UserRepo:
                 kill_after_timeout=limit,
                 env={"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
             )
-        # A git that was killed has said nothing, which is not the same as "there is none".
-        if code not in fine:
-            words = "".join(c if c.isprintable() else " " for c in str(said)).strip()
-            raise RepoBlocked(
-                Problem(f"git {arguments[0]}", words or f"exit code {code}", "see what git says")
+        if code:
+            raise _blocked(
+                arguments[0], "".join(c if c.isprintable() else " " for c in str(said)).strip(), code
             )
         return os.fsdecode(out)
+
+
+def import_gitpython() -> "type[Repo]":
+    """Import GitPython. Late: it is a fifth of all that a run imports, and only what lands needs it."""
+    from git import Repo  # noqa: PLC0415 - for start-up time: see above
+
+    return Repo
+
+
+def _blocked(command: str, said: str, code: int) -> RepoBlocked:
+    return RepoBlocked(Problem(f"git {command}", said or f"exit code {code}", "see what git says"))

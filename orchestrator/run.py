@@ -9,6 +9,7 @@ from datetime import UTC
 from typing import Literal, NamedTuple
 
 import anyio
+import anyio.to_thread
 
 from orchestrator import holding
 from orchestrator.deployment import ALL, Clock, Deployment, Tell, open_deployment
@@ -21,6 +22,7 @@ from orchestrator.lost import superseded
 from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
 from orchestrator.refusal import HELD, Refusal
+from orchestrator.repo import import_gitpython
 from orchestrator.runs import RunState
 from orchestrator.settings import Settings
 from orchestrator.state.errors import StateError
@@ -33,6 +35,8 @@ from workers.worktree import remove_places_below, remove_tree
 
 START_WAIT = 30.0
 """Seconds that a run waits while another command is starting one."""
+STARTING = 0.3
+"""Seconds that it takes to start a pool full of workers."""
 SCOPES_LOOK = 0.1
 """Seconds between two looks at the scopes in use."""
 
@@ -268,8 +272,15 @@ async def _watched(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
         group.start_soon(d.watch_cancels)
+        group.start_soon(_import_what_lands)
         yield lambda: caught[0] if caught else None
         group.cancel_scope.cancel()
+
+
+async def _import_what_lands() -> None:
+    """Have GitPython at hand: before the workers start, or after their end, all would wait for its import."""
+    await anyio.sleep(STARTING)
+    await anyio.to_thread.run_sync(import_gitpython, abandon_on_cancel=True)
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:

@@ -43,9 +43,10 @@ def find_repository(start: Path) -> Repository | None:
 class GitError(Exception):
     """A git command that failed; `said` is what it wrote on standard error, without control characters."""
 
-    def __init__(self, command: Sequence[str], code: int, said: str) -> None:
+    def __init__(self, command: Sequence[str], code: int, said: str, printed: bytes = b"") -> None:
         self.command = tuple(command)
         self.code = code
+        self.printed = printed
         self.said = "".join(c if c.isprintable() else " " for c in said).strip()
         super().__init__(f"git {' '.join(self.command)}: {self.said or f'exit code {code}'}")
 
@@ -58,7 +59,6 @@ def _program() -> str:
     return shutil.which("git") or "git"
 
 
-@cache
 def _inherited() -> Mapping[str, str]:
     found = dict(os.environ)
     drop_foreign_git(found)
@@ -96,7 +96,7 @@ def git(
     except subprocess.TimeoutExpired:
         raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
     if done.returncode and check:
-        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout)
     printed: bytes = done.stdout
     return printed
 

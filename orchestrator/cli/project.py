@@ -1,7 +1,6 @@
 """What the commands that work on a run share: the project, the lead's name, the answer about a run."""
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -9,7 +8,6 @@ from functools import partial
 from typing import Any, TextIO, cast
 
 import anyio
-import structlog
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import lead_of, now, repository_of
@@ -17,6 +15,7 @@ from orchestrator.cli.painter import Painter, standard_painter
 from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
 from orchestrator.cli.table import LiveTable
 from orchestrator.deployment import Tell
+from orchestrator.logs import configure
 from orchestrator.prepare import Request, problems_besides
 from orchestrator.refusal import APPROVAL, Refusal
 from orchestrator.run import Ended, Project
@@ -153,17 +152,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _configure_logs(painter: Painter | None) -> None:
     """Log to standard error, where a person reads what went wrong and a machine reads JSON."""
     terminal = sys.stderr.isatty()
-    level = logging.WARNING if terminal or "ORCHESTRATE_LOG" not in os.environ else logging.INFO
     # The table must know of each line on the terminal that it stands on.
     stream = cast("TextIO", painter) if painter is not None and terminal else sys.stderr
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(stream),
-        cache_logger_on_first_use=True,
-    )
+    quiet = terminal or "ORCHESTRATE_LOG" not in os.environ
+    configure(stream, is_terminal=terminal, level="warning" if quiet else "info")

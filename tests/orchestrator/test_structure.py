@@ -55,7 +55,7 @@ ONLY_HERE = {
     "jinja2": ("tickets/jinja.py",),
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/frontmatter.py", "tickets/markdown/front.py"),
-    "structlog": ("orchestrator/deployment.py", "orchestrator/cli/project.py"),
+    "structlog": ("orchestrator/logs.py",),
     "psutil": ("orchestrator/load.py",),
     "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
     "anyio": ("workers/", "orchestrator/"),
