@@ -39,10 +39,10 @@ def limited(total: int, root: Path = _ROOT) -> Iterator[tuple[int, int]]:
                 continue
             used = int((folder / used_name).read_text())
             lines = (folder / "memory.stat").read_text().splitlines()
+            said = dict(line.split(" ", 1) for line in lines if " " in line)
+            spare = sum(int(said.get(f"{prefix}{name}", 0)) for name in _CACHES)
         except (OSError, ValueError):
             continue  # "max", or not there: a group that limits nothing
-        said = dict(line.split(" ", 1) for line in lines if " " in line)
-        spare = sum(int(said.get(f"{prefix}{name}", 0)) for name in _CACHES)
         yield max(0, used - spare), limit
 
 
@@ -53,7 +53,9 @@ def _groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
     except OSError:
         return  # no Linux
     for line in lines:
-        _, controllers, path = line.split(":", 2)
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not path:
+            continue
         if not controllers:
             mount, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):

@@ -80,9 +80,18 @@ def _tokens(value: object) -> object:
     return _number(value)
 
 
+def _percent(value: object) -> object:
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*", value)
+        if found:
+            return float(found[1])
+        raise ValueError("not a percentage; write it as 90")
+    return _number(value)
+
+
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
-Percent = Annotated[float, BeforeValidator(_number), Field(ge=0, le=100, allow_inf_nan=False)]
+Percent = Annotated[float, BeforeValidator(_percent), Field(ge=0, le=100, allow_inf_nan=False)]
 Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, allow_inf_nan=False)]
 Tokens = Annotated[int, BeforeValidator(_tokens), Field(gt=0)]

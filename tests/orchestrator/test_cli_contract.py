@@ -189,6 +189,13 @@ SETTINGS = {
     "fence = 'of'": ["`fence` is 'of'"],
     "families = ['canonical', 'phase']": ["phase", "phases"],
     "[pool]\nstart_interval = true": ["`pool.start_interval` is True"],
+    "[pool]\nmax_memory = 101": ["`pool.max_memory` is 101: too large; write 100 or less"],
+    "[pool]\nmax_memory = -1": ["`pool.max_memory` is -1: too small; write 0 or more"],
+    "[pool]\nmax_memory = 'most'": ["`pool.max_memory` is 'most': not a percentage; write it as 90"],
+    "[pool]\nmax_memory = true": ["`pool.max_memory` is True"],
+    "[pool]\nmax_memory = nan": ["`pool.max_memory` is nan"],
+    "[pool]\nfallback_after = 'soon'": ["`pool.fallback_after` is 'soon'", "write it as 30m"],
+    "[pool]\nfallback_afer = 1": ["`pool.fallback_afer`", "did you mean `fallback_after`?"],
     "[integration]\ngate = 'make test'": ["`integration.gate` is 'make test'", "list"],
     "limits = 3": ["`limits` is 3"],
     "[limits": ["is not valid TOML"],
@@ -209,6 +216,12 @@ def test_broken_settings_are_named_with_the_nearest_right_word(tmp_path, text):
         assert fragment in said
     last = text.count("\n") + 1
     assert f"orchestrate.toml:{last}: " in said
+
+
+def test_a_percentage_may_be_written_with_its_sign(tmp_path):
+    for text in ("85", "85.0", '"85"', '"85 %"'):
+        (tmp_path / "orchestrate.toml").write_text(f"[pool]\nmax_memory = {text}\n")
+        assert read_settings(tmp_path).pool.max_memory == 85
 
 
 def test_settings_that_are_not_text_are_refused(lab):
