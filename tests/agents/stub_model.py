@@ -6,6 +6,7 @@ played in order, one a turn; the server keeps no conversations, for each request
     answer  text, in, out            end the turn with this text (also when the steps are used up: "DONE")
     write   path, text               create a file with the CLI's own edit tool
     shell   cmd                      run a command with the CLI's own shell tool
+    call    tool, given              call a tool by its own name
     fail    status, message          an HTTP error
     stall                            begin the answer, then send nothing more
     cut                              begin the answer, then close the connection
@@ -26,7 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 STEP = re.compile(r"<<step (\{.*?\})>>", re.DOTALL)
-TOOLS = ("write", "shell")
+TOOLS = ("write", "shell", "call")
 ERRORS = {  # status: what Anthropic, OpenAI and Google call it
     400: ("invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"),
     401: ("authentication_error", "invalid_api_key", "UNAUTHENTICATED"),
@@ -227,6 +228,8 @@ def read_gemini(asked):
 
 def tool_call(api, due, tools):
     """Name the CLI's tool and its arguments; text instead of a dict is a free-form input."""
+    if due["do"] == "call":
+        return due["tool"], due["given"]
     path, text, command = due.get("path"), due.get("text", ""), due.get("cmd")
     if api == "anthropic":
         if due["do"] == "write":
