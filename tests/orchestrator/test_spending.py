@@ -1,0 +1,512 @@
+"""The ledger of the days: counted once, never past a limit, readable whatever was killed."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.admission import Budget, Limits, Refused, hard_limit
+from orchestrator.prices import Cost, Price, price_of, priced
+from orchestrator.refusal import Refusal
+from orchestrator.settings import read_settings
+from orchestrator.spending import Ledger, Reservation
+from orchestrator.spent import Spent, dollars, entries_of, spent_on, thousands
+from workers.agents import Usage
+from workers.output import RunDir, create_json, held_lock
+from workers.pool import Pool, PoolLimits
+
+AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
+DAY = "2026-02-16"
+PRICES = {
+    "gpt-5": Price(2.0, 8.0),
+    "gpt-5.1-codex": Price(1.25, 10.0, 0.125),
+    "free": Price(0.0, 0.0),
+}
+
+
+class Books:
+    """A ledger, its clock, and who is said to live."""
+
+    def __init__(self, folder):
+        self.at, self.dead = AT, set()
+        self.run = RunDir(folder, "20260216_142834")
+        (self.run.path / "shims").mkdir(parents=True)
+        self.folder = folder / "orchestrate" / "spending"
+        self.ledger = Ledger(
+            self.folder, lambda: self.at, lambda run, worker: not {run.id, worker} & self.dead
+        )
+
+    def start(self, worker="Codex-Worker-1", attempt=1, usd=None, tokens=None, run=None, **limits):
+        return self.ledger.reserve(run or self.run, worker, attempt, Budget(usd, tokens), Limits(**limits))
+
+    def spend(self, worker, usd, tokens=1000, attempt=1, run=None):
+        found = self.start(worker, attempt, run=run)
+        self.ledger.settle(found, Cost(usd, "agent" if usd is not None else "unpriced", tokens))
+
+    def path(self, day=DAY):
+        return self.folder / f"{day}.jsonl"
+
+
+@pytest.fixture
+def books(tmp_path):
+    return Books(tmp_path)
+
+
+# Prices
+
+
+@pytest.mark.parametrize(
+    ("model", "price"),
+    [
+        ("gpt-5.1-codex", "gpt-5.1-codex"), ("gpt-5.1-codex-2026-02-01", "gpt-5.1-codex"), ("gpt-5", "gpt-5"),
+        ("gpt-5.1", "gpt-5"), ("o5", None), ("gpt", None), (None, None),
+    ],
+)  # fmt: skip
+def test_a_model_has_the_price_of_its_name_or_of_the_longest_one_it_begins_with(model, price):
+    assert price_of(model, PRICES) == (PRICES[price] if price else None)
+
+
+@pytest.mark.parametrize(
+    ("usage", "model", "cost"),
+    [
+        (Usage(1_000_000, 100_000, 400_000), "gpt-5.1-codex", Cost(0.75 + 0.05 + 1.0, "table", 1_100_000)),
+        (Usage(1_000_000, 0, 400_000), "gpt-5", Cost(2.0, "table", 1_000_000)),
+        (Usage(10, 5, 0, 0.25), "gpt-5", Cost(0.25, "agent", 15)),
+        (Usage(10, 5, 0, 0.0), "gpt-5", Cost(0.0, "agent", 15)),
+        (Usage(10, 5), "free", Cost(0.0, "table", 15)),
+        (Usage(10, 5), "o5", Cost(None, "unpriced", 15)),
+        (Usage(10, 5), None, Cost(None, "unpriced", 15)),
+        (Usage(10, 5, 0, float("nan")), "o5", Cost(None, "unpriced", 15)),
+        (Usage(10, 5, 0, -1.0), "free", Cost(0.0, "table", 15)),
+        (Usage(10, 0, 99), "gpt-5", Cost(0.00002, "table", 10)),
+        (None, "gpt-5", Cost(None, "unpriced", 0)),
+    ],
+)  # fmt: skip
+def test_a_cost_says_who_priced_it(usage, model, cost):
+    found = priced(usage, model, PRICES)
+    assert (found.by, found.tokens) == (cost.by, cost.tokens)
+    assert found.usd == pytest.approx(cost.usd)
+
+
+# One start against the limits
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits", "said"),
+    [
+        ({}, {"run_usd": 6.0}, None),
+        ({}, {"run_usd": 5.3}, "the run's budget of $5.30 is spent ($4.80 spent, $0.50 held by 1 worker)"),
+        ({}, {"run_usd": 4.8}, "the run's budget of $4.80 is spent ($4.80 spent, $0.50 held by 1 worker)"),
+        ({"usd": 0.7}, {"run_usd": 6.0}, None),
+        ({"usd": 0.8}, {"run_usd": 6.0},
+         "the run's budget of $6.00 has no room for the ticket's $0.80 ($4.80 spent, $0.50 held by 1 worker)",
+         ),
+        ({}, {"day_usd": 5.3}, "the day's budget of $5.30 is spent ($4.80 spent, $0.50 held by 1 worker)"),
+        ({"tokens": 9_000}, {"run_tokens": 12_000}, None),
+        ({"tokens": 9_001}, {"run_tokens": 12_000},
+         ("the run's budget of 12.0k tokens has no room for the ticket's 9.0k tokens (1.0k tokens spent,"
+          " 2.0k tokens held by 1 worker)")),
+        ({}, {"day_tokens": 3_000},
+         "the day's budget of 3.0k tokens is spent (1.0k tokens spent, 2.0k tokens held by 1 worker)"),
+        ({"usd": 100.0, "tokens": 10**9}, {}, None),
+    ],
+)  # fmt: skip
+def test_a_start_is_refused_by_the_limit_that_it_would_pass(books, asked, limits, said):
+    books.spend("Claude-Worker-1", 4.80)
+    books.start("Claude-Worker-2", usd=0.50, tokens=2000)
+    found = books.start("Claude-Worker-3", **asked, **limits)
+    assert (found.reason if isinstance(found, Refused) else None) == said
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit", "can_wait"),
+    [
+        ({"run_usd": 5.0}, "run_usd", True), ({"run_usd": 4.8}, "run_usd", False),
+        ({"run_usd": 5.0, "day_usd": 4.0}, "day_usd", False),
+        ({"run_usd": 5.0, "day_usd": 5.1}, "run_usd", True),
+    ],
+)  # fmt: skip
+def test_waiting_helps_where_others_may_give_back_what_they_hold(books, limits, limit, can_wait):
+    books.spend("Claude-Worker-1", 4.80)
+    held = books.start("Claude-Worker-2", usd=0.50)
+    refused = books.start("Claude-Worker-3", **limits)
+    assert (refused.limit, refused.can_wait) == (limit, can_wait)
+    books.ledger.settle(held, Cost(0.01, "agent", 10))
+    assert isinstance(books.start("Claude-Worker-3", **limits), Reservation) is can_wait
+
+
+def test_a_ticket_that_no_limit_could_ever_cover_does_not_wait(books):
+    books.start("Claude-Worker-1", usd=1.0)
+    refused = books.start("Claude-Worker-2", usd=6.0, run_usd=5.0)
+    assert refused == Refused(
+        "the run's budget of $5.00 has no room for the ticket's $6.00 ($0.00 spent, $1.00 held by 1 worker)",
+        can_wait=False, limit="run_usd",
+    )  # fmt: skip
+
+
+def test_what_earlier_attempts_cost_comes_off_the_tickets_own_budget(books):
+    books.spend("Claude-Worker-1", 0.80, tokens=700)
+    second = books.start("Claude-Worker-1", 2, usd=1.0, tokens=1000)
+    assert (round(second.usd, 6), second.tokens) == (0.2, 300)
+    books.ledger.settle(second, Cost(0.25, "agent", 200))
+    third = books.start("Claude-Worker-1", 3, usd=1.0, tokens=1000)
+    assert third == Refused("the ticket's budget of $1.00 is spent ($1.05 spent)", False, "ticket_usd")
+    third = books.start("Claude-Worker-1", 3, tokens=900)
+    assert third == Refused(
+        "the ticket's budget of 900 tokens is spent (900 tokens spent)", False, "ticket_tokens"
+    )
+
+
+def test_an_agent_that_can_stop_itself_is_told_the_least_of_what_is_left(books):
+    books.spend("Claude-Worker-1", 1.0)
+    found = books.start("Claude-Worker-2", run_usd=5.0, day_usd=3.5)
+    assert (found.run_left, found.day_left) == (4.0, 2.5)
+    assert hard_limit(found.usd, found.run_left, found.day_left) == 2.5
+    assert hard_limit(None, None, None) is None
+    assert hard_limit(None, 0.00001, None) > 0  # which the CLI would take for no limit
+
+
+def test_a_limit_of_the_run_minds_no_other_run_and_one_of_the_day_minds_all(books):
+    other = RunDir(books.run.root, "20260216_142835")
+    books.spend("Claude-Worker-1", 4.80, run=other)
+    assert isinstance(books.start(run_usd=4.0), Reservation)
+    assert books.start("Codex-Worker-2", day_usd=4.0).limit == "day_usd"
+    elsewhere = RunDir(books.run.root / "worktree", books.run.id)
+    books.spend("Claude-Worker-1", 1.0, run=elsewhere)
+    assert books.ledger.of_run(books.run).usd == 0.0
+
+
+def test_tokens_that_nobody_priced_are_counted_and_said_to_be_so(books):
+    books.spend("Codex-Worker-1", None, tokens=8_100)
+    books.spend("Claude-Worker-1", 1.25, tokens=4_200)
+    assert books.ledger.of_day().in_words() == "$1.25, 12.3k tokens (8.1k not priced)"
+    assert books.start("Codex-Worker-2", day_usd=1.25).limit == "day_usd"
+    assert isinstance(books.start("Codex-Worker-2", day_usd=1.26), Reservation)
+
+
+# Days
+
+
+def test_a_day_begins_at_midnight_utc_and_an_attempt_belongs_to_the_day_of_its_start(books):
+    books.at = AT.replace(hour=23, minute=59)
+    late = books.start("Claude-Worker-1", usd=2.0)
+    books.at += timedelta(minutes=2)
+    assert isinstance(books.start("Claude-Worker-2", usd=3.0, day_usd=3.0), Reservation)
+    books.ledger.settle(late, Cost(1.5, "agent", 10))
+    assert spent_on(books.folder, DAY).usd == 1.5
+    # The run's own limit has no midnight.
+    assert books.ledger.of_run(books.run) == Spent(1.5, 10, 0, 3.0, 0, 1)
+    assert books.start("Claude-Worker-3", usd=1.0, run_usd=5.0).limit == "run_usd"
+
+
+def test_a_start_that_a_crash_put_off_past_midnight_is_counted_on_one_day(books):
+    books.at = AT.replace(hour=23, minute=59)
+    books.start("Claude-Worker-1", usd=2.0)
+    books.at += timedelta(minutes=2)
+    again = books.start("Claude-Worker-1", usd=2.0, run_usd=2.0)
+    assert again.day == "2026-02-17"
+    books.ledger.settle(again, Cost(1.0, "agent", 10))
+    create_json(books.run.attempt("Claude-Worker-1", 1).record, {"usage": used(1.0)})
+    assert spent_on(books.folder, DAY).is_nothing
+    assert books.ledger.of_run(books.run).usd == 1.0
+
+
+# Crashes
+
+
+def used(usd, tokens=10):
+    return {"input_tokens": tokens, "cached_tokens": 0, "output_tokens": 0, "cost_usd": usd}
+
+
+def test_an_attempt_is_counted_once_however_often_a_runtime_goes_over_it(books):
+    first = books.start("Claude-Worker-1", usd=2.0, run_usd=3.0)
+    assert books.start("Claude-Worker-1", usd=2.0, run_usd=3.0) == first
+    adopted = books.ledger.adopted(books.run, "Claude-Worker-1", 1)
+    assert adopted[:6] == first[:6]
+    for reservation in (first, adopted, first):
+        books.ledger.settle(reservation, Cost(1.5, "agent", 10))
+    assert books.ledger.of_run(books.run) == Spent(1.5, 10)
+    # What is settled is not held again, and not refused for what it has cost itself.
+    assert isinstance(books.start("Claude-Worker-1", usd=2.0, run_usd=1.0), Reservation)
+    assert books.ledger.of_run(books.run) == Spent(1.5, 10)
+
+
+def test_an_attempt_of_which_nobody_wrote_the_start_is_settled_all_the_same(books):
+    books.ledger.settle(books.ledger.adopted(books.run, "Claude-Worker-1", 1), Cost(1.5, "agent", 10))
+    assert books.ledger.of_day() == Spent(1.5, 10)
+
+
+def test_what_was_given_back_is_not_held_and_can_be_reserved_again(books):
+    found = books.start("Claude-Worker-1", usd=2.0)
+    books.ledger.release(found)
+    assert books.ledger.of_day().is_nothing
+    assert books.start("Claude-Worker-1", usd=2.0, run_usd=2.0) == found._replace(run_left=2.0)
+    assert books.ledger.of_day().held_usd == 2.0
+
+
+def test_the_reservation_of_a_dead_run_counts_for_what_its_record_says(books):
+    books.start("Claude-Worker-1", usd=2.0, tokens=500)
+    books.start("Claude-Worker-2", usd=2.0)
+    assert books.start("Claude-Worker-3", usd=2.0, day_usd=4.0).can_wait
+    books.dead.add(books.run.id)
+    create_json(books.run.attempt("Claude-Worker-1", 1).record, {"usage": used(0.75, 70)})
+    assert books.ledger.of_day() == Spent(0.75, 70)
+    assert isinstance(books.start("Claude-Worker-3", usd=2.0, day_usd=4.0), Reservation)
+
+
+def test_of_a_record_that_sums_up_its_attempts_each_is_counted_once(books):
+    books.spend("Claude-Worker-1", 0.5, tokens=50)
+    books.start("Claude-Worker-1", 2, usd=2.0)
+    books.start("Claude-Worker-1", 3, usd=2.0)
+    books.dead.add("Claude-Worker-1")
+    tries = [
+        {"attempt": n, "usage": used(usd, tokens)}
+        for n, usd, tokens in ((1, 9.0, 9), (2, 0.25, 20), (3, 0.1, 5))
+    ]
+    create_json(books.run.attempt("Claude-Worker-1", 3).record, {"usage": used(9.35, 34), "tries": tries})
+    assert books.ledger.of_run(books.run) == Spent(0.85, 75)
+
+
+def test_an_earlier_attempt_that_nobody_settled_holds_nothing(books):
+    books.start("Claude-Worker-1", 1, usd=2.0)
+    assert isinstance(books.start("Claude-Worker-1", 2, usd=2.0, run_usd=2.0), Reservation)
+    assert books.ledger.of_run(books.run) == Spent(held_usd=2.0, held_by=1)
+
+
+def test_a_runtime_or_a_slot_in_use_tells_that_a_worker_lives(books):
+    ledger = Ledger(books.folder, lambda: AT)
+    ledger.reserve(books.run, "Claude-Worker-1", 1, Budget(2.0), Limits())
+    assert ledger.of_day().held_usd == 0.0
+    with held_lock(books.run.path / "run.lock"):
+        assert ledger.of_day().held_usd == 2.0
+    pool = Pool(books.folder.parent / "slots", PoolLimits())
+    holder = {"run": books.run.id, "worker": "Claude-Worker-1", "mark": f"{books.run.path}/Claude-Worker-1/1"}
+    slot = pool.acquire_nowait("claude", holder)
+    assert ledger.of_day().held_usd == 2.0
+    slot.release()
+    assert pool.acquire_nowait("claude", {**holder, "mark": f"{books.run.path}/Claude-Worker-11/1"})
+    assert ledger.of_day().held_usd == 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 2000), junk=st.binary(max_size=20))
+def test_a_ledger_that_was_cut_anywhere_is_read_up_to_there_and_goes_on(tmp_path_factory, cut, junk):
+    books = Books(tmp_path_factory.mktemp("ledger"))
+    for number in range(1, 5):
+        books.spend(f"Claude-Worker-{number}", 1.0)
+    whole = books.path().read_bytes()
+    books.path().write_bytes(whole[:cut] + junk)
+    kept = [line for line in whole[:cut].splitlines(keepends=True) if line.endswith(b"\n")]
+    settled = sum(b'"settled"' in line for line in kept)
+    before = books.ledger.of_day().usd
+    # A last line may be whole but for its end.
+    assert settled <= before <= settled + 1
+    books.spend("Claude-Worker-9", 1.0)
+    assert books.ledger.of_day().usd == before + 1
+
+
+def settled(**facts):
+    known = {"event": "settled", "run": "r", "root": "/", "worker": "w", "attempt": 1, "usd": 1, "tokens": 1}
+    return json.dumps({**known, **facts})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]", "{}", '{"event": "settled"}', settled(attempt="x"), settled(root=2), settled(usd="1"),
+        settled(usd=-1), settled(usd=float("inf")), settled(tokens=[1]), settled(tokens="9"),
+    ],
+)  # fmt: skip
+def test_a_line_that_makes_no_sense_is_passed_over(books, line):
+    books.spend("Claude-Worker-1", 1.0)
+    with books.path().open("a") as file:
+        file.write(f"{line}\n")
+    assert books.ledger.of_day() == Spent(1.0, 1000)
+
+
+def test_a_disk_that_is_full_is_named_with_the_ledger_and_spoils_nothing(books):
+    books.spend("Claude-Worker-1", 1.0)
+    size = books.path().stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as failed:
+            books.start("Claude-Worker-2", usd=2.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failed.value.filename == str(books.path())
+    assert books.path().stat().st_size == size + 40
+    assert books.ledger.of_day() == Spent(1.0, 1000)
+    books.start("Claude-Worker-2", usd=2.0)
+    assert books.ledger.of_day().held_usd == 2.0
+
+
+# A crowd
+
+WORKER = """
+import random, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from orchestrator.admission import Budget, Limits
+from orchestrator.prices import Cost
+from orchestrator.spending import Ledger, Reservation
+from workers.output import RunDir
+
+folder, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+at = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
+ledger = Ledger(folder / "orchestrate/spending", lambda: at, lambda *_: True)
+run = RunDir(folder, f"20260216_1428{name}")
+random.seed(name)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(rounds):
+    found = ledger.reserve(run, f"Claude-Worker-{number}", 1, Budget(1.0), Limits(day_usd=20.0))
+    if isinstance(found, Reservation):
+        print("got", flush=True)
+        if rounds > 1:
+            ledger.settle(found, Cost(random.random(), "agent", 1000))
+"""
+CROWD = 15
+
+
+@pytest.fixture
+def crowd(tmp_path):
+    """Start processes that all begin at one word."""
+    begun = []
+
+    def start(rounds):
+        begun.extend(
+            subprocess.Popen(
+                [sys.executable, "-c", WORKER, str(tmp_path), f"{number + 10}", str(rounds)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )
+            for number in range(CROWD)
+        )  # fmt: skip
+        for one in begun:
+            assert one.stdout.readline() == "ready\n"
+        for one in begun:
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        return begun
+
+    yield start
+    for one in begun:
+        one.kill()
+        one.communicate()
+
+
+def reservations(path):
+    """Give the most that was ever spent and held at once, counted line by line without our own reading."""
+    open_, spent, most = {}, 0.0, 0.0
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        key = record["run"], record["worker"]
+        if record["event"] == "reserved":
+            open_[key] = record["usd"]
+        else:
+            spent += record["usd"]
+            del open_[key]
+        most = max(most, spent + sum(open_.values()))
+    return most
+
+
+def test_fifteen_processes_at_once_never_pass_the_limit_of_the_day(books, crowd):
+    workers = crowd(rounds=12)
+    got = sum(one.communicate(timeout=60)[0].count("got") for one in workers)
+    assert [one.returncode for one in workers] == [0] * CROWD
+    # 180 asked; about 40 of half a dollar each fit into 20 dollars, and at least 20 do.
+    assert 20 <= got < 12 * CROWD
+    assert 18.0 < reservations(books.path()) <= 20.0
+    assert len(books.path().read_text().splitlines()) == 2 * got
+    day = books.ledger.of_day()
+    assert (day.held_usd, day.tokens) == (0.0, 1000 * got)
+
+
+def test_whoever_is_killed_at_any_moment_leaves_a_ledger_that_can_be_read(books, crowd):
+    workers = crowd(rounds=40)
+    for number, one in enumerate(workers[:10]):
+        # Each one a little further on: in the middle of a line, of a lock, between two of them.
+        for _ in range(number % 3):
+            one.stdout.readline()
+        os.kill(one.pid, signal.SIGKILL)
+        one.wait()
+    for one in workers[10:]:
+        one.communicate(timeout=60)
+        assert one.returncode == 0
+    day = books.ledger.of_day()
+    assert day.usd + day.held_usd <= 20.0 + 1e-9
+    assert day.held_by <= 10
+    entries = entries_of(books.path())
+    whole = [line for line in books.path().read_text().splitlines() if line.endswith("}")]
+    assert len(entries) == sum('"reserved"' in line for line in whole)
+    # The dead hold nothing once it is known that they are dead.
+    books.dead |= {one.run.id for one in entries.values()}
+    assert books.ledger.of_day().held_usd == 0.0
+    assert isinstance(books.start(), Reservation)
+
+
+# Words and settings
+
+
+@pytest.mark.parametrize(
+    ("usd", "said"), [(0, "$0.00"), (1.254, "$1.25"), (0.0045, "$0.0045"), (12.0, "$12.00"), (0.01, "$0.01")]
+)
+def test_an_amount_says_something_also_below_a_cent(usd, said):
+    assert dollars(usd) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0"), (999, "999"), (12_345, "12.3k"), (999_960, "1.0M"), (2_000_000, "2.0M")]
+)
+def test_a_count_is_short(number, said):
+    assert thousands(number) == said
+
+
+BROKEN = {
+    "[budget]\nrun_usd = 0": "orchestrate.toml:2: `budget.run_usd` is 0: too small; write more than 0",
+    "[budget]\nrun_usd = '5'":
+        "orchestrate.toml:2: `budget.run_usd` is '5': not an amount in USD; write it as 5.00, without quotes",
+    "[budget]\nday_usd = inf": "orchestrate.toml:2: `budget.day_usd` is inf: without an end; write a number",
+    "[budget]\nday_tokens = '2M'":
+        "orchestrate.toml:2: `budget.day_tokens` is '2M': not a number of tokens;"
+        " write it as 2_000_000, without quotes",
+    "[budget]\nrun_token = 5":
+        "orchestrate.toml:2: unknown key `budget.run_token`; did you mean `run_tokens`?",
+    "prices = 5":
+        'orchestrate.toml:1: `prices` is 5: not a table; write one for each model: `[prices."MODEL"]`',
+    '[prices."a.b"]\ninput = 1':
+        'orchestrate.toml:1: `prices."a.b".output` is missing; write `output = ...` there as well',
+    '[prices]\n"a.b" = { input = -1, output = 1 }':
+        'orchestrate.toml:2: `prices."a.b".input` is -1: too small; write 0 or more',
+    '[prices."a.b"]\ninput = 1\noutput = 2\ncache_input = 3':
+        'orchestrate.toml:4: unknown key `prices."a.b".cache_input`; did you mean `cached_input`?',
+    "[prices.a.b]\ninput = 1\noutput = 2":
+        'orchestrate.toml:1: `prices.a.b` is a table of its own;'
+        ' put the whole name of the model in quotes: `[prices."a.b"]`',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_wrong_limit_or_price_is_named_with_its_line(tmp_path, text):
+    (tmp_path / "orchestrate.toml").write_text(text)
+    with pytest.raises(Refusal) as refusal:
+        read_settings(tmp_path)
+    assert BROKEN[text] in [str(problem) for problem in refusal.value.problems]
+
+
+def test_limits_and_prices_are_read(tmp_path):
+    text = "[budget]\nrun_usd = 5\nday_tokens = 2_000_000\n[prices]\nm = { input = 1.25, output = 10 }\n"
+    (tmp_path / "orchestrate.toml").write_text(text)
+    found = read_settings(tmp_path)
+    assert found.spending_limits == Limits(run_usd=5.0, day_tokens=2_000_000)
+    assert found.spending_limits.in_words() == "$5.00 a run, 2.0M tokens a day"
+    assert found.price_list == {"m": Price(1.25, 10.0)}
+    (tmp_path / "orchestrate.toml").write_text("")
+    assert read_settings(tmp_path).spending_limits.in_words() == "not limited"
