@@ -401,10 +401,12 @@ def test_what_the_page_says_of_a_rehearsal_comes_of_it(rehearsal):
         "claude-3": ticket(step("error", forever=True, every=0.1), timeout="2s"),
         "claude-4": ticket(step("lie"), acceptance=["test -e src/never_written.py"], **owned),
         "codex-1": ticket(step("write", path="elsewhere.py"), agent="codex", mode="write", owns=["docs/**"]),
+        "codex-2": ticket(step("ask", how="tool"), agent="codex", idle_timeout="1s"),
+        "codex-3": ticket(step("unreported"), agent="codex"),
         "gemini-1": ticket(step("answer"), step("fork"), agent="gemini"),
     })  # fmt: skip
     document = rehearsal.run()
-    stalled, staying, limited, lying, straying, leaving = document["workers"]
+    stalled, staying, limited, lying, straying, asking, reporting, leaving = document["workers"]
     assert (stalled["ticket"], stalled["outcome"]) == ("claude-1", "timed_out")
     assert (staying["outcome"], staying["flags"]) == ("complete", ["did_not_exit"])
     assert limited["outcome"] in ("rate_limited", "timed_out")
@@ -414,3 +416,5 @@ def test_what_the_page_says_of_a_rehearsal_comes_of_it(rehearsal):
         "pending", [{"kind": "out_of_scope", "path": "elsewhere.py"}],
     )  # fmt: skip
     assert (leaving["outcome"], leaving["flags"]) == ("complete", ["left_processes"])
+    assert (asking["outcome"], asking["reason"]) == ("blocked", "May I run `rm -rf build`?")
+    assert (reporting["outcome"], reporting["attempts"], reporting["flags"]) == ("complete", 2, [])

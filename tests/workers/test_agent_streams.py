@@ -235,6 +235,8 @@ shapes = st.recursive(
                     "stats",
                     "text",
                     "role",
+                    *("id", "name", "input", "tool", "tool_use_id", "tool_id", "tool_name", "is_error"),
+                    *("questions", "question", "parameters", "arguments", "command", "status", "errors"),
                 ]
             ),
             inner,
@@ -253,6 +255,7 @@ kinds = [
     "user",
     "result",
     "message",
+    *("item.started", "tool_use", "rate_limit_event"),
 ]
 
 
