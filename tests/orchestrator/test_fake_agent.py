@@ -418,3 +418,11 @@ def test_what_the_page_says_of_a_rehearsal_comes_of_it(rehearsal):
     assert (leaving["outcome"], leaving["flags"]) == ("complete", ["left_processes"])
     assert (asking["outcome"], asking["reason"]) == ("blocked", "May I run `rm -rf build`?")
     assert (reporting["outcome"], reporting["attempts"], reporting["flags"]) == ("complete", 2, [])
+
+
+def test_a_quota_that_is_spent_for_a_while_is_waited_for(rehearsal):
+    steps = (step("limit", kind="quota", seconds=1), step("answer", text="Heron."))
+    rehearsal.prepare({f"{name}-1": ticket(*steps, agent=name, retries=1) for name in AGENTS})
+    for one in rehearsal.run()["workers"]:
+        assert (one["outcome"], one["attempts"], one["usage"]["input_tokens"]) == ("complete", 2, 100), one
+        assert "Heron." in (rehearsal.root / one["output"]).read_text()
