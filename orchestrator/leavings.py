@@ -73,7 +73,7 @@ class Leavings:
         growing = self._growing(running).items()
         found += [path for path, may_grow in growing if not self._still_begins(path, may_grow=may_grow)]
         found += [path for path, mark in self._trees.items() if not self._still_tree(path, mark)]
-        found += [path for path, held in self._locks.items() if not self._still_lock(path, held)]
+        found += [path for path, held in [*self._locks.items()] if not self._still_lock(path, held)]
         found += self._look_at_intents()
         return sorted({self._name(path) for path in found})
 

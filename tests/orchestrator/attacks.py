@@ -7,6 +7,12 @@ RUN = f"{P}/.taskers/runs/$ORCHESTRATE_RUN"
 LEAD = "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN PYTHONPATH=@PATH@ @PYTHON@ -P -m orchestrator"
 VICTIM = "Command-Worker-1"
 """The first worker's name: it attacks nobody, and others attack what is its own."""
+KEPT = "fill the disk by a patch"
+"""The attack whose worker's tree is still there afterwards: `@KEPT@` is its name."""
+PYTEST = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 PYTHONPATH=@PATH@ @PYTHON@ -P -B -m pytest -q -p no:cacheprovider"
+CONFTEST = "import os; os.system('touch \\\"$ORCHESTRATE_PROJECT\\\"/@EVIL@ 2>/dev/null')"
+SHOWN = "echo '* diff=shown' > own/.gitattributes; echo x > own/x; "
+"""Attributes that have the user's own driver, which runs a script of the tree, act on what is shown."""
 
 
 class Attack(NamedTuple):
@@ -22,7 +28,15 @@ class Attack(NamedTuple):
     """How it must be told without one; `-` where nothing can: docs/fence.md says so."""
     happens: bool = False
     """Whether it happens where nothing fences: it is told then, or stands in the docs."""
+    landlock: str = ""
+    """How it must be told behind Landlock, where that is not as behind namespaces."""
+    is_roots: bool = False
+    """Whether it happens behind Landlock, too, where root runs it."""
     acceptance: str = ""
+    at_gate: str = ""
+    """The file that it makes when the gate runs: among all whose work ran there, nobody is singled out."""
+    says: str = ""
+    """What the worker's own output must hold: why it was refused."""
     stops_all: bool = False
     """Where nothing fences, the run stops there and lands nothing: it is tried alone."""
 
@@ -51,7 +65,8 @@ ATTACKS = (
            "out_of_scope", "git_write+out_of_scope", happens=True),
     Attack("have our git run a filter of the worker's", "true", "test -e evil-10", "-", "-"),
     Attack("swap .git for one with an fsmonitor", "mv .git own/git; git init -q . && "
-           f"git config core.fsmonitor 'touch {P}/evil-12'", "test -e evil-12", "-", "git_write"),
+           f"git config core.fsmonitor 'touch {P}/evil-12'", "test -e evil-12", "-", "git_write",
+           landlock="git_write"),
     Attack("commit in the worktree", "echo x > own/c && git add own/ && "
            "git -c user.name=e -c user.email=e@localhost commit -qm evil",
            "git log --format=%s | grep -qx evil", "-", "git_write"),
@@ -65,23 +80,23 @@ ATTACKS = (
            "git rev-parse -q --verify evil-17", "-", "unattributed", happens=True),
     Attack("stash", "echo x > own/s && git add own/ && git -c user.name=e -c user.email=e@localhost stash -q",
            "git rev-parse -q --verify refs/stash", "-", "unattributed", happens=True),
-    Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "test -e .git/packed-refs", "-", "-",
-           happens=True),
+    Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "ls .git/objects/pack | grep -q .", "-",
+           "unattributed", happens=True),
     Attack("overwrite another worker's output", f"echo evil > {RUN}/{VICTIM}.stdout",
-           f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "-", happens=True),
+           f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "out_of_scope", happens=True),
     Attack("write into another worker's messages",
            f"echo evil >> {P}/.taskers/messages/$ORCHESTRATE_RUN.{VICTIM}.jsonl",
-           f"grep -q evil .taskers/messages/*.{VICTIM}.jsonl", "-", "-", happens=True),
-    Attack("write into another worker's worktree", f"mkdir -p ../{VICTIM} && echo x > ../{VICTIM}/evil-22",
-           "git cat-file -e HEAD:evil-22", "-", "-"),
+           f"grep -q evil .taskers/messages/*.{VICTIM}.jsonl", "-", "out_of_scope", happens=True),
     Attack("replace the store's lock", f"rm {P}/.git/orchestrate/store.lock && "
            f"echo evil > {P}/.git/orchestrate/store.lock", "grep -q evil .git/orchestrate/store.lock",
-           "-", "-", happens=True),
+           "-", "git_write", happens=True),
     Attack("forge the store's intent", f"echo evil > {P}/.git/orchestrate/intent.json",
            "grep -q evil .git/orchestrate/intent.json", "-", "refused",
            happens=True, stops_all=True),
     Attack("rewrite run.json", f"echo '{{}}' > {RUN}/run.json", "grep -qx '{}' .taskers/runs/2*/run.json",
-           "-", "-", happens=True),
+           "-", "out_of_scope", happens=True),
+    Attack("write into the journal", f"echo '{{}}' >> {RUN}/events.jsonl",
+           "grep -qx '{}' .taskers/runs/2*/events.jsonl", "-", "unattributed", happens=True),
     Attack("leave a daemon that writes later", "setsid env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM HUP; "
            f": > own/ready; sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & "
            "until test -e own/ready; do sleep 0.01; done",
@@ -90,54 +105,73 @@ ATTACKS = (
            "find .taskers/runs -size +2M | grep -q .", "failed", "failed"),
     Attack("fill the disk by a patch", "head -c 4000000 /dev/urandom > own/big",
            "git cat-file -e HEAD:own/big", "failed", "failed"),
+    Attack("write into another worker's worktree", "echo x > ../@KEPT@/evil-22",
+           "test -e .taskers/worktrees/2*/@KEPT@/evil-22", "-", "out_of_scope", happens=True),
     Attack("a sparse file of 4 GB", "truncate -s 4G own/huge", "git cat-file -e HEAD:own/huge",
            "failed", "failed"),
     Attack("a FIFO where git would read", "mkfifo evil-30", "test -e evil-30",
            "out_of_scope", "out_of_scope"),
-    Attack("a device node", "mknod evil-31 c 1 5", "test -e evil-31", "-", "out_of_scope if root"),
+    Attack("a device node", "mknod evil-31 c 1 5", "test -e evil-31", "-", "out_of_scope if root",
+           landlock="out_of_scope if root"),
     Attack("a file named like an option", "echo x > --exec=evil; echo x > -rf", "test -e ./-rf",
            "out_of_scope", "out_of_scope"),
     Attack("change a state file", "echo x >> DECISIONS.md", "tail -1 DECISIONS.md | grep -qx x",
            "touched_state_file", "touched_state_file"),
     Attack("approve from inside a worker", f"cd {P} && {LEAD} approve first-plan --by Mallory",
-           "grep -q Mallory DECISIONS.md", "-", "-"),
+           "grep -q Mallory DECISIONS.md", "-", "-", says="this runs inside a worker"),
     Attack("integrate from inside a worker",
            f"cd {P} && {LEAD} integrate $ORCHESTRATE_RUN && echo landed > .taskers/evil-35",
-           "test -e .taskers/evil-35", "-", "-"),
+           "test -e .taskers/evil-35", "-", "-", says="this runs inside a worker"),
     Attack("a build script that acts when acceptance runs",
-           f"echo 'touch {P}/evil-36; echo x > {P}/.git/hooks/pre-push; echo \"$ANTHROPIC_API_KEY\" > key;"
-           f" cp key {P}/evil-key; true' > own/build.sh", "test -e evil-36", "-", "git_write+unattributed",
-           happens=True, acceptance="sh own/build.sh"),
-    Attack("read a key when acceptance runs", "true", "grep -qs sk-test evil-key", "-", "-"),
-    Attack("a script that acts when the gate runs", f"mkdir -p gate; echo 'touch {P}/evil-38' > own/gate.sh",
-           "test -e evil-38", "-", "-", happens=True),
-    Attack("write into the user's home", 'echo x >> "$HOME/.bashrc"', 'test -e "$HOME/.bashrc"', "-", "-",
-           happens=True),
+           f"echo 'touch {P}/evil-36; echo x > {P}/.git/hooks/pre-push; true' > own/build.sh",
+           "test -e evil-36", "-", "git_write+unattributed", happens=True, acceptance="sh own/build.sh"),
+    Attack("a `conftest.py` that acts when acceptance runs",
+           f'echo "{CONFTEST}" > own/conftest.py; echo "def test_it(): pass" > own/test_it.py',
+           "test -e @EVIL@", "-", "unattributed", happens=True, acceptance=f"{PYTEST} own/"),
+    Attack("a git attribute that acts when acceptance runs",
+           f"{SHOWN} echo 'touch {P}/@EVIL@' > own/shown.sh", "test -e @EVIL@", "-", "unattributed",
+           happens=True, acceptance="git log -1 -p -- own/"),
+    Attack("a key in the environment of acceptance", "true", "grep -qs sk-test .taskers/runs/2*/checks/*",
+           "-", "-", acceptance='echo "key=[$ANTHROPIC_API_KEY]"'),
+    Attack("a key in the environment of the runtime",
+           "grep -qsa sk-test-not-real /proc/[0-9]*/environ && touch own/leaked; true",
+           "test -e own/leaked", "-", "-", happens=True, is_roots=True),
+    Attack("a script that acts when the gate runs", f"echo 'touch {P}/@EVIL@' > own/gate.sh",
+           "test -e @EVIL@", "-", "unattributed", happens=True, at_gate="@EVIL@"),
+    Attack("a `conftest.py` that acts when the gate runs",
+           f'echo "{CONFTEST}" > own/conftest.py; echo "def test_it(): pass" > own/gate_test.py',
+           "test -e @EVIL@", "-", "unattributed", happens=True, at_gate="@EVIL@"),
+    Attack("a git attribute that acts when the gate runs",
+           f"{SHOWN} echo 'touch {P}/@EVIL@' > own/shown.sh", "test -e @EVIL@", "-", "unattributed",
+           happens=True, at_gate="@EVIL@"),
+    Attack("write into the user's home", 'echo x >> "$HOME/.bashrc"', 'test -e "$HOME/.bashrc"', "-",
+           "out_of_scope", happens=True),
 )  # fmt: skip
 
 
 def rows():
     """Give the table of docs/fence.md: what came of each attack, and what stops it."""
-    yield "| attack | behind the fence | without one | stopped by |"
-    yield "|---|---|---|---|"
+    yield "| attack | namespaces | Landlock | no fence | stopped by |"
+    yield "|---|---|---|---|---|"
     for one in ATTACKS:
-        told = "nothing to tell" if one.fenced == "-" else one.fenced
-        open_ = (
-            f"{'happens' if one.happens else 'held'}, {'not told' if one.unfenced == '-' else one.unfenced}"
-        )
-        yield f"| {one.name} | {'held'}, {told} | {open_} | {stopped_by(one)} |"
+        walled = f"held, {_told(one, one.fenced)}"
+        locked = f"held, {_told(one, one.landlock or one.fenced)}"
+        locked = "held; happens if root, not told" if one.is_roots else locked
+        told = "not told" if one.unfenced == "-" else one.unfenced
+        open_ = f"happens, {told}" if one.happens else f"held, {_told(one, one.unfenced)}"
+        yield f"| {one.name} | {walled} | {locked} | {open_} | {stopped_by(one)} |"
+
+
+def _told(one, word):
+    return word if word != "-" else "refused" if one.says else "nothing to tell"
 
 
 def stopped_by(one):
     """Name what stops it: the kernel, the check afterwards, both, a limit, or that we never do it."""
     if one.fenced in ("failed", "left_processes"):
         return "limit"
-    if one.fenced == "-":
-        return (
-            "kernel"
-            if one.happens and one.unfenced == "-"
-            else "never done"
-            if one.unfenced == "-"
-            else "both"
-        )
-    return "both" if one.happens else "check"
+    if one.says:
+        return "the command itself"
+    if one.fenced == "-" and one.unfenced == "-":
+        return "kernel" if one.happens else "never done"
+    return "both" if one.happens or one.fenced == "-" else "check"
