@@ -29,7 +29,7 @@ LOOK = 0.1
 SHOWN = 20
 """Paths that a later attempt is told of; the rest it sees for itself."""
 
-ANSWERS = ("text", "tool", "tool_end")
+ANSWERS = ("text", "tool", "tool_end", "question")
 """What a stream says only once its provider has answered."""
 
 Kind = Literal["first", "again", "thread", "asked"]

@@ -42,7 +42,7 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
     """Decide the outcome from how the process ended, what its stream says and what it changed."""
     flags = _flags(ticket, ended, answer, changes)
     stopped = _stopped(ticket, ended)
-    if answer.question and (ended.end == "idle" or answer.ended != "success"):
+    if answer.question and (ended.end == "idle" or (stopped is None and answer.ended != "success")):
         return Judgement("blocked", _line(answer.question), flags)
     if stopped is not None:
         return stopped._replace(flags=flags)
