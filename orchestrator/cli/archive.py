@@ -88,7 +88,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(-?[0-9]{1,6})([hdw]?)", text)
+    found = re.fullmatch(r"(-?[0-9]{1,5})([hdw]?)", text)
     if not found:
         raise argparse.ArgumentTypeError(f"`{text}` is not an age: write 14, 14d, 2w or 36h")
     return timedelta(hours=int(found[1]) * {"h": 1, "w": 168}.get(found[2], 24))
