@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -25,18 +25,28 @@ BUDGET_LOOK = 1.0
 """Seconds between two looks at a budget of which others hold a part."""
 
 
+class Leave(NamedTuple):
+    """Leave to start one attempt: a slot of the shared pool, and what it may cost where it costs anything."""
+
+    slot: Slot
+    reservation: Reservation | None
+
+
 @asynccontextmanager
-async def slot_for(d: Deployment, ticket: Ticket, number: int) -> AsyncIterator[Slot | None]:
-    """Hold a slot of the shared pool for an attempt; None where the wait for it was ended.
+async def leave_for(d: Deployment, ticket: Ticket, number: int) -> AsyncIterator[Leave | Refused | None]:
+    """Hold what an attempt needs to start; None where the wait for it was ended, Refused by a budget.
 
     Within this runtime priority and age decide who asks the pool.
     """
     async with AsyncExitStack() as held:
-        slot: Slot | None = None
+        leave: Leave | Refused | None = None
         if 0 not in (d.pool.limits.total, d.pool.limits.of(ticket.agent)):
             with d.waiting(ticket, may_move=True):
-                slot = await _slot(d, ticket, number, held)
-        yield None if d.stopping or d.is_cancelled(ticket) else slot
+                leave = await _leave(d, ticket, number, held)
+            if isinstance(leave, Leave) and (d.stopping or d.is_cancelled(ticket)):
+                await give_back(d, leave.reservation)
+                leave = None
+        yield leave
 
 
 async def watch_room(d: Deployment) -> None:
@@ -74,15 +84,6 @@ def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> Non
         at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="seconds")
         limit = d.providers.limit(agent)
         d.note("parked", agent=agent, until=at, reason=reason, named=parked.named, limit=limit)
-
-
-async def admitted(d: Deployment, ticket: Ticket, number: int) -> Reservation | Refused | None:
-    """Reserve what an attempt may cost; None where it costs nothing. Refused where a budget is spent."""
-    if ticket.agent == "command":
-        return None
-    budget = Budget(ticket.budget_usd, ticket.budget_tokens)
-    reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
-    return await anyio.to_thread.run_sync(reserve)
 
 
 async def give_back(d: Deployment, reservation: Reservation | None) -> None:
@@ -125,7 +126,7 @@ def hold_up(d: Deployment, ticket: Ticket, reason: str) -> None:
         d.note("held", worker=ticket.worker, reason=reason)
 
 
-async def _slot(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack) -> Slot | None:
+async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack) -> Leave | Refused | None:
     mark = mark_of(d.run, ticket.worker, number)
     holder = {"run": d.run.id, "worker": ticket.worker, "mark": mark}
 
@@ -137,13 +138,33 @@ async def _slot(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack
         if slot is None:
             return None
         held.callback(slot.release)
-        await d.starts.turn(ticket.agent, partial(hold_up, d, ticket))
-        if await d.logins.turn(ticket.agent):
-            held.callback(d.logins.ended, ticket.agent)
+        # Before it waits for its start: a budget that is spent refuses ten thousand at once.
+        reservation = await _reserved(d, ticket, number)
+        if isinstance(reservation, Refused):
+            return reservation
+        try:
+            tell = partial(hold_up, d, ticket)
+            await d.starts.turn(ticket.agent, tell)
+            if await d.logins.turn(ticket.agent, tell):
+                held.callback(d.logins.ended, ticket.agent)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await give_back(d, reservation)
+            raise
         if d.providers.parked(ticket.agent) is None:
-            return slot
+            return Leave(slot, reservation)
         # Parked while it waited for its start: whoever is told so first tells all.
+        await give_back(d, reservation)
         await held.aclose()
+
+
+async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation | Refused | None:
+    """Reserve what an attempt may cost; None where it costs nothing."""
+    if ticket.agent == "command":
+        return None
+    budget = Budget(ticket.budget_usd, ticket.budget_tokens)
+    reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
+    return await anyio.to_thread.run_sync(reserve)
 
 
 def _agent_for(d: Deployment, ticket: Ticket) -> AgentName:

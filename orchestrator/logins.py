@@ -47,8 +47,8 @@ class Logins:
         """Tell whether an agent's workers use the user's own login, for want of a key."""
         return agent != "command" and not present(agent_named(agent).KEYS, self._environ)
 
-    async def turn(self, agent: AgentName) -> bool:
-        """Wait until a CLI of an agent may start beside the others that use its login.
+    async def turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> bool:
+        """Wait until a CLI of an agent may start beside the others that use its login; `tell` hears why.
 
         True where it goes alone: nobody else starts until `answered`, `ended`, or it has taken too long.
         """
@@ -58,6 +58,9 @@ class Logins:
         while not self._is_fresh(agent):
             if self._goes_alone(agent):
                 return True
+            if tell is not None:
+                tell(f"another {agent} worker goes first, since it may renew the login")
+                tell = None
             await anyio.sleep(LOOK)
             self.look()
         return False

@@ -6,7 +6,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from orchestrator.admission import Refused
 from orchestrator.attempts import (
     FIRST,
     Begin,
@@ -20,13 +19,13 @@ from orchestrator.attempts import (
 )
 from orchestrator.deployment import Deployment
 from orchestrator.dispatch import (
-    admitted,
+    Leave,
     give_back,
+    leave_for,
     most_usd,
     moved,
     park,
     settle,
-    slot_for,
     wait_for_budget,
     watch_room,
 )
@@ -148,28 +147,28 @@ async def _once(
     That is the same one where its turn did not come: another agent is to do it, or others hold its budget.
     """
     number = d.facts(ticket)["attempts"] + 1
-    async with slot_for(d, ticket, number) as slot:
-        if slot is None:
+    async with leave_for(d, ticket, number) as leave:
+        if leave is None:
             return place, None if moved(d, ticket) is ticket else begin
-        admission = await admitted(d, ticket, number)
-        if not isinstance(admission, Refused):
+        if isinstance(leave, Leave):
             try:
                 place = place or await placed(d, ticket)
                 if place is not None:
                     _note_start(d, ticket, number, place, begin)
-                    tried = await start_attempt(d, ticket, slot, place, begin, most_usd=most_usd(admission))
+                    most = most_usd(leave.reservation)
+                    tried = await start_attempt(d, ticket, leave.slot, place, begin, most_usd=most)
             except (WorkerError, GitError, TicketError, OSError):
-                await give_back(d, admission)
+                await give_back(d, leave.reservation)
                 raise
             if place is None:
-                await give_back(d, admission)
+                await give_back(d, leave.reservation)
                 return None, None
             return place, await _settle(d, ticket, number, tried, place)
-    if admission.can_wait:
-        await wait_for_budget(d, ticket, admission)
+    if leave.can_wait:
+        await wait_for_budget(d, ticket, leave)
         return place, begin
     left = {"attempts": d.facts(ticket)["attempts"], **_left(d, ticket)}
-    end(d, ticket, Judgement("over_budget", admission.reason), left)
+    end(d, ticket, Judgement("over_budget", leave.reason), left)
     return place, None
 
 
