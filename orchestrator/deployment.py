@@ -111,21 +111,23 @@ class Deployment:
             "event": event,
             **facts,
         }
-        if not self._journal.append(record):
-            self._tell_of_forgery()
+        forged = self.forged_paths()
+        running = [name for name, one in self.state.workers.items() if one["started"] and not one["ended"]]
+        self._journal.append(record)
         self.state.take(record)
         self._tell(record, self.state)
         info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
+        if forged:
+            found = Tampering(forged, tuple(sorted(running)), is_harm=True)
+            self.tampered.append(found)
+            self.note("unattributed", **told(found))
 
-    def _tell_of_forgery(self) -> None:
-        """Tell that somebody else wrote into the journal; what we know of the run is not read from there."""
+    def forged_paths(self) -> tuple[str, ...]:
+        """Name the journal, once, where somebody else wrote into it; what we know is not read from there."""
+        if not self._journal.was_disturbed():
+            return ()
         self.is_forged = True
-        running = sorted(
-            name for name, one in self.state.workers.items() if one["started"] and not one["ended"]
-        )
-        found = Tampering((f"{self.run.relative(self.run.path)}/events.jsonl",), tuple(running), is_harm=True)
-        self.tampered.append(found)
-        self.note("unattributed", **told(found))
+        return (f"{self.run.relative(self.run.path)}/events.jsonl",)
 
     @contextmanager
     def waiting(self, ticket: Ticket, *, may_move: bool = False) -> Iterator[None]:

@@ -101,7 +101,8 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     patch = files.patch if files.patch.exists() else None
     changed = [change.path for change in found.changes] if found else []
     tries = [
-        *d.facts(ticket).get("tries", ()),
+        # Its own line stands there already where nobody could be asked for what its report lacks.
+        *(one for one in d.facts(ticket).get("tries", ()) if one["attempt"] != number),
         account(d, ticket, number, judged._replace(judgement=judgement)),
     ]
     evidence: dict[str, Any] = {
@@ -136,6 +137,7 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
 def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[str, Any]:
     """Give an attempt as the run's record keeps it."""
     facts, judgement, ended, answer = d.facts(ticket), judged.judgement, judged.ended, judged.answer
+    earlier = [one for one in facts.get("tries", ()) if one["attempt"] < number]
     return {
         "attempt": number,
         "kind": facts.get("kind", "first"),
@@ -146,7 +148,7 @@ def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[
         "signal": ended.signal,
         "seconds": ended.seconds,
         "thread": answer.thread,
-        "usage": _priced(d, ticket, used(ticket, answer, facts.get("tries", ()))),
+        "usage": _priced(d, ticket, used(ticket, answer, earlier)),
     }
 
 
@@ -186,7 +188,7 @@ async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
     """Look at the user's repository, and give what this worker alone can have changed there."""
     if d.guard is None:
         return ()
-    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker):
+    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker, d.forged_paths()):
         d.note("unattributed", **told(found))
         d.tampered.append(found)
     return d.guard.blamed(ticket.worker)

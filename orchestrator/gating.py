@@ -112,16 +112,16 @@ def gate_line(d: Deployment, last: str) -> str:
     """Say on one line what the gate came to since the state files were last told, and by how many runs."""
     runs: set[tuple[str, int]] = set()
     broken: dict[str, None] = {}
-    for record in read_journal(d.run.path / "events.jsonl"):
-        match record.get("event"):
-            case "recorded":
+    for record in _trusted(d):
+        match record:
+            case {"event": "recorded"}:
                 runs, broken = set(), {}
-            case "gate_run":
-                runs.add((record["tree"], record["look"]))
-            case "settled":
-                broken.pop(record["worker"], None)
-                if (record["by"], record["verdict"]) == ("gate", "rejected"):
-                    broken[record["worker"]] = None
+            case {"event": "gate_run", "tree": tree, "look": look}:
+                runs.add((tree, look))
+            case {"event": "settled", "worker": worker, "by": by, "verdict": verdict}:
+                broken.pop(worker, None)
+                if (by, verdict) == ("gate", "rejected"):
+                    broken[worker] = None
     if not broken:
         return last
     without = "it" if len(broken) == 1 else "them"
@@ -174,6 +174,11 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
     return f"breaks the gate{along}: {red['words']}" + (f": {red['last']}" if red["last"] else "")
 
 
+def _trusted(d: Deployment) -> Sequence[dict[str, Any]]:
+    """Read the journal; not where somebody else wrote into it, who may tell of a gate that was never run."""
+    return () if d.is_forged else read_journal(d.run.path / "events.jsonl")
+
+
 class _Gate:
     """The gate's commands on trees of one base, each tree asked once: what is known stands in the journal."""
 
@@ -184,8 +189,7 @@ class _Gate:
         self.reds: dict[tuple[str, int], dict[str, Any]] = {}
         """What failed on a tree, when it was looked at for the first or the second time."""
         self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
-        # What somebody else wrote there would be a gate that was never run.
-        for record in () if d.is_forged else read_journal(d.run.path / "events.jsonl"):
+        for record in _trusted(d):
             if record.get("event") == "gate_run":
                 self._known[record["tree"], record["look"], record["command"]] = record
             elif record.get("event") == "gate":

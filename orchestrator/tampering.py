@@ -80,10 +80,11 @@ class Guard:
             self._running.add(worker)
             self._exposed.add(worker)
 
-    def left(self, worker: str) -> Sequence[Tampering]:
-        """Look, now that a worker has ended, and give what nobody alone can have done."""
+    def left(self, worker: str, also: tuple[str, ...] = ()) -> Sequence[Tampering]:
+        """Look, now that a worker has ended, and give what nobody alone can have done; `also` is harm."""
         with self._lock:
             harm, moves = self._look()
+            harm += also
             candidates = tuple(sorted(self._exposed))
             self._running.discard(worker)
             self._exposed = set(self._running)

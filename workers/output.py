@@ -206,25 +206,28 @@ class Journal:
         # A killed writer may have left half a line: end it, so that the next record stands on its own.
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
-        self._stands = os.fstat(self._descriptor)
+        self._stands = self._now()
 
-    def append(self, record: Mapping[str, Any]) -> bool:
-        """Append one record in one write; tell whether nobody else had written since we did."""
-        alone = self._is_as_we_left_it()
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Append one record in one write."""
         data = json.dumps(record).encode() + b"\n"
         while data:
             data = data[os.write(self._descriptor, data) :]
-        self._stands = os.fstat(self._descriptor)
-        return alone
+        self._stands = self._now()
 
-    def _is_as_we_left_it(self) -> bool:
-        now, known = os.fstat(self._descriptor), self._stands
+    def was_disturbed(self) -> bool:
+        """Tell, once, whether somebody else has written there since we did."""
+        before, self._stands = self._stands, self._now()
+        return self._stands != before
+
+    def _now(self) -> tuple[int, int, int]:
         try:
             there = self._path.lstat().st_ino
         except OSError:
             there = -1
-        # By the time of its number, too: whoever writes may set that of its content.
-        return (there, now.st_size, now.st_ctime_ns) == (known.st_ino, known.st_size, known.st_ctime_ns)
+        status = os.fstat(self._descriptor)
+        # The time of its number, for whoever writes may set that of its content.
+        return there, status.st_size, status.st_ctime_ns
 
     def close(self) -> None:
         """Close the file."""

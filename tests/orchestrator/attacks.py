@@ -96,7 +96,7 @@ ATTACKS = (
     Attack("rewrite run.json", f"echo '{{}}' > {RUN}/run.json", "grep -qx '{}' .taskers/runs/2*/run.json",
            "-", "out_of_scope", happens=True),
     Attack("write into the journal", f"echo '{{}}' >> {RUN}/events.jsonl",
-           "grep -qx '{}' .taskers/runs/2*/events.jsonl", "-", "unattributed", happens=True),
+           "grep -qx '{}' .taskers/runs/2*/events.jsonl", "-", "out_of_scope", happens=True),
     Attack("leave a daemon that writes later", "setsid env -i PATH=\"$PATH\" sh -c 'trap \"\" TERM HUP; "
            f": > own/ready; sleep 300.26; echo x > {P}/evil-26' </dev/null >/dev/null 2>&1 & "
            "until test -e own/ready; do sleep 0.01; done",

@@ -141,10 +141,26 @@ def test_a_run_whose_scopes_were_widened_lands_nothing_by_them(unfenced):
     assert (unfenced.root / "src" / "app.py").read_text() == "print('hello')\n"
 
 
-def test_a_line_that_somebody_else_writes_into_the_journal_is_told(unfenced):
-    forge = 'echo "{}" >> "$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/events.jsonl"'
-    unfenced.templates(command_1=shell(forge))
+JOURNAL = '"$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/events.jsonl"'
+
+
+def test_who_alone_writes_into_the_journal_is_held_for_it(unfenced):
+    unfenced.templates(command_1=shell(f"echo forged >> {JOURNAL}"))
+    (worker,) = unfenced.call("run", "phase-1", "--json").document["workers"]
+    assert [(one["kind"], one["path"].rpartition("/")[2]) for one in worker["violations"]] == [
+        ("out_of_scope", "events.jsonl")
+    ]
+    assert worker["verdict"] == "pending"
+
+
+def test_a_line_in_the_journal_that_one_of_several_wrote_is_told_with_all_of_them(unfenced):
+    here = '"$ORCHESTRATE_PROJECT/.taskers/'
+    meet = f'touch {here}{{0}}"; until [ -e {here}{{1}}" ]; do sleep 0.01; done'
+    unfenced.templates(
+        command_1=shell(f'{meet.format("one", "two")}; echo forged >> {JOURNAL}; touch {here}done"'),
+        command_2=shell(meet.format("two", "done")),
+    )
     called = unfenced.call("run", "phase-1", "--json")
     (said,) = called.says()
-    assert "events.jsonl changed while Command-Worker-1 ran; do not trust what stands there" in said
+    assert "events.jsonl changed while Command-Worker-1, Command-Worker-2 ran; do not trust" in said
     assert called.code == 1
