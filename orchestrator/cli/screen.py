@@ -8,6 +8,7 @@ from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal import columns, say
 from orchestrator.cli.width import cells, cut, shortened, wrapped
 from orchestrator.runs import RunState
+from orchestrator.spent import told_by
 from tickets.problems import Problem
 
 _WIDTH = 12
@@ -78,12 +79,9 @@ def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str
     landing, kept = document["commit"]["landing"], document["commit"]["state"]
     lines.append(f"landed:   {landing[:10] if landing else 'nothing'}")
     lines.append(f"recorded: {kept[:10] if kept else 'no commit'}")
-    usage = [worker["usage"] for worker in document["workers"]]
-    tokens = sum(used["input_tokens"] + used["output_tokens"] for used in usage)
-    if tokens:
-        priced = [used["cost_usd"] for used in usage if used["cost_usd"] is not None]
-        cost = f", {sum(priced):.2f} USD by those that say it" if priced else ""
-        lines.append(f"tokens:   {tokens:,}{cost}")
+    cost = told_by(state)
+    if not cost.is_nothing:
+        lines.append(f"spent:    {cost.in_words()}")
     lines.append(f"outputs:  {state.run.relative(state.run.path)}/")
     # What was skipped stands above already, with its reason.
     for problem in (problem for problem in problems if not problem.what.startswith("skipped: ")):

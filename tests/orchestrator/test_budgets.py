@@ -52,6 +52,7 @@ def test_what_a_run_cost_is_counted_and_shown_where_nothing_is_limited(prepare):
         PRICED,
     )  # fmt: skip
     document = lab.run()
+    assert "spent:    $4.01, 1.5M tokens (40.1k not priced)\n" in lab.lab.call("integrate", "last").out
     used = {one["ticket"]: one["usage"] for one in document["workers"]}
     assert {name: (one["cost_usd"], one["cost_by"]) for name, one in used.items()} == {
         "claude-1": (3.0, "agent"), "codex-1": (1.008, "table"), "codex-2": (None, "unpriced"),
@@ -94,7 +95,8 @@ def test_a_limit_that_strikes_is_named_and_stops_the_next_start_alone(prepare):
 
 def test_a_ticket_waits_while_others_hold_the_budget_of_the_day(prepare):
     lab = prepare(
-        {f"claude-{number}": ticket(budget_usd=2.00) for number in (1, 2, 3)}, "[budget]\nday_usd = 2.10\n"
+        {f"claude-{number}": ticket(step("sleep"), budget_usd=2.00) for number in (1, 2, 3)},
+        "[budget]\nday_usd = 2.10\n",
     )
     document = lab.run()
     assert {one["outcome"] for one in document["workers"]} == {"complete"}
