@@ -60,6 +60,8 @@ class Guard:
         self._own = repository.own
         self._lens = Lens(repository, environ)
         self._lock = threading.Lock()
+        self._looks = 0
+        """Looks begun: one that began after an end has seen all that came before it."""
         self._running: set[str] = set()
         self._exposed: set[str] = set()
         self._blamed: dict[str, tuple[str, ...]] = {}
@@ -76,13 +78,23 @@ class Guard:
 
     def entered(self, worker: str) -> None:
         """Count a worker among those that may have done what is found."""
-        with self._lock:
-            self._running.add(worker)
-            self._exposed.add(worker)
+        # Without the lock, which a look holds for as long as it takes: all else of the runtime would wait.
+        # In this order: a look that ends in between begins its next list with who is running.
+        self._running.add(worker)
+        self._exposed.add(worker)
 
     def left(self, worker: str, also: tuple[str, ...] = ()) -> Sequence[Tampering]:
-        """Look, now that a worker has ended, and give what nobody alone can have done; `also` is harm."""
+        """Look, now that a worker has ended, and give what nobody alone can have done; `also` is harm.
+
+        Of several that end at once, one look does: one that began after they had ended.
+        """
+        asked = self._looks
         with self._lock:
+            if self._looks > asked and not also:
+                self._running.discard(worker)
+                self._exposed.discard(worker)
+                self._leavings.settled(worker)
+                return ()
             harm, moves = self._look()
             harm += also
             candidates = tuple(sorted(self._exposed))
@@ -120,13 +132,14 @@ class Guard:
 
     def _look(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the harm, and the moves, since the last look."""
+        self._looks += 1
         after = self._lens.snapshot()
         before, self._before = self._before, after
         found = compare(before, after, own_moves(self._own))
         # State files have a writer of their own, who tells by himself when a hand has been at them.
         moves = (one.path for one in found if one.weight == "move" and not self._state_files.covers(one.path))
         harm = (one.path for one in found if one.weight == "harm")
-        return (*harm, *self._leavings.changed(self._running)), tuple(moves)
+        return (*harm, *self._leavings.changed(frozenset(self._running))), tuple(moves)
 
 
 def told(found: Tampering) -> dict[str, Any]:

@@ -1,11 +1,19 @@
 """A worker that reaches the user's repository because nothing fences it: told, attributed, never landed."""
 
+import queue
 import runpy
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from orchestrator.tampering import Guard
+from tickets.scope import Scope
+from workers.git import find_repository
+from workers.output import new_run_dir
 
 CLI = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 _pattern, lab, shell = CLI["_pattern"], CLI["lab"], CLI["shell"]
@@ -164,3 +172,51 @@ def test_a_line_in_the_journal_that_one_of_several_wrote_is_told_with_all_of_the
     (said,) = called.says()
     assert "events.jsonl changed while Command-Worker-1, Command-Worker-2 ran; do not trust" in said
     assert called.code == 1
+
+
+class Watched:
+    """A lock that says who comes for it."""
+
+    def __init__(self):
+        self._lock, self.arrivals = threading.Lock(), queue.Queue()
+
+    def __enter__(self):
+        self.arrivals.put(None)
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+
+@pytest.fixture
+def guard(lab):
+    repository = find_repository(lab.root)
+    run = new_run_dir(lab.root, datetime(2026, 1, 1, tzinfo=UTC))
+    directory = repository.own / "runs" / run.id
+    directory.mkdir(parents=True)
+    found = Guard(repository, directory, {"HOME": str(lab.root)}, Scope.of(["STATUS.md"]))
+    found._lock = Watched()
+    return found
+
+
+def test_a_worker_starts_while_a_look_is_going_on(guard):
+    with guard._lock:
+        guard.entered("W-1")  # would wait for ever
+        assert guard._exposed == {"W-1"}
+
+
+def test_one_look_does_for_all_workers_that_had_ended_when_it_began(lab, guard):
+    for name in ("W-1", "W-2", "W-3"):
+        guard.entered(name)
+    with ThreadPoolExecutor(2) as threads:
+        with guard._lock:
+            guard._lock.arrivals.get(timeout=30)
+            ends = [threads.submit(guard.left, name) for name in ("W-1", "W-2")]
+            for _ in ends:
+                guard._lock.arrivals.get(timeout=30)
+            lab.git("config", "core.pager", "evil")
+        told = [found for end in ends for found in end.result()]
+    assert guard._looks == 1
+    assert [(one.paths, one.candidates) for one in told] == [((".git/config",), ("W-1", "W-2", "W-3"))]
+    assert guard.left("W-3") == []
+    assert guard._looks == 2

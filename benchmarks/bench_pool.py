@@ -1,0 +1,152 @@
+"""A full pool: what a worker that does nothing costs, what a long queue does, how fast output is kept."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from lab import ORCHESTRATE, repository, say, timed
+
+COUNT, QUEUED, LOUD, ROUNDS = 1_000, 10_000, 15, 3
+EACH = 200_000_000
+"""Bytes that a loud worker prints."""
+TICKET = "---\nphase: phase-1\ntitle: Pool\nmatrix: {{number: [{numbers}]}}\ncommand: {command}\n---\nx\n"
+# As `parallel` does it: nothing fenced, one tree for all.
+PLAIN = 'fence = "off"\n[limits]\noutput_cap = "300 MB"\n[worktree]\nshared = "always"\n'
+
+
+def main() -> None:
+    nothing()
+    queue()
+    loud()
+
+
+def tickets(count: int, *command: str) -> dict[str, str]:
+    """Give templates for so many tickets: one makes no more than a thousand."""
+    numbers = ", ".join(str(number) for number in range(min(count, 1_000)))
+    text = TICKET.format(numbers=numbers, command=json.dumps(command))
+    return {f"command-{at}": text for at in range(-(-count // 1_000))}
+
+
+def nothing() -> None:
+    feed = "\n".join(str(number) for number in range(COUNT)).encode()
+    ours: list[tuple[float, float]] = []
+    theirs: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        with repository(tickets(COUNT, "true"), PLAIN) as folder:
+            ours.append(timed([ORCHESTRATE, "run", "phase-1", "--json"], folder))
+        if shutil.which("parallel"):
+            folder = Path(tempfile.mkdtemp(prefix="orchestrate-parallel-"))
+            command = ["parallel", "--will-cite", "-j15", "--results", str(folder / "results"), "true"]
+            theirs.append(timed(command, folder, feed))
+            shutil.rmtree(folder)
+    wall, cpu = (min(column) for column in zip(*ours, strict=True))
+    say(f"{COUNT:,} x true, orchestrate run, all of it", f"{wall / COUNT * 1000:.2f} ms each")
+    say("  of that processor time", f"{cpu / COUNT * 1000:.2f} ms each")
+    if not theirs:
+        say("parallel --results IS NOT INSTALLED", "NOT MEASURED")
+        return
+    for name, at in (("wall", 0), ("processor time", 1)):
+        one = min(found[at] for found in theirs)
+        say(f"  parallel --results, {name}", f"{one / COUNT * 1000:.2f} ms each")
+        target = "" if at else "<= 1.0 x"
+        say("  ours beside it", f"{min(found[at] for found in ours) / one:.2f} x", target)
+
+
+def queue() -> None:
+    found = {count: queued(count) for count in (100, QUEUED)}
+    for count, (start, peak) in found.items():
+        say(f"{count:,} queued: first start after", f"{start:.2f} s")
+        say("  the runtime's memory then", f"{peak / 1024:.0f} MiB", "<= 200" if count == QUEUED else "")
+    say("  each more ticket", f"{(found[QUEUED][0] - found[100][0]) / (QUEUED - 100) * 1000:.2f} ms")
+    say(
+        f"  first start, {QUEUED // 100} times the tickets",
+        f"{found[QUEUED][0] / found[100][0]:.0f} x",
+        "<= 100 x",
+    )
+
+
+def queued(count: int) -> tuple[float, int]:
+    """Start a run whose first workers stay, and give seconds to the first start, and the memory then."""
+    with repository(tickets(count, "sleep", "60"), PLAIN) as folder:
+        began = time.time()
+        runtime = subprocess.Popen([ORCHESTRATE, "deploy", "phase-1", "--json"], cwd=folder,
+                                   stdout=subprocess.DEVNULL)  # fmt: skip
+        journal: list[Path] = []
+        while not any(b'"started"' in path.read_bytes() for path in journal):
+            if runtime.poll() is not None:
+                raise SystemExit(f"orchestrate deploy: exit {runtime.returncode}")
+            time.sleep(0.005)
+            journal = list(folder.glob(".taskers/runs/*/events.jsonl"))
+        record = next(line for line in journal[0].read_bytes().splitlines() if b'"started"' in line)
+        first = datetime.fromisoformat(json.loads(record)["at"]).timestamp() - began
+        time.sleep(1)  # the pool is filled meanwhile
+        peak = peak_kib(runtime.pid)
+        runtime.terminate()
+        runtime.wait()
+    return first, peak
+
+
+def loud() -> None:
+    command = ["head", "-c", str(EACH), "/dev/zero"]
+    rates: dict[str, list[float]] = {"shells": [], "ours": []}
+    peaks = []
+    for _ in range(ROUNDS):
+        rates["shells"].append(clocked(lambda: shells(command)))
+        with repository(tickets(LOUD, *command), PLAIN) as folder:
+            peak: list[int] = []
+            rates["ours"].append(clocked(lambda: peak.append(watched(folder))))  # noqa: B023 - called at once
+            sizes = [path.stat().st_size for path in folder.glob(".taskers/runs/*/*.stdout")]
+            if sum(sizes) != LOUD * EACH:
+                raise SystemExit(f"{sum(sizes):,} bytes were kept of {LOUD * EACH:,}")
+            peaks += peak
+    best = {name: LOUD * EACH / min(walls) / 1e6 for name, walls in rates.items()}
+    say(f"{LOUD} x {EACH / 1e6:.0f} MB, shells with their output to files", f"{best['shells']:,.0f} MB/s")
+    say("  kept by us, from command to record", f"{best['ours']:,.0f} MB/s")
+    say("  beside the shells", f"{best['ours'] / best['shells']:.2f} x", ">= 0.8 x")
+    say("  the runtime's memory", f"{max(peaks) / 1024:.0f} MiB", "<= 200")
+
+
+def shells(command: list[str]) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="orchestrate-shells-"))
+    line = f"{' '.join(command)} > out."
+    started = [subprocess.Popen(["sh", "-c", f"{line}{at}"], cwd=folder) for at in range(LOUD)]
+    for one in started:
+        one.wait()
+    shutil.rmtree(folder)
+
+
+def watched(folder: Path) -> int:
+    """Run a phase and give the runtime's highest memory."""
+    runtime = subprocess.Popen(
+        [ORCHESTRATE, "run", "phase-1", "--json"], cwd=folder, stdout=subprocess.DEVNULL
+    )
+    peak = 0
+    while runtime.poll() is None:
+        peak = max(peak, peak_kib(runtime.pid))
+        time.sleep(0.05)
+    if runtime.returncode:
+        raise SystemExit(f"orchestrate run: exit {runtime.returncode}")
+    return peak
+
+
+def clocked(act: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def peak_kib(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+
+
+if __name__ == "__main__":
+    main()
