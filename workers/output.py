@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ class RunDir(NamedTuple):
     @property
     def path(self) -> Path:
         """Give the directory itself."""
-        return self.root / RUNS / self.id
+        return _folder_of(self)
 
     @property
     def manifest_path(self) -> Path:
@@ -82,19 +83,7 @@ class RunDir(NamedTuple):
 
     def attempt(self, worker: str, number: int) -> AttemptFiles:
         """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
-        stem = worker if number == 1 else f"{worker}.{number}"
-        shims = self.path / "shims"
-        return AttemptFiles(
-            text=self.path / f"{stem}.txt",
-            stdout=self.path / f"{stem}.stdout",
-            stderr=self.path / f"{stem}.stderr",
-            record=self.path / f"{stem}.json",
-            patch=self.path / f"{stem}.patch",
-            started=shims / f"{stem}.started.json",
-            exit=shims / f"{stem}.exit.json",
-            busy=shims / f"{stem}.busy",
-            done=shims / f"{stem}.done",
-        )
+        return _attempt_of(self, worker, number)
 
     def ticket(self, worker: str, number: int = 1) -> Path:
         """Name the rendered ticket of a worker, or what a later attempt was told instead."""
@@ -115,6 +104,31 @@ class RunDir(NamedTuple):
     def relative(self, path: Path) -> str:
         """Give a path as people and JSON see it: relative to the root."""
         return path.relative_to(self.root).as_posix()
+
+
+# Asked for a dozen times for each worker: to make these values takes longer than what they are made for.
+
+
+@lru_cache(maxsize=16)
+def _folder_of(run: RunDir) -> Path:
+    return run.root / RUNS / run.id
+
+
+@lru_cache(maxsize=256)
+def _attempt_of(run: RunDir, worker: str, number: int) -> AttemptFiles:
+    stem = worker if number == 1 else f"{worker}.{number}"
+    shims = run.path / "shims"
+    return AttemptFiles(
+        text=run.path / f"{stem}.txt",
+        stdout=run.path / f"{stem}.stdout",
+        stderr=run.path / f"{stem}.stderr",
+        record=run.path / f"{stem}.json",
+        patch=run.path / f"{stem}.patch",
+        started=shims / f"{stem}.started.json",
+        exit=shims / f"{stem}.exit.json",
+        busy=shims / f"{stem}.busy",
+        done=shims / f"{stem}.done",
+    )
 
 
 def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir:
