@@ -220,3 +220,24 @@ def test_one_look_does_for_all_workers_that_had_ended_when_it_began(lab, guard):
     assert [(one.paths, one.candidates) for one in told] == [((".git/config",), ("W-1", "W-2", "W-3"))]
     assert guard.left("W-3") == []
     assert guard._looks == 2
+
+
+def test_honest_workers_side_by_side_leave_nothing_to_tell(unfenced):
+    settings = '[worktree]\nsetup = ["echo set up"]\n[integration]\ngate = ["true"]\n'
+    unfenced.commit({"orchestrate.toml": f'fence = "off"\n{settings}'})
+    log = '"$ORCHESTRATE_PROJECT/.taskers/messages/$ORCHESTRATE_RUN.$ORCHESTRATE_WORKER.jsonl"'
+    said = f"for n in 1 2 3; do echo $n; echo '{{}}' >> {log}; sleep 0.02; done"
+    unfenced.templates(**{
+        f"command_{n}": shell(
+            f"{said}; echo x > f{n}; test {n} != 3 || kill -9 $$", mode="write", owns=[f"f{n}"],
+            acceptance=[f"cat f{n}"], depends_on=["command-1"] if n == 4 else [],
+        ) for n in range(1, 5)
+    })  # fmt: skip
+    deployed = unfenced.call("deploy", "phase-1", "--json")
+    assert [one["attempts"] for one in deployed.document["workers"]] == [1, 1, 2, 1]
+    integrated = unfenced.call("integrate", "last", "--json")
+    for called in (deployed, integrated):
+        assert not [one for one in called.says() if "unattributed" in one]
+        assert all(one["violations"] == [] for one in called.document["workers"])
+    verdicts = [one["verdict"] for one in integrated.document["workers"]]
+    assert verdicts == ["accepted", "accepted", "rejected", "accepted"]
