@@ -134,7 +134,7 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         return await d.pool.acquire(ticket.agent, holder, limit=partial(d.providers.limit, ticket.agent))
 
     while True:
-        slot = await held.enter_async_context(d.queue.turn(ticket.agent, ticket.priority, ask))
+        slot = await held.enter_async_context(d.queue.turn(ticket.agent, ticket.priority, ask, ticket.worker))
         if slot is None:
             return None
         held.callback(slot.release)

@@ -38,20 +38,24 @@ class Queue:
         self.total = total
         self._room = room
         self._numbers = count()
+        self._ages: dict[str, int] = {}
         self._waiting: dict[str, list[_Entry]] = {}
         self._held: dict[str, int] = {}
         self._asking: set[str] = set()
 
     @asynccontextmanager
     async def turn(
-        self, agent: str, priority: str, ask: Callable[[], Awaitable[Found]] | None = None
+        self, agent: str, priority: str, ask: Callable[[], Awaitable[Found]] | None = None, who: str = ""
     ) -> AsyncIterator[Found | None]:
         """Wait for a turn and hold it for the block; what `ask` answers is the block's.
+
+        Who was here before is as old as then: a ticket's next attempt goes ahead of those that came later.
 
         `ask` gets what other processes want, too (a slot of the shared pool), and may take long. Only one
         ticket of an agent asks at a time, so that an urgent one finds at most one ahead of it.
         """
-        entry = _Entry((priority, next(self._numbers)))
+        age = next(self._numbers)
+        entry = _Entry((priority, self._ages.setdefault(who, age) if who else age))
         heappush(self._waiting.setdefault(agent, []), entry)
         self._grant()
         event = entry.event

@@ -112,7 +112,11 @@ class Store:
         """Finish whatever was decided, and keep landings and changes of state out meanwhile.
 
         Who reads branch, index and work tree beside a landing sees it half made, as a user's open changes.
+        Where nothing was ever written there is no landing, and nothing is left behind.
         """
+        if not (self._own / "store.lock").exists():
+            yield []
+            return
         with self._locked():
             yield self._finish()
 

@@ -119,6 +119,9 @@ def is_throttled(progress: Progress) -> bool:
     return kind_of(progress.text, progress.status) in ("rate_limited", "overloaded")
 
 
+_EPOCH = re.compile(r"\|\d{10,13}\b")
+
+
 def settle(
     said: Literal["success", "error", "none"],
     *,
@@ -159,7 +162,12 @@ def settle(
     if _LOST.search(told):
         flags = (*flags, "thread_lost")
     reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
-    error = one_line(error) or words or (NO_RECORD if said == "none" else "the agent gave no reason")
+    # When to ask again is known by now, and seconds since 1970 tell a person nothing.
+    error = (
+        _EPOCH.sub("", one_line(error))
+        or words
+        or (NO_RECORD if said == "none" else "the agent gave no reason")
+    )
     # What failed does not wait for an answer: it waits for its provider, or for nobody.
     question = "" if failure else question
     return Answer(said, text, error, failure, thread, usage, flags, None, question, *reset)

@@ -270,3 +270,26 @@ def test_ten_thousand_that_wait_take_less_than_forty_megabytes():
     size = anyio.run(measured)
     print(f"{size / 2000:.0f} bytes for one that waits, its coroutine included")
     assert size / 2000 * 10_000 < 40e6
+
+
+def test_a_ticket_that_comes_again_is_as_old_as_it_was():
+    order = []
+
+    async def one(queue, who, opened):
+        async with queue.turn("codex", "P1", who=who):
+            order.append(who)
+            await opened.wait()
+
+    async def go():
+        queue, opened = Queue(1, lambda _: None), anyio.Event()
+        opened.set()
+        await one(queue, "first", opened)
+        held = anyio.Event()
+        async with anyio.create_task_group() as group:
+            for who in ("second", "third", "first"):
+                group.start_soon(one, queue, who, held)
+                await anyio.wait_all_tasks_blocked()
+            held.set()
+
+    anyio.run(go)
+    assert order == ["first", "second", "first", "third"]
