@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 from orchestrator.admission import Budget, Limits, Refused, left_of, refusal_of, usd_left
 from orchestrator.prices import Cost
-from orchestrator.spent import Entry, IsLive, Key, Spent, days_since, entries_of, liveness, spent_by, total
+from orchestrator.spent import (
+    Entry,
+    IsLive,
+    Key,
+    Spent,
+    attempt_of,
+    days_since,
+    entries_of,
+    liveness,
+    spent_by,
+    total,
+)
 from workers.git import Repository
 from workers.output import RunDir, held_folder
 
@@ -65,9 +76,9 @@ class Ledger:
         with held_folder(self.folder, PATIENCE) as had:
             if not had:
                 return Refused("another process holds the ledger of what was spent", True, "ledger")
-            own, today = Entry(run, worker, attempt), self._today()
-            books = {path.stem: entries_of(path) for path in days_since(self.folder, run.id)}
-            books.setdefault(today, entries_of(self._path(today)))
+            own, today = attempt_of(run, worker, attempt), self._today()
+            days = {path.stem for path in days_since(self.folder, run.id)} | {today}
+            books = {day: entries_of(self._path(day)) for day in days}
             known = {day: entries.pop(own.key) for day, entries in books.items() if own.key in entries}
             for day, entry in known.items():
                 if entry.tokens is not None:
@@ -92,7 +103,7 @@ class Ledger:
 
     def adopted(self, run: RunDir, worker: str, attempt: int) -> Reservation:
         """Give the reservation of an attempt that an earlier runtime started, to be settled."""
-        key = Entry(run, worker, attempt).key
+        key = attempt_of(run, worker, attempt).key
         for path in reversed(days_since(self.folder, run.id)):
             known = entries_of(path).get(key)
             if known is not None:
@@ -112,7 +123,7 @@ class Ledger:
     ) -> Reservation | Refused:
         is_live = self._liveness()
         of_run = {
-            key: one for entries in books.values() for key, one in entries.items() if one.run == own.run
+            key: one for entries in books.values() for key, one in entries.items() if one[:2] == own[:2]
         }
         earlier = [one for one in of_run.values() if one.worker == own.worker]
         # Whatever they hold: a worker has one attempt at a time, so they are over.
@@ -141,7 +152,7 @@ class Ledger:
 
     def _add(self, reservation: Reservation, event: str, **facts: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        one = Entry(reservation.run, reservation.worker, reservation.attempt)
+        one = attempt_of(reservation.run, reservation.worker, reservation.attempt)
         # Without the lock, too: what was paid has to be known, and a line in one write needs it least.
         with held_folder(self.folder, PATIENCE):
             self._append(reservation.day, event, one, **facts)

@@ -77,7 +77,8 @@ class Spending(NamedTuple):
 class Entry(NamedTuple):
     """One attempt as the ledger has it."""
 
-    run: RunDir
+    root: str
+    run_id: str
     worker: str
     attempt: int
     held_usd: float | None = None
@@ -90,7 +91,17 @@ class Entry(NamedTuple):
     @property
     def key(self) -> Key:
         """Give what it is known by."""
-        return str(self.run.root), self.run.id, self.worker, self.attempt
+        return self[:4]
+
+    @property
+    def run(self) -> RunDir:
+        """Give the run's directory; made for those alone that are asked, since paths take longest."""
+        return RunDir(Path(self.root), self.run_id)
+
+
+def attempt_of(run: RunDir, worker: str, attempt: int) -> Entry:
+    """Give an attempt of which nothing is known yet."""
+    return Entry(str(run.root), run.id, worker, attempt)
 
 
 def entries_of(path: Path) -> dict[Key, Entry]:
@@ -145,18 +156,18 @@ def spending(folder: Path, day: str, state: RunState | None) -> Spending:
 def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
     """Add up attempts: what is known of each, and what those that may still spend hold."""
     entries = list(entries)
-    last: dict[tuple[RunDir, str], int] = {}
+    last: dict[tuple[str, str, str], int] = {}
     for one in entries:
-        last[one.run, one.worker] = max(one.attempt, last.get((one.run, one.worker), 0))
+        last[one[:3]] = max(one.attempt, last.get(one[:3], 0))
     usd, held_usd = [], []
     tokens = unpriced = held_tokens = out = 0
     for one in entries:
-        if one.tokens is None and one.attempt == last[one.run, one.worker] and is_live(one.run, one.worker):
+        if one.tokens is None and one.attempt == last[one[:3]] and is_live(one.run, one.worker):
             out += bool(one.held_usd or one.held_tokens)
             held_usd.append(one.held_usd or 0.0)
             held_tokens += one.held_tokens or 0
             continue
-        cost, used = _known(one, last[one.run, one.worker])
+        cost, used = _known(one, last[one[:3]])
         usd.append(cost or 0.0)
         tokens += used
         unpriced += used if cost is None else 0
@@ -201,12 +212,12 @@ def thousands(number: int) -> str:
 
 
 def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
-    found: dict[RunDir, dict[Key, Entry]] = {run: {} for run in runs}
+    found: dict[tuple[str, str], dict[Key, Entry]] = {(str(run.root), run.id): {} for run in runs}
     for path in days_since(folder, min(run.id for run in runs)) if runs else ():
         for key, entry in entries_of(path).items():
-            if entry.run in found:
-                found[entry.run][key] = entry
-    return [list(found[run].values()) for run in runs]
+            if entry[:2] in found:
+                found[entry[:2]][key] = entry
+    return [list(each.values()) for each in found.values()]
 
 
 def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
@@ -218,24 +229,25 @@ def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
         with suppress(KeyError, TypeError, ValueError):
             for number, usage in _usages(facts, facts["attempts"]).items():
                 usd, tokens = _used(usage)
-                found.append(Entry(state.run, worker, number, usd=usd, tokens=tokens))
+                found.append(attempt_of(state.run, worker, number)._replace(usd=usd, tokens=tokens))
     return found
 
 
 def _take(found: dict[Key, Entry], record: Mapping[str, Any]) -> None:
-    run = RunDir(Path(record["root"]), str(record["run"]))
-    entry = Entry(run, str(record["worker"]), int(record["attempt"]))
-    known = found.get(entry.key, entry)
+    key = record["root"], record["run"], record["worker"], int(record["attempt"])
+    if not all(isinstance(part, str) for part in key[:3]):
+        raise TypeError(key)
+    known = found.get(key) or Entry(*key)
     match record["event"]:
         case "reserved":
             held = _amount(record["usd"]), _amount(record["tokens"])
             tokens = None if held[1] is None else int(held[1])
-            found[entry.key] = known._replace(held_usd=held[0], held_tokens=tokens)
+            found[key] = known._replace(held_usd=held[0], held_tokens=tokens)
         case "settled":
             tokens = int(_amount(record["tokens"]) or 0)
-            found[entry.key] = known._replace(usd=_amount(record["usd"]), tokens=tokens)
+            found[key] = known._replace(usd=_amount(record["usd"]), tokens=tokens)
         case "released":
-            found.pop(entry.key, None)
+            found.pop(key, None)
 
 
 def _amount(value: Any) -> float | None:
