@@ -260,7 +260,10 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
     known = {*ids, *stems.values(), *(ticket.worker for ticket in tickets)}
     for name in only:
         if name not in known:
-            do = nearest(name, known) or f"there are: {_some(gathered(ids, ids))}"
+            # Among names that differ by a number alone, a guess says less than the list.
+            spelled = {one.rstrip("0123456789") for one in known}
+            near = "" if name.rstrip("0123456789") in spelled else nearest(name, known)
+            do = near or f"there are: {_some(gathered(ids, ids))}"
             problems.append(Problem("--only", f"there is no ticket `{name}` in this phase", do))
     chosen = [t for t in tickets if {t.id, stems[t.id], t.worker} & set(only)]
     here = {ticket.id for ticket in chosen}

@@ -9,6 +9,9 @@ from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RunDir, runs_of
 
+_NAMED = 5
+"""Workers that a message names."""
+
 
 def run_named(repository: Repository, name: str) -> RunDir:
     """Find a run by its id, `last` or a unique beginning. Raises Refusal."""
@@ -67,6 +70,3 @@ def _meant(state: RunState, name: str) -> list[str]:
     if name in tickets:
         return [tickets[name]]
     return [worker for ticket, worker in tickets.items() if ticket.partition("[")[0] == name]
-
-
-_NAMED = 5

@@ -4,9 +4,10 @@ import argparse
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.finding import judged, live_named
+from orchestrator.cli.finding import judged, live_named, run_named
 from orchestrator.cli.project import finish, project_of
 from orchestrator.integration import Decision
+from orchestrator.manifest import read_manifest
 from orchestrator.run import judge_run
 
 
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Integrate a run."""
     project = project_of(arguments)
+    read_manifest(run_named(project.repository, arguments.run))  # refuses one that it could not go on with
     state = live_named(project.repository, arguments.run).state
     accept, reject = judged(state, arguments.accept), judged(state, arguments.reject)
     decision = Decision(accept, reject, arguments.reason)
