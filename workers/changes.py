@@ -7,16 +7,17 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from workers.agents import WorkerError
 from workers.checker_config import config_text, drivers_among, settings_of
 from workers.filters import Filters
-from workers.git import GitError, git, git_fields, git_into, git_line
+from workers.git import GitError, git, git_fields, git_line
+from workers.listing import listed
 from workers.oddities import files_below, walk_round
 from workers.output import create_file, create_json, read_json
+from workers.patches import Patch, compared, write_patch
 from workers.submodules import gitlinks
 from workers.worktree import Module, Place, left_its_base, modules_of, start_of
 
@@ -78,6 +79,8 @@ class Checker:
         self._bare = directory / "git"
         self._numbers = itertools.count()
         self._indexes: dict[str, Path] = {}
+        self._patches: dict[Path, Patch] = {}
+        """By the worker's tree, the patch of what was found in it last."""
         self._making = threading.Lock()
         self._filters: Filters | None = None
 
@@ -117,7 +120,7 @@ class Checker:
         index = Path(env["GIT_INDEX_FILE"])
         try:
             shutil.copy2(place.index_copy, index)
-            taken = self._taken(place, env, None)
+            taken = self._taken(place, env, None, walk_round(place.path).files)
             if taken.new:
                 _refuse_lost(taken.new, git_fields("ls-files", "-z", cwd=place.path, env=env))
             facts = {"tree": taken.tree or place.base, "ignored": taken.ignored}
@@ -141,7 +144,7 @@ class Checker:
             # With its times: git takes entries as young as their index for dirty.
             shutil.copy2(place.index_copy, index)
             inside = self._inside(place, patch_cap)
-            tree, ignored, new = self._taken(place, env, patch_cap)
+            tree, ignored, new = self._taken(place, env, patch_cap, odd.files)
         except GitError as error:
             raise WorkerError(f"its changes could not be read: {error.said}") from error
         finally:
@@ -153,7 +156,7 @@ class Checker:
         ignored = (*(path for path in ignored if path not in known), *nested)
         if tree is None:
             return Found(place.base, (), ignored, special, inside)
-        differ = self.changes(start.tree if start else place.base, tree)
+        differ = self.changes(start.tree, tree) if start else self._compared(place, tree)
         _refuse_lost(new, (change.path for change in differ))
         changes = self._of_base(differ, place.base) if start and start.tree != place.base else tuple(differ)
         if start is not None:
@@ -170,20 +173,21 @@ class Checker:
                 found.append(change._replace(old_mode=mode, old_sha=sha))
         return tuple(found)
 
-    def _taken(self, place: Place, env: Mapping[str, str], patch_cap: int | None) -> "_Taken":
-        """Stage all that differs from an index."""
-        ask = partial(git_fields, cwd=place.path, env=env, patience=PATIENCE)
-        changed = self._changed(place, env)
-        others = ask("ls-files", "-o", "--directory", "-z")  # not what stands in a tracked file's place
-        if not changed and not others:
-            # Most workers read only: the base is what they leave, and no more need be asked.
-            return _Taken(None, (), frozenset())
-        untracked = ask("ls-files", "-o", "--exclude-standard", "-z")
+    def _taken(
+        self, place: Place, env: Mapping[str, str], patch_cap: int | None, there: frozenset[str]
+    ) -> "_Taken":
+        """Stage all that differs from an index; `there` are the files of the tree."""
+        known, changed, untracked = listed(place, self._common, env, there, patience=PATIENCE)
+        if changed and (untouched := self.filters.untouched(place)):
+            changed = [path for path in changed if path not in untouched]
         new = [path for entry in untracked for path in files_below(place.path, entry)]
         ignored: tuple[str, ...] = ()
-        if not self._is_all(new, place, others):
-            ignored = tuple(ask("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
+        if not there - known <= set(new):
+            # Asked for only where something is: it is one more start of git, and one more walk.
+            ask = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+            ignored = tuple(git_fields(*ask, cwd=place.path, env=env, patience=PATIENCE))
         if not changed and not new:
+            # Most workers read only: the base is what they leave, and no more need be asked.
             return _Taken(None, ignored, frozenset())
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if patch_cap is not None and size > patch_cap:
@@ -191,23 +195,6 @@ class Checker:
         self._stage(place, env, [*changed, *new])
         tree = git_line("write-tree", cwd=place.path, env=env)
         return _Taken(tree, ignored, frozenset(path for path in new if _is_file(place.path, path)))
-
-    def _is_all(self, new: Sequence[str], place: Place, others: Sequence[str]) -> bool:
-        """Tell whether nothing is ignored of what git does not know: to ask git is one more start of it."""
-        found = (path for entry in others for path in files_below(place.path, entry))
-        # No further than one path more: a folder of what is ignored may hold a hundred thousand.
-        return set(itertools.islice(found, len(new) + 1)) == set(new)
-
-    def _changed(self, place: Place, env: Mapping[str, str]) -> list[str]:
-        """List the tracked paths that differ; submodules are looked at apart, since git would read theirs."""
-        fields = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=all", "-z",
-                            cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
-        changed = list(fields[1::2])
-        links = gitlinks(Path(env["GIT_INDEX_FILE"]), self._common)
-        changed += [path for path in links if not os.path.lexists(place.path / path)]
-        if changed and (untouched := self.filters.untouched(place)):
-            changed = [path for path in changed if path not in untouched]
-        return changed
 
     def _inside(self, place: Place, patch_cap: int) -> tuple[str, ...]:
         """List what differs in the submodules, and where one was to be empty, all that is there."""
@@ -255,10 +242,20 @@ class Checker:
                             cwd=self._bare, env=self._env())  # fmt: skip
         return _changes_in(fields)
 
+    def _compared(self, place: Place, tree: str) -> list[Change]:
+        """List what differs from a base, and keep the patch that git makes by the way."""
+        if left := self._patches.pop(place.path, None):
+            left.path.unlink(missing_ok=True)
+        path = self._scratch_index("patch")
+        fields, made = compared(path, place.base, tree, cwd=self._bare, env=self._env())
+        self._patches[place.path] = made
+        return _changes_in(fields)
+
     def write_patch(self, old: str, new: str, path: Path) -> None:
         """Create `path`: the difference of two trees as a patch that loses nothing (binary, modes, links)."""
-        git_into(path, "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
-                 "--no-textconv", "--no-color", old, new, cwd=self._bare, env=self._env())  # fmt: skip
+        known = list(self._patches.values())
+        made = next((one for one in known if (one.old, one.new) == (old, new)), None)
+        write_patch(path, old, new, made, cwd=self._bare, env=self._env())
 
     def changes_of_patch(self, base: str, patch: Path) -> list[Change]:
         """Read a patch back as changes of `base`; it is the durable form of what a worker did."""

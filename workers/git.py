@@ -1,7 +1,8 @@
 """Git by subprocess: one way to call it, blind to whatever repository the environment names."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -10,6 +11,9 @@ from workers.environment import drop_foreign_git
 
 # A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+
+
+_PART = 1 << 24
 
 
 class Repository(NamedTuple):
@@ -75,8 +79,9 @@ def git(
     feed: bytes | IO[bytes] = b"",
     check: bool = True,
     patience: float | None = None,
+    into: IO[bytes] | None = None,
 ) -> bytes:
-    """Run git and give its standard output. Raises GitError unless `check` is false.
+    """Run git and give its standard output, or put it `into` a file. Raises GitError unless `check` is false.
 
     `patience` is for git in a tree that may be a trap: after so many seconds it is killed, and that an error.
     """
@@ -89,38 +94,42 @@ def git(
             cwd=cwd,
             env={**_inherited(), **(env or {})},
             **source,
-            capture_output=True,
+            stdout=subprocess.PIPE if into is None else into,
+            stderr=subprocess.PIPE,
             check=False,
             timeout=patience,
         )
     except subprocess.TimeoutExpired:
         raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
     if done.returncode and check:
-        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout)
-    printed: bytes = done.stdout
+        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout or b"")
+    printed: bytes = done.stdout or b""
     return printed
 
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
     """Run git with its standard output in a new file, whole or not at all, whatever its size."""
-    import subprocess  # noqa: PLC0415 - as above
+    with _created(path) as file:
+        git(*arguments, cwd=cwd, env=env, into=file)
 
+
+def create_from(path: Path, source: Path, offset: int) -> None:
+    """Create a file of what stands in another one from a place on, whole or not at all."""
+    with _created(path) as file, source.open("rb") as found:
+        size = os.fstat(found.fileno()).st_size
+        while offset < size:
+            offset += os.sendfile(file.fileno(), found.fileno(), offset, min(size - offset, _PART))
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[IO[bytes]]:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            done = subprocess.run(
-                [_program(), *QUIET, *arguments],
-                cwd=cwd,
-                env={**_inherited(), **(env or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.PIPE,
-                check=False,
-            )
+            yield file
             # The tree that it was taken from goes next: a power cut must not take the only copy too.
+            file.flush()
             os.fsync(file.fileno())
-        if done.returncode:
-            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
         os.link(temporary, path)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -21,6 +21,8 @@ class Oddities(NamedTuple):
     """Pipes, sockets, devices."""
     nested: tuple[str, ...]
     """The `.git` of repositories inside."""
+    files: frozenset[str] = frozenset()
+    """Files and links, by path."""
 
 
 def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
@@ -30,6 +32,7 @@ def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
     """
     special: list[str] = []
     nested: list[str] = []
+    files: list[str] = []
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -43,13 +46,16 @@ def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
                 if f"{path}/" not in pruned:
                     waiting.append(f"{path}/")
             elif entry.is_file(follow_symlinks=False):
+                files.append(path)
                 if entry.name in _READ_BY_GIT and entry.stat(follow_symlinks=False).st_size > _MOST:
                     raise WorkerError(f"{path}: is too large to be read; its changes were not taken")
-            elif not entry.is_symlink():
+            elif entry.is_symlink():
+                files.append(path)
+            else:
                 if entry.name in _READ_BY_GIT:
                     raise WorkerError(f"{path}: is no regular file; its changes were not taken")
                 special.append(path)
-    return Oddities(tuple(sorted(special)), tuple(sorted(nested)))
+    return Oddities(tuple(sorted(special)), tuple(sorted(nested)), frozenset(files))
 
 
 def _entries(tree: Path, below: str) -> Iterator["os.DirEntry[str]"]:

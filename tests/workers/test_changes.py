@@ -260,6 +260,29 @@ def test_ignored_files_are_named_and_stay_out_of_the_patch(lab):
     assert sorted(found.ignored) == ["build/", "src/trace.log"]
 
 
+def test_a_folder_that_an_ignored_link_stands_for_is_gone(lab):
+    place = rich(lab)
+    # The very files, as old as they were, behind a link that git is not to see.
+    (place.path / "src").rename(place.path / "build")
+    (place.path / "src").symlink_to("build")
+    with (place.path / ".gitignore").open("a") as file:
+        file.write("src\nbuild\n")
+    assert lab.paths(place) == [".gitignore", "src/a.py", "src/deep/b.py"]
+    assert lab.checker.look(place, CAP).tree == lab.oracle(place)
+
+
+def test_the_patch_of_what_was_found_is_the_one_that_git_makes_of_the_two_trees(lab, tmp_path):
+    place = rich(lab)
+    (place.path / 'odd "name"\n').write_bytes(b"\0\0binary")
+    (place.path / "src" / "a.py").write_text("b\n")
+    (place.path / "link").unlink()
+    found = lab.checker.look(place, CAP)
+    lab.checker.write_patch(place.base, found.tree, tmp_path / "kept.patch")
+    fresh = Checker(lab.common, lab.checker.directory)
+    fresh.write_patch(place.base, found.tree, tmp_path / "made.patch")
+    assert (tmp_path / "kept.patch").read_bytes() == (tmp_path / "made.patch").read_bytes() != b""
+
+
 @pytest.mark.parametrize("commits", [False, True])
 def test_the_files_of_a_nested_repository_count_as_files(lab, commits):
     place = rich(lab)
