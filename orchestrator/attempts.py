@@ -1,16 +1,17 @@
 """One attempt of one worker: how it begins, started or taken over, followed to its end."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.claims import NO_CHANGES, missing_of
 from orchestrator.deployment import Deployment
-from orchestrator.dispatch import park
-from orchestrator.evidence import Tried
+from orchestrator.dispatch import park, settle
+from orchestrator.evidence import Judged, Tried, account
+from orchestrator.judgement import Judgement
 from orchestrator.places import placed_earlier
 from orchestrator.prompts import add_to_prompt, write_prompt
 from tickets.ticket import Ticket
@@ -45,8 +46,20 @@ class Begin(NamedTuple):
     reason: str = ""
     """Why the attempt before it ended, or what its report lacks."""
     changed: tuple[str, ...] = ()
+    """What it changed, as far as it is named; `more` counts the rest."""
+    more: int = 0
     said: str = ""
-    """The last words of the attempt before it."""
+    """Its last words."""
+
+    @classmethod
+    def noted(cls, facts: Mapping[str, Any]) -> "Begin | None":
+        """Read how the next attempt of a worker was to begin when its runtime died; None where none was."""
+        begin = facts.get("begin") if facts.get("retrying") else None
+        return None if begin is None else cls(**{**begin, "changed": tuple(begin["changed"])})
+
+    def elsewhere(self) -> "Begin":
+        """Give it as another agent begins, who knows nothing of the thread."""
+        return self._replace(kind="again", thread=None) if self.kind == "thread" else self
 
 
 FIRST = Begin()
@@ -55,9 +68,12 @@ FIRST = Begin()
 def going_on(ticket: Ticket, tried: Tried, reason: str, changed: Sequence[str] = ()) -> Begin:
     """Say how to go on after an attempt that did not get to its end: in its thread, where it has one."""
     thread = None if ticket.agent == "command" else tried.answer.thread
+    begin = Begin(
+        "again", None, reason, tuple(changed[:SHOWN]), max(0, len(changed) - SHOWN), tried.answer.text[-2000:]
+    )
     if thread and "thread_lost" not in tried.answer.flags:
-        return Begin("thread", thread, reason, tuple(changed))
-    return Begin("again", None, reason, tuple(changed), tried.answer.text[-2000:])
+        return begin._replace(kind="thread", thread=thread)
+    return begin
 
 
 def asked_for(ticket: Ticket, tried: Tried, *, changed: bool | None) -> Begin | None:
@@ -139,16 +155,25 @@ async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place |
     place = placed_earlier(d, ticket, facts["base"])
     if d.guard is not None:
         d.guard.entered(ticket.worker)
+    noted = Begin.noted(facts)
+    if noted is not None:
+        # It was judged already, and its retry counted.
+        return place, None, noted
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
     mark = mark_of(d.run, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
     tried = await _followed(d, ticket, files, waiting)
     lost = went_with_a_runtime(tried.ended)
-    if tried.ended.end == "lost":
-        d.note("lost", worker=ticket.worker, attempt=number, reason=tried.ended.error)
     if place is None or (lost and facts.get("kind") != "asked"):
         # The next attempt goes on in its tree.
-        return place, None, going_on(ticket, tried, tried.ended.error or "the machine or its runtime stopped")
+        reason = tried.ended.error or ("its runtime stopped" if lost else "its tree is gone")
+        entry = account(d, ticket, number, Judged(Judgement("interrupted", reason), *tried, None))
+        begin = going_on(ticket, tried, reason)
+        await settle(d, ticket, number, entry["usage"])
+        d.note(
+            "lost", worker=ticket.worker, attempt=number, reason=reason, tried=entry, begin=begin._asdict()
+        )
+        return place, None, begin
     return place, tried, FIRST
 
 
@@ -165,8 +190,8 @@ async def earlier(d: Deployment, ticket: Ticket, number: int) -> Tried:
 
 def _words(begin: Begin) -> str:
     """Say what a later attempt is told; nothing for the first one."""
-    left = "\n".join(f"- `{path}`" for path in begin.changed[:SHOWN])
-    left += f"\n- and {len(begin.changed) - SHOWN} more" if len(begin.changed) > SHOWN else ""
+    left = "\n".join(f"- `{path}`" for path in begin.changed)
+    left += f"\n- and {begin.more} more" if begin.more else ""
     match begin.kind:
         case "first":
             return ""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 
@@ -44,10 +44,13 @@ class SharedTree(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A ticket that waits; `may_move` where another agent might not have to."""
+    """A ticket that waits; `ends` says what ends it beside a stop and a cancel.
+
+    `moved`: another agent can do it sooner; `parked`: its provider is parked for long.
+    """
 
     ticket: Ticket
-    may_move: bool
+    ends: Literal["moved", "parked"] | None
 
 
 class Deployment:
@@ -82,7 +85,12 @@ class Deployment:
         slots = settings.slots
         limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
-        self.providers = Providers(repository.own / "providers", limits, lambda: clock().timestamp())
+        self.providers = Providers(
+            repository.own / "providers",
+            limits,
+            lambda: clock().timestamp(),
+            settings.pool.provider_pause,
+        )
         self.queue = Queue(limits.total, self.providers.room)
         self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
         self.ledger = ledger_of(repository, clock)
@@ -130,10 +138,10 @@ class Deployment:
         return (f"{self.run.relative(self.run.path)}/events.jsonl",)
 
     @contextmanager
-    def waiting(self, ticket: Ticket, *, may_move: bool = False) -> Iterator[None]:
+    def waiting(self, ticket: Ticket, *, ends: Literal["moved", "parked"] | None = None) -> Iterator[None]:
         """Wait for a turn or a slot inside the block; `stop` and a cancel end the wait."""
         with anyio.CancelScope() as scope:
-            self.waits[scope] = Wait(ticket, may_move)
+            self.waits[scope] = Wait(ticket, ends)
             if self.stopping or self.is_cancelled(ticket):
                 scope.cancel()
             try:

@@ -33,15 +33,18 @@ class Leave(NamedTuple):
 
 
 @asynccontextmanager
-async def leave_for(d: Deployment, ticket: Ticket, number: int) -> AsyncIterator[Leave | Refused | None]:
+async def leave_for(
+    d: Deployment, ticket: Ticket, number: int, *, is_asked: bool
+) -> AsyncIterator[Leave | Refused | None]:
     """Hold what an attempt needs to start; None where the wait for it was ended, Refused by a budget.
 
-    Within this runtime priority and age decide who asks the pool.
+    Within this runtime priority and age decide who asks the pool. One that `is_asked` for what its report
+    lacks waits for no provider that is parked for long.
     """
     async with AsyncExitStack() as held:
         leave: Leave | Refused | None = None
-        if 0 not in (d.pool.limits.total, d.pool.limits.of(ticket.agent)):
-            with d.waiting(ticket, may_move=True):
+        if has_slots(d, ticket):
+            with d.waiting(ticket, ends="parked" if is_asked else "moved"):
                 leave = await _leave(d, ticket, number, held)
             if isinstance(leave, Leave) and (d.stopping or d.is_cancelled(ticket)):
                 await give_back(d, leave.reservation)
@@ -54,10 +57,11 @@ async def watch_room(d: Deployment) -> None:
     while True:
         d.queue.look()
         d.logins.look()
-        if any(_is_far(d, name) for name in NAMES):
-            for scope, (ticket, may_move) in list(d.waits.items()):
-                if may_move and _agent_for(d, ticket) != ticket.agent:
-                    scope.cancel()
+        far = {name for name in NAMES if is_far(d, name)}
+        for scope, (ticket, ends) in list(d.waits.items()) if far else ():
+            is_over = ends == "parked" or (ends == "moved" and _agent_for(d, ticket) != ticket.agent)
+            if is_over and ticket.agent in far:
+                scope.cancel()
         await anyio.sleep(LOOK)
 
 
@@ -81,7 +85,7 @@ def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> Non
     before = d.providers.parked(agent)
     parked = d.providers.park(agent, reason, until, began)
     if before is None or parked.until > before.until:
-        at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="seconds")
+        at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="milliseconds")
         limit = d.providers.limit(agent)
         d.note("parked", agent=agent, until=at, reason=reason, named=parked.named, limit=limit)
 
@@ -118,6 +122,17 @@ async def settle(d: Deployment, ticket: Ticket, number: int, usage: dict[str, An
     except OSError as error:
         # Its work is done and paid for: that nobody can write it down must not take it away.
         d.note("unsettled", worker=ticket.worker, attempt=number, reason=str(error))
+
+
+def has_slots(d: Deployment, ticket: Ticket) -> bool:
+    """Tell whether the pool has any slot for a ticket at all."""
+    return 0 not in (d.pool.limits.total, d.pool.limits.of(ticket.agent))
+
+
+def is_far(d: Deployment, name: AgentName) -> bool:
+    """Tell whether a provider is parked for longer than a ticket waits that another agent could do."""
+    parked = d.providers.parked(name)
+    return parked is not None and parked.until > d.clock().timestamp() + d.settings.pool.fallback_after
 
 
 def hold_up(d: Deployment, ticket: Ticket, reason: str) -> None:
@@ -170,15 +185,12 @@ async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation |
 def _agent_for(d: Deployment, ticket: Ticket) -> AgentName:
     if not ticket.fallback or d.providers.parked(ticket.agent) is None:
         return ticket.agent
-    agents = [ticket.agent, *(name for name in ticket.fallback if _can_do(d, name))]
+    # One that has moved may move back.
+    others = (d.manifest.by_id(ticket.id).agent, *ticket.fallback)
+    agents = [ticket.agent, *(name for name in others if _can_do(d, name))]
     return d.providers.chosen(agents, d.settings.pool.fallback_after)  # type: ignore[return-value]  # one of these
 
 
 def _can_do(d: Deployment, name: AgentName) -> bool:
     settings = d.settings.agent(name)
     return d.settings.is_enabled(name) and find_agent(name, settings, d.environ) is not None
-
-
-def _is_far(d: Deployment, name: AgentName) -> bool:
-    parked = d.providers.parked(name)
-    return parked is not None and parked.until > d.clock().timestamp() + d.settings.pool.fallback_after

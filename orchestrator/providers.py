@@ -16,7 +16,8 @@ from typing import NamedTuple
 from workers.pool import PoolLimits
 
 FIRST_PAUSE = 15.0
-"""Seconds that a provider is left alone where it names no time; each further pause is twice as long."""
+"""Seconds that a provider is left alone where neither it nor the settings name a time; each further pause is
+twice as long."""
 LONGEST_PAUSE = 900.0
 FARTHEST = 32 * 86400.0
 """A time that is named further off than any quota lasts is a misreading, milliseconds for instance."""
@@ -60,8 +61,11 @@ class _Known(NamedTuple):
 class Providers:
     """The providers' state below a folder. All processes that give the same folder share it."""
 
-    def __init__(self, folder: Path, limits: PoolLimits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, folder: Path, limits: PoolLimits, clock: Callable[[], float], first_pause: float = FIRST_PAUSE
+    ) -> None:
         self.folder = folder
+        self._first_pause = first_pause
         self._limits = limits
         self._clock = clock
         self._read: dict[str, tuple[tuple[int, ...] | None, _Known]] = {}
@@ -83,7 +87,7 @@ class Providers:
             if not is_same:
                 pauses += 1
                 limit = None if limit is None else min(limit, max(1, limit // 2))
-            end, named, why = until or now + _pause(max(1, pauses)), until is not None, reason
+            end, named, why = until or now + self._pause(max(1, pauses)), until is not None, reason
             if not known.is_over(now) and (known.until >= end or (known.named and not named)):
                 end, named, why = known.until, known.named, known.reason
             since = known.since if is_same else now
@@ -137,6 +141,9 @@ class Providers:
     def standing(self) -> list[Standing]:
         """List the providers that are parked, or bear fewer workers than usual."""
         return standing(self.folder, self._clock())
+
+    def _pause(self, number: int) -> float:
+        return min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(number - 1, 30))
 
     def _known(self, agent: str) -> _Known:
         path = self.folder / f"{agent}.json"
@@ -192,10 +199,6 @@ def standing(folder: Path, now: float) -> list[Standing]:
 
 def _in_force(limit: int | None, full: int | None) -> int | None:
     return full if limit is None or full is None else min(limit, full)
-
-
-def _pause(number: int) -> float:
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(number - 1, 30))
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:

@@ -75,10 +75,11 @@ class RunState:
                 facts["ended"] = True
             case "skipped":
                 facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
-            case "retry" | "afresh" | "asked" as event:
+            case "retry" | "afresh" | "asked" | "lost" as event:
                 again = facts.get("retries", 0) + (event == "retry")
                 tried = [record["tried"]] if "tried" in record else []
                 facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), *tried])
+                facts.update(begin=record.get("begin"))
             case "moved":
                 facts.update(agent=record["agent"])
             case "parked":

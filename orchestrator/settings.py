@@ -91,6 +91,7 @@ def _percent(value: object) -> object:
 
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Pause = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=900, allow_inf_nan=False)]
 Percent = Annotated[float, BeforeValidator(_percent), Field(ge=0, le=100, allow_inf_nan=False)]
 Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, allow_inf_nan=False)]
@@ -119,6 +120,8 @@ class PoolSettings(_Section):
     start_interval: Seconds = 0.3
     max_memory: Percent = 90.0
     fallback_after: Seconds = 600.0
+    provider_pause: Pause = 15.0
+    retry_pause: Seconds = 2.0
 
 
 class BudgetSettings(_Section):
@@ -301,7 +304,7 @@ _SAID = {
     "model_type": ("not a table", "write its keys below a line `[{name}]`"),
     "greater_than": ("too small", "write more than 0"),
     "greater_than_equal": ("too small", "write 0 or more"),
-    "less_than_equal": ("too large", "write 100 or less"),
+    "less_than_equal": ("too large", "write {most:g} or less"),
     "finite_number": ("without an end", "write a number"),
     "int_type": ("not a whole number", "write a number"),
     "int_from_float": ("not a whole number", "write a whole number"),
@@ -331,7 +334,8 @@ def _problem(error: dict[str, Any], values: dict[str, Any], lines: Sequence[str]
         return Problem(place, f"`{where}` is {given!r}: not a word that is known here", do)
     what, _, do = str(error["msg"]).removeprefix("Value error, ").partition("; ")
     what, do = _SAID.get(error["type"], (what, do or "mend that value"))
-    return Problem(place, f"`{where}` is {given!r}: {what}", do.format(name=where))
+    do = do.format(name=where, most=error.get("ctx", {}).get("le", 0))
+    return Problem(place, f"`{where}` is {given!r}: {what}", do)
 
 
 def _nearest(word: object, known: Sequence[str]) -> str:

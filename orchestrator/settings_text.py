@@ -35,6 +35,13 @@ TEXT = """\
 # another agent does it.
 # fallback_after = "10m"
 
+# How long a provider is left alone that does not say for how long; twice as long each further time, up to
+# 15 minutes.
+# provider_pause = "15s"
+
+# Pause before the second attempt at a ticket; before each further one it is twice as long.
+# retry_pause = "2s"
+
 [budget]
 # The most that one run, and all runs of one day (UTC), may cost: no worker starts that would go past it.
 # Left out, it is counted and not limited; docs/budgets.md of orchestrate says when each limit strikes.
@@ -46,7 +53,7 @@ TEXT = """\
 # day_tokens = 50_000_000
 
 [prices]
-# USD for a million tokens, for agents that do not say what they cost (codex, gemini), by the name of the model
+# USD for a million tokens, for agents that do not say what they cost (codex, gemini), by the model
 # that the template or `[agents.NAME] model` asks for; a name also stands for those that begin with it. What
 # has no price is counted in tokens alone. Write each line without the `#`; `cached_input` may be left out.
 # "gpt-5.1-codex" = { input = 1.25, cached_input = 0.125, output = 10.00 }

@@ -21,6 +21,8 @@ from orchestrator.deployment import Deployment
 from orchestrator.dispatch import (
     Leave,
     give_back,
+    has_slots,
+    is_far,
     leave_for,
     most_usd,
     moved,
@@ -35,13 +37,13 @@ from orchestrator.places import give_back_shared, placed
 from orchestrator.tampering import Guard
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
-from workers.agents import WorkerError
+from workers.agents import Answer, WorkerError
+from workers.exits import Exit
 from workers.fence import fence_in_force
 from workers.git import GitError
 from workers.worktree import Place
 
-RETRY_PAUSE = 2.0
-"""Seconds before the second attempt; each further one waits twice as long."""
+NO_ANSWER = Answer("none", "")
 
 
 async def work(d: Deployment) -> None:
@@ -126,17 +128,23 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
     following: Begin | None = FIRST
     number = d.facts(ticket)["attempts"]
     if number:
-        ticket = d.as_it_is(ticket)
-        place, tried, following = await inherited(d, ticket, number)
+        now = d.as_it_is(ticket)
+        place, tried, following = await inherited(d, now, number)
         if tried is not None:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
-            following = await _settle(d, ticket, number, tried, place)
+            following = await _settle(d, now, number, tried, place)
     while following is not None and not (d.stopping or d.is_cancelled(ticket)):
-        ticket, retries = moved(d, d.as_it_is(ticket)), d.facts(ticket).get("retries", 0)
-        place, following = await _once(d, ticket, place, following)
+        retries, now = d.facts(ticket).get("retries", 0), d.as_it_is(ticket)
+        if following.kind != "asked":
+            before, now = now.agent, moved(d, now)
+            following = following if now.agent == before else following.elsewhere()
+        elif is_far(d, now.agent):
+            await _stand(d, now, place)
+            return
+        place, following = await _once(d, now, place, following)
         if d.facts(ticket).get("retries", 0) > retries:
             with d.waiting(ticket):
-                await anyio.sleep(RETRY_PAUSE * 2**retries)
+                await anyio.sleep(d.settings.pool.retry_pause * 2**retries)
 
 
 async def _once(
@@ -144,32 +152,46 @@ async def _once(
 ) -> tuple[Place | None, Begin | None]:
     """Make one attempt when its turn has come; give its tree, and how the attempt begins that is to follow.
 
-    That is the same one where its turn did not come: another agent is to do it, or others hold its budget.
+    That is the same one where its turn did not come: another agent may do it, or others hold its budget.
     """
-    number = d.facts(ticket)["attempts"] + 1
-    async with leave_for(d, ticket, number) as leave:
+    number, is_asked = d.facts(ticket)["attempts"] + 1, begin.kind == "asked"
+    async with leave_for(d, ticket, number, is_asked=is_asked) as leave:
         if leave is None:
-            return place, None if moved(d, ticket) is ticket else begin
+            return place, begin if has_slots(d, ticket) else None
         if isinstance(leave, Leave):
             try:
                 place = place or await placed(d, ticket)
-                if place is not None:
-                    _note_start(d, ticket, number, place, begin)
-                    most = most_usd(leave.reservation)
-                    tried = await start_attempt(d, ticket, leave.slot, place, begin, most_usd=most)
-            except (WorkerError, GitError, TicketError, OSError):
+                if place is None:
+                    await give_back(d, leave.reservation)
+                    return None, None
+                _note_start(d, ticket, number, place, begin)
+                most = most_usd(leave.reservation)
+                tried = await start_attempt(d, ticket, leave.slot, place, begin, most_usd=most)
+            except (WorkerError, GitError, TicketError, OSError) as error:
                 await give_back(d, leave.reservation)
-                raise
-            if place is None:
-                await give_back(d, leave.reservation)
-                return None, None
+                if place is None or not is_asked:
+                    raise
+                # The work is done, and its first report stands.
+                tried = Tried(Exit(ticket.worker, "not_started", error=_in_words(d, error)), NO_ANSWER)
             return place, await _settle(d, ticket, number, tried, place)
     if leave.can_wait:
         await wait_for_budget(d, ticket, leave)
         return place, begin
+    if is_asked:
+        await _stand(d, ticket, place)
+        return place, None
     left = {"attempts": d.facts(ticket)["attempts"], **_left(d, ticket)}
     end(d, ticket, Judgement("over_budget", leave.reason), left)
     return place, None
+
+
+async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:
+    """Let a report stand as it is: nobody can be asked, soon or at all, for what it lacks."""
+    number = d.facts(ticket)["attempts"]
+    if place is not None:
+        tried = await earlier(d, ticket, number)
+        judged = await judged_attempt(d, ticket, number, tried, place, choose=lambda _: tried)
+        await conclude(d, ticket, number, judged, place)
 
 
 def _note_start(d: Deployment, ticket: Ticket, number: int, place: Place, begin: Begin) -> None:
@@ -196,44 +218,45 @@ async def _settle(
     judged = await judged_attempt(d, ticket, number, tried, place, choose=choose)
     entry = account(d, ticket, number, judged)
     await settle(d, ticket, number, entry["usage"])
-    _tell_provider(d, ticket, judged)
-    if not (d.stopping or d.is_cancelled(ticket)):
-        following = _following(d, ticket, entry, judged)
-        if following is not None:
-            return following
-    await conclude(d, ticket, number, judged, place)
-    return None
+    _tell_provider(d, ticket, tried.answer)
+    next_ = None if d.is_cancelled(ticket) else _following(d, ticket, entry, judged)
+    if next_ is None:
+        await conclude(d, ticket, number, judged, place)
+        return None
+    if d.stopping:
+        return None  # the next runtime finds the same, and goes on from there
+    event, begin = next_
+    reason = f"its report lacks: {begin.reason}" if event == "asked" else judged.judgement.reason
+    facts = {"worker": ticket.worker, "attempt": number, "reason": reason}
+    d.note(event, **facts, tried=entry, begin=begin._asdict())
+    return begin
 
 
-def _tell_provider(d: Deployment, ticket: Ticket, judged: Judged) -> None:
+def _tell_provider(d: Deployment, ticket: Ticket, answer: Answer) -> None:
     """Learn from an attempt how its provider does."""
-    answer = judged.answer
     if ticket.agent == "command":
         return
-    if judged.judgement.outcome == "rate_limited" or answer.failure == "overloaded":
+    if answer.failure in ("rate_limited", "overloaded") and answer.ended != "success":
         until = answer.resets_at
         if until is None and answer.retry_after is not None:
             until = d.clock().timestamp() + answer.retry_after
-        park(d, ticket, judged.judgement.reason, until)
+        park(d, ticket, answer.error or str(answer.failure), until)
     elif answer.ended == "success":
         d.providers.went_well(ticket.agent)
         d.logins.answered(ticket.agent)
 
 
-def _following(d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged) -> Begin | None:
+def _following(
+    d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged
+) -> tuple[str, Begin] | None:
     """Say whether another attempt helps: where nobody is to blame, or for what a report lacks, once."""
     judgement, tried = judged.judgement, Tried(judged.ended, judged.answer)
     paths = [change.path for change in judged.found.changes] if judged.found else []
-    facts = {"worker": ticket.worker, "attempt": entry["attempt"], "reason": judgement.reason, "tried": entry}
     if "thread_lost" in tried.answer.flags and entry["kind"] == "thread":
-        d.note("afresh", **facts)
-        return going_on(ticket, tried, judgement.reason, paths)
+        return "afresh", going_on(ticket, tried, judgement.reason, paths)
     if judgement.retryable and d.facts(ticket).get("retries", 0) < ticket.retries:
-        d.note("retry", **facts)
-        return going_on(ticket, tried, judgement.reason, paths)
+        return "retry", going_on(ticket, tried, judgement.reason, paths)
     if entry["kind"] == "asked" or judged.found is None:
         return None
     asked = asked_for(ticket, tried, changed=bool(paths) if ticket.mode == "write" else None)
-    if asked is not None:
-        d.note("asked", **{**facts, "reason": f"its report lacks: {asked.reason}"})
-    return asked
+    return None if asked is None else ("asked", asked)
