@@ -146,8 +146,9 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
             return []
         landing, tree = _landing_of(d, fitting, old, ref)
         try:
-            # Before the gate too: what can be refused at once need not wait for it.
-            refuse_unready(repo, landing)
+            if d.settings.integration.gate or d.settings.git.hooks:
+                # Before them too: what can be refused at once need not wait for it.
+                refuse_unready(repo, landing)
             gated = await pass_gate(d, fitting, tree, old)
             if d.stopping:
                 return []

@@ -92,7 +92,7 @@ def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
 
 def _staged(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
     """Tell for each path whether the user's index holds its old side, its new side, or a third."""
-    entries = repo.index_entries()
+    entries = repo.index_entries([change.path for change in changes])
     return {change.path: _word(change, {entries.get(change.path, _absent(change))}) for change in changes}
 
 

@@ -15,7 +15,7 @@ from workers.changes import WHO
 from workers.environment import drop_foreign_git
 from workers.git import QUIET, GitError, Repository, git
 from workers.integrity import git_directory, note_move
-from workers.refs import UNSURE, head_of, value_of
+from workers.refs import UNSURE, head_of, tree_of, value_of
 
 if TYPE_CHECKING:
     from git import Repo
@@ -26,6 +26,8 @@ LOCK_WAIT = 10.0
 TRIES = 5
 LIMIT = 20.0
 """Seconds that git may take to store state files: a filter of the user's that hangs would stop others."""
+MOST_NAMED = 32_000
+"""Characters of paths that are named to git on its command line."""
 NONE, UNKNOWN = (0, 1), (0, 1, 128)
 """Exit codes of a git that was asked for what may not be there, or in a repository without a commit."""
 
@@ -131,7 +133,8 @@ class UserRepo:
 
     def value_of(self, ref: str) -> str | None:
         """Give the commit that a ref points to."""
-        found = value_of(self._repository, ref)
+        commit, is_tree, _ = ref.partition("^{tree}")
+        found = tree_of(self._repository, commit) if is_tree else value_of(self._repository, ref)
         return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None if found == UNSURE else found
 
     # Commits of state
@@ -149,7 +152,7 @@ class UserRepo:
         while True:
             head = self.head()
             entries, tree = self._stage(head, wanted)
-            if head.sha and tree == self._line("rev-parse", f"{head.sha}^{{tree}}"):
+            if head.sha and tree == self.value_of(f"{head.sha}^{{tree}}"):
                 self.move_index(entries)
                 return None
             new = self.commit_tree(tree, head.sha, message)
@@ -218,10 +221,13 @@ class UserRepo:
 
     # What a landing asks and does
 
-    def index_entries(self) -> dict[str, tuple[str, str]]:
-        """List the user's index: path to (mode, sha); a path in conflict is neither side of anything."""
+    def index_entries(self, paths: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """List these of the user's index: path to (mode, sha); a conflict is neither side of anything."""
         found = {}
-        for field in self._run("ls-files", "-s", "-z").split("\0"):
+        # So many as one command line takes; of more all are listed.
+        asked = ("--", *paths) if sum(map(len, paths)) < MOST_NAMED else ()
+        listed = self._run("ls-files", "-s", "-z", *asked, env={"GIT_LITERAL_PATHSPECS": "1"})
+        for field in listed.split("\0"):
             head, _, path = field.partition("\t")
             if head:
                 mode, sha, stage = head.split(" ")

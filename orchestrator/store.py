@@ -57,7 +57,7 @@ class Store:
         self._intent = decided(repository, "intent")
         self._landing = decided(repository, "landing")
         self._files = Files(repository.root, decided(repository, "beside"))
-        self._repository = repository
+        self._repo = UserRepo(repository)
 
     def record(
         self, events: Sequence[Event], *, message: str, commit: bool, branch: str | None = None
@@ -98,7 +98,7 @@ class Store:
             before = self._finish()
             if self._landing.exists():
                 raise RepoBlocked(*before)
-            refuse_unready(UserRepo(self._repository), landing)
+            refuse_unready(self._repo, landing)
             write_intent(self._landing, landing._asdict())
             return self._finish_landing()
 
@@ -182,7 +182,7 @@ class Store:
             return []
         changes = tuple(ChangedPath(*change) for change in stated.pop("changes"))
         try:
-            problems = advance(UserRepo(self._repository), Landing(**stated, changes=changes))
+            problems = advance(self._repo, Landing(**stated, changes=changes))
         except RepoBlocked as blocked:
             return [p._replace(what=f"{p.what}; a landing waits to be completed") for p in blocked.problems]
         self._drop(self._landing)
@@ -313,7 +313,7 @@ class Store:
 
     def _merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
         try:
-            return UserRepo(self._repository).merged(hand, was, ours)
+            return self._repo.merged(hand, was, ours)
         except RepoBlocked:
             return None
 
@@ -326,7 +326,7 @@ class Store:
         lost = {}
         for path, (_, ours) in saved.items():
             now = self._files.text(path)
-            if now != ours and now == UserRepo(self._repository).committed(path):
+            if now != ours and now == self._repo.committed(path):
                 lost[path] = ours
         moves = self._files.write_beside(lost, {path: was for path, (was, _) in saved.items()})
         if moves:
@@ -348,14 +348,11 @@ class Store:
             return None, []  # what it would commit is not there yet
         wanted, made = (read_intent(self._intent) or {}).get("commit"), None
         if wanted:
-            repo = None
             try:
-                repo = UserRepo(self._repository)
-                refuse_elsewhere(repo, wanted.get("branch"))
-                made = repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
+                refuse_elsewhere(self._repo, wanted.get("branch"))
+                made = self._repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
             except (RepoBlocked, OSError) as error:
-                if repo:
-                    self._save(repo, wanted)
+                self._save(self._repo, wanted)
                 problems = error.problems if isinstance(error, RepoBlocked) else [_hindered(error, "")]
                 return None, [problem._replace(what=f"{problem.what}; {SAVED}") for problem in problems]
         self._drop(self._intent)

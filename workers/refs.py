@@ -6,6 +6,7 @@ Only what is plain is answered here: a branch or a ref of ours, loose or packed.
 
 import os
 import re
+import zlib
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from workers.integrity import git_directory
 UNSURE: Final = "unsure"
 """Told by a ref that git has to be asked about: no commit has such a name."""
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_TREE = re.compile(rb"commit \d+\0tree ([0-9a-f]{40,64})\n")
 _PLAIN = re.compile(r"refs/(?:heads|orchestrate)/[\w./+@=,-]+")
 
 
@@ -54,6 +56,18 @@ def value_of(repository: Repository, ref: str) -> str | None:
         return UNSURE
     found = re.search(rb"^([0-9a-f]{40,64}) " + re.escape(os.fsencode(ref)) + rb"$", packed, re.MULTILINE)
     return found[1].decode() if found else None
+
+
+def tree_of(repository: Repository, commit: str) -> str:
+    """Give the tree of a commit that is an object by itself, as all are that were made just now."""
+    if not _SHA.fullmatch(commit):
+        return UNSURE
+    try:
+        data = zlib.decompress((repository.common / "objects" / commit[:2] / commit[2:]).read_bytes())
+    except (OSError, zlib.error):
+        return UNSURE
+    found = _TREE.match(data)
+    return found[1].decode() if found else UNSURE
 
 
 def _is_plain(common: Path) -> bool:

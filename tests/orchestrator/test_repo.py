@@ -134,7 +134,7 @@ def test_a_commit_has_an_author_whatever_git_knows(lab, has, monkeypatch):
 def test_what_git_refuses_is_said_in_its_words_and_with_exit_code_one(lab):
     (lab.root / ".git" / "index").write_bytes(b"broken")
     with pytest.raises(RepoBlocked, match=r"git ls-files: .*index") as blocked:
-        repo_of(lab.root).index_entries()
+        repo_of(lab.root).index_entries(["STATUS.md"])
     assert blocked.value.exit_code == 1
 
 
