@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.runs import read_run
-from workers.output import RunDir
+from workers.output import RunDir, is_locked
 
 HERE = Path(__file__)
 LAB = runpy.run_path(str(HERE.with_name("cli_lab.py")))
@@ -235,12 +235,15 @@ class Lane:
     def finish(self, run):
         """Go on with a run until every verdict of it is final and stands in the state files."""
         called = None
-        for _ in range(60):
+        until = time.monotonic() + 2 * DEADLINE
+        while time.monotonic() < until:
             state = read_run(run)
             match state.status():
                 case "running":
                     self.world.call(self.root, "wait", run.id, "--timeout", "60")
                     continue
+                case "integrated" if is_locked(run.path / "run.lock"):
+                    time.sleep(0.05)  # it clears up
                 case "integrated":
                     break
                 case "interrupted":
@@ -292,18 +295,18 @@ class Striker:
     def __init__(self, world, lanes):
         self.world, self.lanes, self.rng = world, lanes, random.Random(f"{world.seed}-strikes")
         self.kinds = {
-            "runtime": 3, "nursery": 2, "shim": 3, "worker": 3, "child": 3, "interrupt": 1, "terminate": 1,
-            "hangup": 0.5, "interrupt twice": 0.5, "cancel worker": 1, "cancel run": 0.3, "hand": 4,
-            "look": 3,
+            "runtime": 3, "nursery": 2, "shim": 3, "worker": 3, "child": 3, "fence": 1, "interrupt": 1,
+            "terminate": 1, "hangup": 0.5, "interrupt twice": 0.5, "cancel worker": 1, "cancel run": 0.3,
+            "hand": 4, "look": 3,
         }  # fmt: skip
         self.most, self.samples = 0, []
 
     def live(self):
         """Strike until all runs have ended; kills stop when the time is over, so that they can."""
-        while not self.world.ended.wait(self.rng.uniform(0.2, 2.0)):
-            self.sample()
+        while not self.world.ended.wait(self.rng.uniform(0.1, 2.0)):
             if self.world.over.is_set():
                 continue
+            self.sample()
             (kind,) = self.rng.choices(list(self.kinds), list(self.kinds.values()))
             at = time.strftime("%H:%M:%S")
             if what := self.strike(kind):
@@ -356,7 +359,9 @@ class Striker:
         if any(word.endswith(b"nursery.py") for word in one.words):
             return "nursery" if self.is_runtime(one.parent) else "shim"
         if one.mark:
-            return "child" if one.words[0].rpartition(b"/")[2] == b"sleep" else "worker"
+            if one.words[0].endswith(b"/bwrap") or b"workers.keeper" in b" ".join(one.words):
+                return "fence"
+            return "child" if one.words[0].endswith(b"sleep") else "worker"
         return "runtime" if RUNTIMES & set(one.words) and b"orchestrat" in b" ".join(one.words) else "other"
 
     def is_runtime(self, pid):

@@ -206,7 +206,7 @@ def fails_acceptance(rng, path):
 
 
 def seconds(rng):
-    return round(rng.uniform(0.2, 3.0), 1)
+    return round(rng.uniform(0.2, 6.0), 1)
 
 
 def takes(rng):
