@@ -23,14 +23,14 @@ from orchestrator.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.prepare import Prepared, Request, prepare
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import import_gitpython
-from orchestrator.runs import RunState
+from orchestrator.runs import RunState, read_run
 from orchestrator.settings import Settings
 from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from orchestrator.work import work
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.output import RunDir, held_folder, new_run_dir
+from workers.output import RunDir, held_folder, is_locked, new_run_dir, runs_of
 from workers.worktree import remove_places_below, remove_tree
 
 START_WAIT = 30.0
@@ -97,6 +97,7 @@ def start(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ..
         if not had:
             problem = Problem("run", "another command is starting a run", "try again when it has")
             raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
+        _clear_after_others(project.repository)
         with Store(project.repository).settled() as unfinished:
             prepared = prepare(project.repository, project.settings, request, project.environ)
         return begin(project, request, prepared), (*unfinished, *prepared.warnings)
@@ -196,20 +197,36 @@ def _told(d: Deployment, event: Event) -> list[Problem]:
 
 def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
     """Take away the workings of a run that nothing more can come of; its outputs stay."""
-    d.state.mark_end()
-    if not d.state.is_unfinished:
-        holding.drop(d.repository, d.run)
-    if d.state.is_integrated:
-        let_bases_go(d)
-        root = d.repository.root / ".taskers"
-        for folder in (d.checker.directory, root / "scratch" / d.run.id):
+    _clear(d.repository, d.state, d.manifest.base)
+    return Ended(d.state, problems, signalled)
+
+
+def _clear_after_others(repository: Repository) -> None:
+    """Take away the workings of runs that were over, and whose runtime was killed before it could."""
+    for run in runs_of(repository.root, closed=False):
+        state = read_run(run)
+        if state is None or state.is_unfinished or is_locked(run.path / "run.lock"):
+            continue
+        with contextlib.suppress(Refusal):
+            _clear(repository, state, read_manifest(run).base)
+
+
+def _clear(repository: Repository, state: RunState, base: str) -> None:
+    """Take away what a run needed while it was on; word is left last, so that the next one ends a cut."""
+    run = state.run
+    if not state.is_unfinished:
+        holding.drop(repository, run)
+    if state.is_integrated:
+        let_bases_go(repository, state, base)
+        root = repository.root / ".taskers"
+        for folder in (repository.own / "runs" / run.id, root / "scratch" / run.id):
             remove_tree(folder)
         # A worktree that no patch could be taken of holds the only copy of somebody's work.
-        if not any(facts.get("worktree") for facts in d.state.workers.values()):
-            remove_places_below(d.repository.common, root / "worktrees" / d.run.id)
+        if not any(facts.get("worktree") for facts in state.workers.values()):
+            remove_places_below(repository.common, root / "worktrees" / run.id)
         with contextlib.suppress(OSError):
-            (root / "homes" / d.run.id).rmdir()
-    return Ended(d.state, problems, signalled)
+            (root / "homes" / run.id).rmdir()
+    state.mark_end()
 
 
 @asynccontextmanager
@@ -229,6 +246,7 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
             tell=project.tell,
             clock=project.clock,
         ) as d:
+            run.closed_path.unlink(missing_ok=True)
             yield d
 
 

@@ -299,3 +299,20 @@ def test_losing_the_workings_costs_what_was_not_integrated_and_nothing_else(lab)
     told = lab.call("resume", "--json")
     assert (told.code, told.document["runs"]) == (0, [])
     assert lab.call("run", "phase-1", "--json").code == 0
+
+
+def test_what_a_runtime_was_killed_before_clearing_up_goes_with_the_next_run(lab):
+    one_writer(lab, "mkdir -p out; echo 1 > out/1")
+    done = lab.call("run", "phase-1", "--json").document["run"]
+    workings = lab.root / ".taskers"
+    own = lab.root / ".git" / "orchestrate"
+    (workings / "runs" / done / "closed").unlink()
+    left = [workings / "scratch" / done / "Command-Worker-1", own / "runs" / done]
+    for folder in left:
+        folder.mkdir(parents=True)
+    tree = workings / "worktrees" / done / "Command-Worker-1"
+    lab.git("worktree", "add", "-q", "--detach", str(tree))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    assert [path for path in (*left, tree) if path.exists()] == []
+    assert lab.git("worktree", "list").count("\n") == 1
+    assert (workings / "runs" / done / "closed").exists()
