@@ -91,6 +91,8 @@ class Deployment:
             lambda: clock().timestamp(),
             settings.pool.provider_pause,
         )
+        self.parked_by: dict[tuple[str, int], float] = {}
+        """Worker and attempt to the time until which it has had its provider parked."""
         self.queue = Queue(limits.total, self.providers.room)
         self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
         self.ledger = ledger_of(repository, clock)

@@ -21,6 +21,8 @@ from workers.pool import Slot
 
 LOOK = 0.1
 """Seconds between two looks at what other processes have found out about the providers."""
+TOLD_AGAIN = 30.0
+"""Seconds by which a pause has become longer when one attempt is worth another line about it."""
 BUDGET_LOOK = 1.0
 """Seconds between two looks at a budget of which others hold a part."""
 
@@ -84,7 +86,11 @@ def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> Non
     agent, began = ticket.agent, datetime.fromisoformat(d.facts(ticket)["started_at"]).timestamp()
     before = d.providers.parked(agent)
     parked = d.providers.park(agent, reason, until, began)
-    if before is None or parked.until > before.until:
+    # One that has to wait again and again tells so with each line that it prints.
+    told, attempt = d.parked_by, (ticket.worker, d.facts(ticket)["attempts"])
+    is_news = before is None or parked.until > before.until
+    if is_news and (attempt not in told or parked.until > told[attempt] + TOLD_AGAIN):
+        told[attempt] = parked.until
         at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="milliseconds")
         limit = d.providers.limit(agent)
         d.note("parked", agent=agent, until=at, reason=reason, named=parked.named, limit=limit)

@@ -52,15 +52,21 @@ class Memory:
         self._create(f"first.{name}", now)
         return float(self._read(f"first.{name}") or now)
 
-    def _create(self, name: str, value: object) -> None:
+    def is_first(self, name: str) -> bool:
+        """Tell whether something happens for the first time; always, where nothing is kept."""
+        return self._create(f"once.{name}", 1)
+
+    def _create(self, name: str, value: object) -> bool:
+        """Keep a value, and tell whether there was none."""
         if self.folder is None:
-            return
+            return True
         os.makedirs(self.folder, exist_ok=True)  # noqa: PTH103 - as above
         try:
             with open(os.path.join(self.folder, name), "x", encoding="utf-8") as file:  # noqa: PTH118, PTH123 - as above
                 json.dump(value, file)
         except FileExistsError:
-            return
+            return False
+        return True
 
     def _read(self, name: str) -> Any:
         if self.folder is None:

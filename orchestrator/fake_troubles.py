@@ -32,6 +32,9 @@ class Player(Protocol):
     def mutter(self, text: str) -> None:
         """Print to standard error."""
 
+    def play(self, steps: Iterable[Record]) -> None:
+        """Play steps in order."""
+
     def do_answer(self, step: Record) -> None:
         """Give the final answer."""
 
@@ -50,6 +53,13 @@ def limit(fake: Player, step: Record) -> None:
     if until > now:
         status, said = fake.speaker().limited(kind, until - now, until)
         fake.do_error({**step, "status": status, "whole": said, "retries": step.get("retries", 0)})
+
+
+def once(fake: Player, step: Record) -> None:
+    """Play a `step` in the first attempt that comes to it, and pass it over in the later ones."""
+    inner = dict(step["step"])
+    if fake.memory.is_first(str(step.get("name", inner.get("do")))):
+        fake.play([inner])
 
 
 def login(fake: Player, _step: Record) -> None:
@@ -114,6 +124,7 @@ def unreported(fake: Player, step: Record) -> None:
 
 TROUBLES: dict[str, Callable[[Player, Record], None]] = {
     "limit": limit,
+    "once": once,
     "login": login,
     "untrusted": untrusted,
     "lock": lock,

@@ -95,14 +95,17 @@ class LiveRun:
         """Give once more what was read from a place in the journal on."""
         return JournalReader(self.state.run.path / "events.jsonl", offset).read(until=self.cursor)
 
-    def rows(self, now: datetime) -> list[Row]:
-        """Give what the workers do that were started and have no outcome."""
+    def rows(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> list[Row]:
+        """Give what the workers do that were started and have no outcome; `parked` as for `queue`."""
         workers = self.state.workers.items()
         going = [name for name, facts in workers if facts["started"] and not facts["ended"]]
         if not going:
             return []
         lives, cancelled = self.is_running, set(self.state.run.cancelled())
-        return [self._row(name, now, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going]
+        parked = {**_parked(self.state.parked, now), **parked}
+        return [
+            self._row(name, now, parked, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going
+        ]
 
     def queue(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> Queue:
         """Count those that wait, and say for what the first of them do.
@@ -134,13 +137,13 @@ class LiveRun:
                 first.append(Waiting(self.state.run.id, name, facts["ticket"], title, why))
         return Queue(sum(counted.values()), **counted, first=tuple(first))
 
-    def _row(self, worker: str, now: datetime, *, lives: bool, stops: bool) -> Row:
+    def _row(self, worker: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
         facts = self.state.workers[worker]
         doing = doing_of(self.state, worker, lives=lives)
         if doing == "running" and stops:
             doing = "stopping"
         began = datetime.fromisoformat(facts["started_at"])
-        parked = _parked(self.state.parked, now).get(facts["agent"]) if facts.get("retrying") else None
+        waits_for = (parked.get(facts["agent"]) or facts.get("held")) if facts.get("retrying") else None
         return Row(
             run=self.state.run.id,
             worker=worker,
@@ -150,7 +153,7 @@ class LiveRun:
             state=doing,
             attempt=facts["attempts"],
             seconds=max(0.0, round((now - began).total_seconds(), 1)),
-            last=f"waits for {parked}" if parked else self._last(worker, facts),
+            last=f"waits for {waits_for}" if waits_for else self._last(worker, facts),
         )
 
     def _last(self, worker: str, facts: Mapping[str, Any]) -> str:

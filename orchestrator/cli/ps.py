@@ -27,8 +27,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     repository = repository_of(arguments)
     now = datetime.now(UTC)
     runs = live_runs(repository.root)
-    rows = [row for run in runs for row in run.rows(now)]
     parked = _parked(repository, now)
+    rows = [row for run in runs for row in run.rows(now, parked)]
     queues = [run.queue(now, parked) for run in runs]
     slots = holders(repository.own / "slots")
     problems = [*_lost(rows), *_dirty(slots)]
