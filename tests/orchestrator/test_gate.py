@@ -431,6 +431,7 @@ COMMIT = "git -c user.name=u -c user.email=u@v commit -qm user"
 
 
 def test_a_conflict_is_kept_through_every_clean_up_and_so_is_what_builds_on_it_at_any_remove(cli_lab):
+    """T28: what cannot land stays pending, its patch in the run's folder."""
     lab = cli_lab
     gate(lab, fence="off")
     # The worker acts for the user meanwhile, as no clock of the test's could be as exact.

@@ -142,6 +142,7 @@ FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_
 
 
 def test_a_foreign_git_environment_reaches_neither_us_nor_a_worker(lab):
+    """T04: a decoy that five variables name is left alone, and the work lands where it belongs."""
     decoy = lab.root.parent / "decoy"
     subprocess.run(["git", "init", "-q", decoy], check=True, env=lab.env())
     (decoy / "file").write_text("decoy\n")

@@ -339,11 +339,13 @@ def test_a_doubtful_date_or_phase_is_a_warning_on_its_own_line():
     ("done", "total", "shown"), [(6, 8, 75), (1, 3, 33), (0, 0, 0), (199, 200, 99), (1, 900, 1)]
 )
 def test_one_percentage_for_all_who_show_it(done, total, shown):
+    """T33: one number, whoever shows it."""
     assert percent(done, total) == shown
 
 
 @given(st.integers(0, 500), st.integers(1, 500))
 def test_a_percentage_is_whole_only_at_both_ends(done, total):
+    """T33: 199 of 200 are not 100%."""
     done = min(done, total)
     assert (percent(done, total) == 100) is (done == total)
     assert (percent(done, total) == 0) is (done == 0)
@@ -384,6 +386,7 @@ def test_two_rosters_are_an_error_that_lists_both():
 
 
 def test_unknown_things_stay_as_they_are():
+    """T35: sections, comments, columns and blank lines that nobody knows."""
     extra = "## Mine\n\n<!-- ## Progress -->\n\n| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 | 4 |\n\n\n\n"
     before = LITERAL.replace("## Phase Plan", f"{extra}## Phase Plan").encode() + b"\n\n\n"
     text = after(before, deployed())

@@ -84,6 +84,7 @@ def test_a_commit_waits_until_what_the_user_is_in_the_middle_of_is_over(lab, beg
 
 
 def test_an_index_lock_that_nobody_holds_is_named_and_waited_for_once(lab):
+    """T27: no git lives that made the lock."""
     lock = lab.root / ".git" / "index.lock"
     lock.touch()
 
@@ -108,6 +109,7 @@ def test_an_index_lock_that_nobody_holds_is_named_and_waited_for_once(lab):
 
 @pytest.mark.soak
 def test_the_index_lock_of_a_living_git_is_waited_for_and_never_taken_away(lab):
+    """T27: the git that made the lock takes it away itself."""
     lock = lab.root / ".git" / "index.lock"
     lock.touch()
     seconds = 5 if IS_SOAK else 0.7

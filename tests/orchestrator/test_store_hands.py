@@ -279,6 +279,7 @@ def fifteen_at_once(store):
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_fifteen_ends_and_a_line_that_is_inserted_before_the_first_is_saved_all_stand(lab, capsys):
+    """T37: fifteen rows and the line, also where the save is slow."""
     store = Store(find_repository(lab.root))
     rosters = [
         RunDeployed(f"20260216_1428{number:02}", "phase-1", AT, "Ada",

@@ -75,6 +75,7 @@ def changed_lines(before, after):
 
 @pytest.mark.parametrize("style", STYLES)
 def test_one_changed_field_is_one_changed_line_in_every_line_style(style):
+    """T31: LF, CRLF, mixed, and with a mark."""
     document = parse(STYLES[style], "F.md")
     values = [field(document, header(document), key).value for key in ("Last Updated", "Lead", "Phase")]
     assert values == ["2026-02-16 14:28", "Ada", "one"]
@@ -100,6 +101,7 @@ def test_a_value_is_never_a_replacement_pattern():
 
 
 def test_a_percentage_changes_in_the_body_and_its_note_stays():
+    """T32: the map of the same name in the front matter keeps its keys."""
     text = "---\nprogress:\n  a: 1\n  b: 2\n---\n# T\n\nProgress: [##--] 20% (note)\n"
     document = parse(text.encode(), "F.md")
     after = set_percent(document, header(document), "Progress", 75)
@@ -107,6 +109,7 @@ def test_a_percentage_changes_in_the_body_and_its_note_stays():
 
 
 def test_a_percentage_without_its_line_is_not_updated():
+    """T32: where there is no such line, it is told and nothing changes."""
     document = parse(b"---\nprogress:\n  a: 1\n  b: 2\n---\n# T\n", "F.md")
     with pytest.raises(MarkdownError, match="not updated"):
         set_percent(document, header(document), "Progress", 40)
@@ -114,6 +117,7 @@ def test_a_percentage_without_its_line_is_not_updated():
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "`````"])
 def test_rows_below_a_fence_are_seen_and_the_fence_stays(fence):
+    """T34: headings in fences of every kind are none."""
     text = BASE.replace("```", fence)
     document = parse(text.encode(), "F.md")
     assert [item.text for item in items(document, section(document, "Tickets"))] == ["first", "second"]
@@ -122,6 +126,7 @@ def test_rows_below_a_fence_are_seen_and_the_fence_stays(fence):
 
 
 def test_rows_below_an_indented_block_are_seen():
+    """T34: headings in an indented block are none."""
     document = parse(
         b"# T\n\n## Tickets\n\n    # Next\n    ## Status\n\n- [ ] a\n- [ ] b\n\n## Status\n\nx\n", "F.md"
     )

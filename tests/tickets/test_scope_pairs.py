@@ -44,6 +44,7 @@ def test_the_table_is_large_enough_to_mean_something():
 
 
 def test_one_file_spelled_in_other_ways_never_has_two_owners():
+    """T40: by dots, its folder, a link, a star."""
     links = {"alias.py": "src/a.py"}
     owner = Scope.of(["src/a.py"], links=links)
     for spelling in ("./src/../src/a.py", "src", "alias.py", "src/*.py"):

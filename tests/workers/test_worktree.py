@@ -71,6 +71,7 @@ def test_removing_a_place_leaves_nothing_and_no_branch(repository):
 
 
 def test_fifteen_places_are_made_at_once(repository):
+    """T26: from a remote-tracking branch, detached, so that no branch is made."""
     git("update-ref", "refs/remotes/origin/main", "HEAD", cwd=repository.root)
     made: list[Place] = []
     threads = [
@@ -110,6 +111,7 @@ def test_a_garbage_collection_that_takes_the_empty_folder_of_worktrees_away_stop
 
 
 def test_an_occupied_path_is_an_error_and_stays_as_it_is(repository):
+    """T29: nothing is made, and no worker could start there."""
     path = repository.root / ".taskers" / "worktrees" / "r" / "W-1"
     path.mkdir(parents=True)
     (path / "precious").write_text("mine")
