@@ -104,13 +104,19 @@ class World:
             process.kill()
             out, err = process.communicate()
             raise AssertionError(self.said("hangs", arguments, process.returncode, out, err)) from None
+        if err.rstrip().endswith("KeyboardInterrupt") or (process.returncode == 130 and not out):
+            self.count("interrupted before it was listening")
+            return Called(130, None, err)
         if any(word in err for word in NOISE):
             raise AssertionError(self.said("is a bug", arguments, process.returncode, out, err))
         if process.returncode < 0:
             return Called(process.returncode, None, err)
         if process.returncode not in EXPECTED:
             raise AssertionError(self.said("exit code", arguments, process.returncode, out, err))
-        return Called(process.returncode, json.loads(out), err)
+        try:
+            return Called(process.returncode, json.loads(out), err)
+        except ValueError:
+            raise AssertionError(self.said("no JSON", arguments, process.returncode, out, err)) from None
 
     def said(self, what, arguments, code, out, err):
         """Put together what is needed to see what went wrong."""
