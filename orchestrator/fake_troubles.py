@@ -114,11 +114,11 @@ def ask(fake: Player, step: Record) -> None:
 
 
 def unreported(fake: Player, step: Record) -> None:
-    """Answer without the section `lacks`; asked in the same thread, with it if it `learns`."""
+    """Answer without the section `lacks`; asked in its thread, with it if it `learns`, or play `then`."""
     learns = bool(step.get("learns", True))
-    again = {key: value for key, value in step.items() if key not in ("do", "lacks", "learns")}
+    again = {key: value for key, value in step.items() if key not in ("do", "lacks", "learns", "then")}
     then = {**again, "do": "answer"} if learns else step
-    fake.memory.plan(fake.speaker().session, [then])
+    fake.memory.plan(fake.speaker().session, step.get("then", [then]))
     fake.do_answer({**again, "lacks": str(step.get("lacks", "Status"))})
 
 
