@@ -27,8 +27,11 @@ lint: .venv/made
 bench: .venv/made
 	$(BIN)/python benchmarks/bench.py
 
+# Half an hour of faults, then each hardening case ten times; docs/soak.md says how to repeat one.
 soak: .venv/made agents
-	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hardening" --timeout 1800
+	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q tests/orchestrator/test_soak.py
+	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hardening" --timeout 1800 \
+		--deselect tests/orchestrator/test_soak.py
 
 # The real agent CLIs, pinned. Without npm their tests are skipped, and say so.
 agents: $(AGENTS)

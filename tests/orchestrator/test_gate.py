@@ -430,6 +430,7 @@ def test_what_lands_first_stands_in_the_way_of_what_comes_after():
 COMMIT = "git -c user.name=u -c user.email=u@v commit -qm user"
 
 
+@pytest.mark.hardening
 def test_a_conflict_is_kept_through_every_clean_up_and_so_is_what_builds_on_it_at_any_remove(cli_lab):
     """T28: what cannot land stays pending, its patch in the run's folder."""
     lab = cli_lab

@@ -141,6 +141,7 @@ def test_what_git_refuses_is_said_in_its_words_and_with_exit_code_one(lab):
 FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
+@pytest.mark.hardening
 def test_a_foreign_git_environment_reaches_neither_us_nor_a_worker(lab):
     """T04: a decoy that five variables name is left alone, and the work lands where it belongs."""
     decoy = lab.root.parent / "decoy"

@@ -335,6 +335,7 @@ def test_a_doubtful_date_or_phase_is_a_warning_on_its_own_line():
     assert "Phase 9" in found["STATUS.md:5"]
 
 
+@pytest.mark.hardening
 @pytest.mark.parametrize(
     ("done", "total", "shown"), [(6, 8, 75), (1, 3, 33), (0, 0, 0), (199, 200, 99), (1, 900, 1)]
 )
@@ -343,6 +344,7 @@ def test_one_percentage_for_all_who_show_it(done, total, shown):
     assert percent(done, total) == shown
 
 
+@pytest.mark.hardening
 @given(st.integers(0, 500), st.integers(1, 500))
 def test_a_percentage_is_whole_only_at_both_ends(done, total):
     """T33: 199 of 200 are not 100%."""
@@ -385,6 +387,7 @@ def test_two_rosters_are_an_error_that_lists_both():
         status.changes({"STATUS.md": text}, deployed())
 
 
+@pytest.mark.hardening
 def test_unknown_things_stay_as_they_are():
     """T35: sections, comments, columns and blank lines that nobody knows."""
     extra = "## Mine\n\n<!-- ## Progress -->\n\n| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 | 4 |\n\n\n\n"

@@ -57,6 +57,7 @@ def clean(lab):
     return lab.git("status", "--porcelain")
 
 
+@pytest.mark.hardening
 def test_an_event_changes_its_files_and_commits_them_alone(lab, store):
     """T30: neither the stray file nor what is staged goes along."""
     (lab.root / "stray").write_text("mine\n")
@@ -98,6 +99,7 @@ def test_a_lost_file_beside_a_leftover_is_a_stop_and_never_an_empty_board(lab, s
     assert not (lab.root / "STATUS.md").exists()
 
 
+@pytest.mark.hardening
 @pytest.mark.parametrize("broken", [b"", b"\0" * 500, None])
 def test_no_command_takes_a_lost_status_for_an_empty_one_or_puts_an_empty_board_in_its_place(lab, broken):
     """T36: empty, all NUL, or gone beside a leftover."""

@@ -83,6 +83,7 @@ def test_a_commit_waits_until_what_the_user_is_in_the_middle_of_is_over(lab, beg
     assert lab.git("status", "--porcelain") == ""
 
 
+@pytest.mark.hardening
 def test_an_index_lock_that_nobody_holds_is_named_and_waited_for_once(lab):
     """T27: no git lives that made the lock."""
     lock = lab.root / ".git" / "index.lock"
@@ -107,6 +108,7 @@ def test_an_index_lock_that_nobody_holds_is_named_and_waited_for_once(lab):
     assert lab.git("status", "--porcelain") == ""
 
 
+@pytest.mark.hardening
 @pytest.mark.soak
 def test_the_index_lock_of_a_living_git_is_waited_for_and_never_taken_away(lab):
     """T27: the git that made the lock takes it away itself."""

@@ -125,6 +125,7 @@ def save(store, number):
     return int(bool(store.record([event], message=f"Save {number}", commit=True).problems))
 
 
+@pytest.mark.hardening
 def test_a_save_that_is_killed_at_a_random_moment_is_whole_or_not_there(lab, capsys):
     """T36: one whole version, old or new."""
     rng, saves, seen = seeded(capsys), 200 if IS_SOAK else 20, {"old": 0, "new": 0}
@@ -331,6 +332,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.hardening
 def test_the_lock_is_free_after_each_of_fifty_saves_on_a_pool_of_threads(lab):
     """T38: another process has it at its first try."""
     store = Store(find_repository(lab.root))

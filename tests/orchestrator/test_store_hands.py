@@ -276,6 +276,7 @@ def fifteen_at_once(store):
     return len(wrong)
 
 
+@pytest.mark.hardening
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_fifteen_ends_and_a_line_that_is_inserted_before_the_first_is_saved_all_stand(lab, capsys):

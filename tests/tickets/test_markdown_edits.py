@@ -73,6 +73,7 @@ def changed_lines(before, after):
     return [(a, b) for a, b in zip(old, new, strict=True) if a != b]
 
 
+@pytest.mark.hardening
 @pytest.mark.parametrize("style", STYLES)
 def test_one_changed_field_is_one_changed_line_in_every_line_style(style):
     """T31: LF, CRLF, mixed, and with a mark."""
@@ -100,6 +101,7 @@ def test_a_value_is_never_a_replacement_pattern():
     assert set_field(document, header(document), "K", r"\1 \g<0> $1").data == b"# T\n\nK: \\1 \\g<0> $1\n"
 
 
+@pytest.mark.hardening
 def test_a_percentage_changes_in_the_body_and_its_note_stays():
     """T32: the map of the same name in the front matter keeps its keys."""
     text = "---\nprogress:\n  a: 1\n  b: 2\n---\n# T\n\nProgress: [##--] 20% (note)\n"
@@ -108,6 +110,7 @@ def test_a_percentage_changes_in_the_body_and_its_note_stays():
     assert after.data == text.replace("[##--] 20%", "[###-] 75%").encode()
 
 
+@pytest.mark.hardening
 def test_a_percentage_without_its_line_is_not_updated():
     """T32: where there is no such line, it is told and nothing changes."""
     document = parse(b"---\nprogress:\n  a: 1\n  b: 2\n---\n# T\n", "F.md")
@@ -115,6 +118,7 @@ def test_a_percentage_without_its_line_is_not_updated():
         set_percent(document, header(document), "Progress", 40)
 
 
+@pytest.mark.hardening
 @pytest.mark.parametrize("fence", ["```", "~~~", "`````"])
 def test_rows_below_a_fence_are_seen_and_the_fence_stays(fence):
     """T34: headings in fences of every kind are none."""
@@ -125,6 +129,7 @@ def test_rows_below_a_fence_are_seen_and_the_fence_stays(fence):
     assert after.data == text.replace("**State:** open", "**State:** closed").encode()
 
 
+@pytest.mark.hardening
 def test_rows_below_an_indented_block_are_seen():
     """T34: headings in an indented block are none."""
     document = parse(

@@ -43,6 +43,7 @@ def test_the_table_is_large_enough_to_mean_something():
     assert len({frozenset(pair.values) for answer in ("share", "apart") for pair in pairs(answer)}) >= 290
 
 
+@pytest.mark.hardening
 def test_one_file_spelled_in_other_ways_never_has_two_owners():
     """T40: by dots, its folder, a link, a star."""
     links = {"alias.py": "src/a.py"}

@@ -70,6 +70,7 @@ def test_removing_a_place_leaves_nothing_and_no_branch(repository):
     assert git("worktree", "prune", "-v", cwd=repository.root) == b""
 
 
+@pytest.mark.hardening
 def test_fifteen_places_are_made_at_once(repository):
     """T26: from a remote-tracking branch, detached, so that no branch is made."""
     git("update-ref", "refs/remotes/origin/main", "HEAD", cwd=repository.root)
@@ -110,6 +111,7 @@ def test_a_garbage_collection_that_takes_the_empty_folder_of_worktrees_away_stop
     assert taken >= 7
 
 
+@pytest.mark.hardening
 def test_an_occupied_path_is_an_error_and_stays_as_it_is(repository):
     """T29: nothing is made, and no worker could start there."""
     path = repository.root / ".taskers" / "worktrees" / "r" / "W-1"
