@@ -15,7 +15,7 @@ from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.refusal import Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
-from orchestrator.runs import told_of
+from orchestrator.runs import HELD_UP, told_of
 from orchestrator.state.errors import StateError
 from orchestrator.state.figures import percent
 from orchestrator.store import Store
@@ -27,10 +27,6 @@ from workers.output import read_journal
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""
-
-
-HELD_UP = ("gate", "hook", "conflict", "dependency")
-"""Who may make a verdict wait that the rule, or the lead, had already found."""
 
 
 class Decision(NamedTuple):

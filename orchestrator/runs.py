@@ -7,6 +7,10 @@ from typing import Any
 from workers.output import RunDir, is_locked, read_journal, read_json, runs_of
 
 FINAL = ("accepted", "partial", "rejected", None)
+HELD_UP = ("gate", "hook", "conflict", "dependency")
+"""Who may make a verdict wait that the rule, or the lead, had already found."""
+WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
+"""Outcomes that the lead reads up on before the ticket is run again."""
 _UNSTARTED: dict[str, Any] = {
     "worker": "",
     "ticket": "",
@@ -136,6 +140,25 @@ class RunState:
         )
 
     @property
+    def failed(self) -> tuple[str, ...]:
+        """Name the workers that were started and did not end as they should: what they printed says why."""
+        return tuple(
+            name
+            for name, facts in self.workers.items()
+            if facts["started"] and facts["outcome"] in WENT_WRONG
+        )
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Name the workers whose verdict is still to be found."""
+        return tuple(name for name, facts in self.workers.items() if facts["verdict"] == "pending")
+
+    @property
+    def held_up(self) -> tuple[str, ...]:
+        """Name those of them whom a gate, a hook, a conflict or another worker keeps from landing."""
+        return tuple(name for name in self.pending if self.workers[name].get("settled_by") in HELD_UP)
+
+    @property
     def is_unfinished(self) -> bool:
         """Tell whether anything more can come of it: an interrupted run goes on, a cancelled one does not."""
         return not self.is_integrated and self.closed != "cancelled"
@@ -166,13 +189,15 @@ class RunState:
         """Give the command that takes this run further."""
         match self.status():
             case "integrated":
-                return "orchestrate status"
+                failed = self.failed
+                return f"orchestrate logs {self.run.id} {failed[0]}" if failed else "orchestrate status"
             case "running":
                 return f"orchestrate wait {self.run.id}"
             case "cancelled":
                 return f"orchestrate integrate {self.run.id}"
             case "finished":
-                pending = [name for name, facts in self.workers.items() if facts["verdict"] == "pending"]
+                # What a gate or a conflict holds up is accepted already: saying so again would not land it.
+                pending = [name for name in self.pending if name not in self.held_up]
                 if not pending:
                     return f"orchestrate integrate {self.run.id}"
                 return f"orchestrate integrate {self.run.id} --accept {pending[0]}"

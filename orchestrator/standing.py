@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 
 from orchestrator.gathering import Gathered, days_between, open_todo, since_of, stamp_of
 from orchestrator.lost import has_templates
+from orchestrator.reading import read_state
+from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState
+from orchestrator.state.canonical.phases_run import PATH as DECISIONS
+from orchestrator.state.canonical.phases_run import phases_run
 
 STATE_FILES = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 OLD = 7
@@ -16,6 +20,7 @@ OLD = 7
 TOKEN = 3
 """Bytes that count as one token: fewer than any tokenizer needs on the average, so a budget is kept."""
 _COMMAND = re.compile(r"`(orchestrate [^`]+)`")
+_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
 _SHOWN = 10
 
 
@@ -71,13 +76,23 @@ def next_step(found: Gathered, waiting: tuple[RunState, ...] = ()) -> Step:
     if again:
         phase = again[0].phase
         return Step(first, _again([phase], [one.ticket for one in again if one.phase == phase]))
+    done = _done(found)
     named = _COMMAND.search(first)
-    if named:
+    # A P0 that nobody has ticked would send whoever follows it through the same phase again and again.
+    if named and not (_RUNS_PHASE.match(named[1]) and named[1].split()[2] in done):
         return Step(first, named[1])
     phase = found.status.phase_slug
-    if phase and has_templates(found.repository.root, phase):
+    if phase and phase not in done and has_templates(found.repository.root, phase):
         return Step(first, f"orchestrate plan {shlex.quote(phase)}")
-    return Step(first, "orchestrate status")
+    return Step(first, "orchestrate todo list" if phase in done else "orchestrate status")
+
+
+def _done(found: Gathered) -> frozenset[str]:
+    """Give the phases that were run, from the log: who has but a clone is told the same."""
+    try:
+        return phases_run(read_state(found.repository.root, DECISIONS))
+    except Refusal:
+        return frozenset()  # what is wrong with it is among the problems
 
 
 def standing(found: Gathered, step: Step) -> dict[str, Any]:

@@ -60,10 +60,20 @@ def answer(arguments: argparse.Namespace) -> Answer:
             if over:
                 break
             time.sleep(LOOK)
+        _point_elsewhere(live, worker, number, arguments)
         if not arguments.follow or arguments.attempt or not _goes_on(live, worker, number):
             return Answer(0, {}, streamed=True)
         number = live.state.workers[worker]["attempts"]
         print(f"-- attempt {number}", file=sys.stderr)
+
+
+def _point_elsewhere(live: LiveRun, worker: str, number: int, arguments: argparse.Namespace) -> None:
+    """Say where there is more, rather than print nothing and leave it at that."""
+    files = live.state.run.attempt(worker, number)
+    size = {path: path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)}
+    if not arguments.stderr and not size[files.stdout] and size[files.stderr]:
+        said = f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes"
+        print(said, file=sys.stderr)
 
 
 def _wait_started(live: LiveRun, worker: str, arguments: argparse.Namespace) -> int:

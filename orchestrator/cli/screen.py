@@ -124,19 +124,26 @@ def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str
 
 
 def _settling(state: RunState) -> list[str]:
-    """Give the two commands that settle what is pending, once nothing else can."""
-    pending = [name for name, facts in state.workers.items() if facts["verdict"] == "pending"]
-    if not pending or state.status() != "finished":
+    """Give the commands that settle what is pending, once nothing else can."""
+    if not state.pending or state.status() != "finished":
         return []
     command = f"  orchestrate integrate {state.run.id}"
-    names = " ".join(pending)
-    if cells(f'{command} --reject {names} --reason "..."') > columns():
-        names = pending[0]
-    return [
-        "settle what is pending: land the part inside its scope, or nothing of it",
-        f"{command} --accept {names}",
-        f'{command} --reject {names} --reason "..."',
-    ]
+    asked = [name for name in state.pending if name not in state.held_up]
+    lines = []
+    if asked:
+        names = _fitting(asked, command)
+        lines.append("settle what is pending: land the part inside its scope, or nothing of it")
+        lines += [f"{command} --accept {names}", f'{command} --reject {names} --reason "..."']
+    if state.held_up:
+        lines.append("what is held up: land it once that is mended, or nothing of it")
+        lines += [command, f'{command} --reject {_fitting(state.held_up, command)} --reason "..."']
+    return lines
+
+
+def _fitting(names: Sequence[str], command: str) -> str:
+    """Give all names where the longest line has room for them, else the first."""
+    said = " ".join(names)
+    return said if cells(f'{command} --reject {said} --reason "..."') <= columns() else names[0]
 
 
 def _ended(facts: Mapping[str, Any]) -> str:

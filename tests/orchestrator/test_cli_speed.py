@@ -77,7 +77,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
         "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.refusal",
         "orchestrator.runs", "orchestrator.spent",
-        "orchestrator.state", "orchestrator.state.canonical",
+        "orchestrator.state", "orchestrator.state.canonical", "orchestrator.state.canonical.phases_run",
         "orchestrator.state.canonical.status_reading",
         "orchestrator.state.errors", "orchestrator.state.figures",
         "orchestrator.state.opening", "tickets", "tickets.markdown", "tickets.markdown.damage",
