@@ -1,5 +1,6 @@
 """Random phases for a soak: agents that work, agents that misbehave, and what hangs together of them."""
 
+import os
 import runpy
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +9,8 @@ HERE = Path(__file__)
 LAB = runpy.run_path(str(HERE.with_name("cli_lab.py")))
 FAULTS = runpy.run_path(str(HERE.with_name("fault_lab.py")))
 AGENTS, step = FAULTS["AGENTS"], FAULTS["step"]
+LONGEST = 12.0 if os.environ.get("ORCHESTRATE_SOAK") == "1" else 5.0
+"""Seconds that a step takes at most: long ones keep fifteen busy on a machine that starts few in a second."""
 POISON = "poison"
 """What the gate does not let in."""
 SETTINGS = """\
@@ -55,7 +58,7 @@ def phase_of(rng, phase, folder, first, count):
         kinds = COMMANDS if agent == "command" else FAKES
         (draw,) = rng.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])
         drawn = draw(rng, f"{folder}/{stem}")
-        front = {"phase": phase, "timeout": "60s", "retries": rng.choice((0, 1, 1, 2)), **drawn.front}
+        front = {"phase": phase, "timeout": "90s", "retries": rng.choice((0, 1, 1, 2)), **drawn.front}
         front["priority"] = rng.choice(("P0", "P1", "P2"))
         if texts and rng.random() < 0.25:
             front["depends_on"] = rng.sample(sorted(texts), min(len(texts), rng.choice((1, 1, 2))))
@@ -206,7 +209,7 @@ def fails_acceptance(rng, path):
 
 
 def seconds(rng):
-    return round(rng.uniform(0.2, 6.0), 1)
+    return round(rng.uniform(0.2, LONGEST), 1)
 
 
 def takes(rng):
