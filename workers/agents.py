@@ -96,6 +96,7 @@ class Progress(NamedTuple):
     kind: Literal["session", "text", "tool", "tool_end", "retry", "error", "end", "question"]
     """`question`: a tool call that waits for its user, and so no work that is going on."""
     text: str = ""
+    """What a terminal may be shown; of kind `text` with line breaks, where the agent made some."""
     delay: float | None = None
     """Seconds until a failed request is made again, where they are told (`retry`)."""
     status: int | None = None

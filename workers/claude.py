@@ -8,7 +8,7 @@ from workers.asking import Asking
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present
 from workers.reasons import kind_of, settle
-from workers.stream import Records, count_at, id_at, number_at, printable, text_at, value_at
+from workers.stream import Records, count_at, id_at, number_at, paragraphs, printable, text_at, value_at
 
 NAME: AgentName = "claude"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -173,7 +173,7 @@ class ClaudeReader:
                     return Progress("error", printable(self._error))
                 case "text":
                     self._error = ""
-                    return Progress("text", printable(text_at(block, "text")))
+                    return Progress("text", paragraphs(text_at(block, "text")))
         return None
 
     def _results(self, record: dict[str, object]) -> Progress | None:

@@ -12,7 +12,7 @@ from workers.asking import Asking
 from workers.briefing import as_one_text, check_prompt, read_instructions
 from workers.executables import find, present
 from workers.reasons import retry, settle
-from workers.stream import Records, count_at, id_at, printable, text_at, value_at
+from workers.stream import Records, count_at, id_at, paragraphs, printable, text_at, value_at
 
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
@@ -154,7 +154,7 @@ class CodexReader:
         if kind == "agent_message":
             if done:
                 self._text = text_at(record, "item", "text")
-            return Progress("text", printable(self._text)) if done else None
+            return Progress("text", paragraphs(self._text)) if done else None
         if kind in ("", "reasoning", "todo_list", "plan"):
             return None
         if kind == "error":

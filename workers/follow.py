@@ -6,7 +6,7 @@ from pathlib import Path
 from tickets.words import AgentName
 from workers.agents import Answer, Progress, agent_named
 from workers.reasons import is_throttled, retry
-from workers.stream import Lines
+from workers.stream import Lines, printable
 
 MOST = 1 << 20
 """Bytes read at one time; larger steps are slower, and hold up everybody else."""
@@ -30,6 +30,8 @@ class Follower:
         self._offset: int | None = None if agent == "command" else 0
         self.last = ""
         """What it said or did last, on one line."""
+        self.said = ""
+        """The last text of its own, on one line: no tool, no end."""
         self.tools = 0
         """Tool calls that are open."""
         self.has_ended = False
@@ -107,6 +109,8 @@ class Follower:
         if is_throttled(progress):
             self.throttled = progress.delay or 0.0
         match progress.kind:
+            case "text":
+                self.said = printable(progress.text)
             case "tool":
                 self.tools += 1
             case "tool_end":
@@ -114,7 +118,7 @@ class Follower:
             case "end":
                 self.has_ended = True
         if progress.text:
-            self.last = progress.text
+            self.last = printable(progress.text)
 
 
 def last_said(agent: AgentName, stdout: Path) -> str:
@@ -129,7 +133,7 @@ def last_said(agent: AgentName, stdout: Path) -> str:
     reader = agent_named(agent).new_reader()
     for line in reversed(lines):
         if line and (progress := reader.feed(line)) and progress.text and progress.kind != "session":
-            return progress.text
+            return printable(progress.text)
     return ""
 
 

@@ -114,6 +114,11 @@ def printable(text: str) -> str:
     return " ".join(plain(text).split())
 
 
+def paragraphs(text: str) -> str:
+    """Make each line of `text` plain, and leave the lines as they are: a report is read, not glanced at."""
+    return "\n".join(plain(line).rstrip() for line in text.splitlines()).strip("\n")
+
+
 def plain(text: str) -> str:
     """Take out what a terminal would act upon, and leave the spaces as they are."""
     text = _ESCAPE.sub("", text.rstrip("\r").expandtabs())

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +49,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if others:
         tickets = [live.state.workers[name]["ticket"] for name in (worker, *others)][:SHOWN]
         do = f"name one of them: {', '.join(tickets)}{', ...' * (len(others) >= SHOWN)}"
-        raise Refusal(Problem(arguments.worker, f"is a fan-out of {len(others) + 1} workers", do))
+        problem = Problem(arguments.worker, f"is a fan-out of {len(others) + 1} workers", do)
+        raise Refusal(problem, next_action=f"orchestrate logs {arguments.run} {shlex.quote(tickets[0])}")
     number = _wait_started(live, worker, arguments)
     while True:
         read = _source(live, worker, number, arguments)
@@ -123,17 +125,22 @@ def _source(
     if arguments.stderr or facts["agent"] == "command":
         return _Text(path).read
     follower = Follower(facts["agent"], path)
-    return lambda _: _progress(follower)
+    return lambda _: _progress(follower, whole=arguments.json)
 
 
-def _progress(follower: Follower) -> Iterator[Piece]:
-    """Give what an agent CLI said and did; a tool call's end says nothing that its beginning did not."""
+def _progress(follower: Follower, *, whole: bool) -> Iterator[Piece]:
+    """Give what an agent CLI said and did; a tool call's end says nothing that its beginning did not.
+
+    Unless `whole`, an end that only repeats what was said last does without it.
+    """
     before = -1
     while follower.offset != before:
         before = follower.offset
         for one in follower.read_more():
-            if one.kind != "tool_end" and (one.text or one.kind == "end"):
-                yield one.kind, one.text
+            if one.kind == "tool_end" or (not one.text and one.kind != "end"):
+                continue
+            is_echo = one.kind == "end" and not whole and follower.said.startswith(one.text)
+            yield one.kind, "" if is_echo else one.text
 
 
 class _Chunks:
@@ -190,6 +197,7 @@ def _printed(pieces: Iterator[Piece] | Iterator[bytes], arguments: argparse.Name
             continue
         kind, text = piece
         line = json.dumps({"kind": kind, "text": text}) if arguments.json else MARKS.get(kind, "") + text
+        line = line.rstrip()
         if not say(line, sys.stdout):
             return False
     return True

@@ -1,6 +1,7 @@
 """`orchestrate phase add|start|complete|list`: from one phase of the plan to the next."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,7 +119,10 @@ def _move(
 
 def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
     desk = plan.desk
-    name = given("phase", " ".join(arguments.words))
+    number = next_number(plan.status.phases)
+    words = " ".join(arguments.words)
+    # Whoever reads "Phase 2: Core" in the plan writes the whole of it; the number is ours to give.
+    name = given("phase", re.sub(rf"(?i)^\s*phase\s+{number}\s*[:-]\s*(?=\S)", "", words))
     milestone = given("--milestone", arguments.milestone)
     refuse_known(PATH, "phase", name, [phase.name for phase in plan.status.phases])
     refuse_known(PATH, "milestone", milestone, [phase.milestone for phase in plan.status.phases])
@@ -127,7 +131,6 @@ def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
     for what, texts in (("deliverable", made), ("criterion", criteria)):
         for at, text in enumerate(texts):
             refuse_known("phase add", what, text, texts[:at])
-    number = next_number(plan.status.phases)
     gate = growth_gate(desk.log().data, number)
     pass_gate(desk, gate, f"adding Phase {number}: {shortened(name)}")
     event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, desk.at, desk.lead)

@@ -64,7 +64,10 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if problems:
         next_action = next_step(problems, arguments)
     document = _document(project, request.phase, seen, said, next_action)
-    lines = _lines(document) + problem_lines(said, next_action)
+    # Whom nobody starts is told of below its ticket.
+    shown = {one["ticket"] for one in document["tickets"] if one["skipped"]}
+    told = [one for one in said if not (one.what.startswith("skipped: ") and one.place in shown)]
+    lines = _lines(document) + problem_lines(told, next_action)
     return Answer(2 if problems else 0, document, tuple(lines))
 
 

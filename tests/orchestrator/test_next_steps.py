@@ -1,7 +1,11 @@
 """What a command says comes next, followed as somebody would who knows nothing else."""
 
+import json
 import runpy
+import shlex
 from pathlib import Path
+
+import pytest
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 template, shell = LAB["template"], LAB["shell"]
@@ -49,3 +53,42 @@ def test_the_roster_is_not_active_once_its_workers_have_ended(lab):
     assert lab.call("deploy", "phase-1", "--json").code == 0
     assert lab.call("status", "--json").document["active_workers"]
     assert "active " not in lab.call("status").out
+
+
+def test_what_an_agent_said_is_read_line_by_line_and_told_once(lab, tmp_path):
+    fakes = tmp_path / "fakes"
+    assert lab.call("fake-agent", str(fakes), "--json").code == 0
+    lab.commit({"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{fakes}/claude"\n'})
+    told = '<<fake {"do": "answer", "text": "First.\\n\\n  Second."}>>'
+    lab.templates(claude_1=template(None, agent="claude") + told + "\n")
+    run = lab.call("run", "phase-1", "--json").document["run"]
+    lines = lab.call("logs", run, "claude-1").out.splitlines()
+    first = lines.index("First.")
+    assert lines[first : first + 3] == ["First.", "", "  Second."]
+    assert lines[-1] == "end"
+    records = [json.loads(line) for line in lab.call("logs", run, "claude-1", "--json").out.splitlines()]
+    assert [one["kind"] for one in records if "Second." in one["text"]] == ["text", "end"]
+
+
+def test_logs_of_a_fan_out_name_one_that_can_be_asked_for(lab):
+    lab.templates(command_1=shell("echo {{ matrix.n }}", matrix={"n": ["a b", "c"]}))
+    run = lab.call("run", "phase-1", "--json").document["run"]
+    refused = lab.call("logs", run, "command-1", "--json")
+    assert refused.code == 2
+    again = lab.call(*shlex.split(refused.document["next_action"])[1:])
+    assert (again.code, again.out) == (0, "a b\n")
+
+
+def test_plan_says_once_that_a_ticket_is_skipped(lab):
+    lab.templates(gemini_1=template(None, agent="gemini"), command_1=template())
+    told = lab.call("plan", "phase-1")
+    assert told.code == 0
+    assert told.out.count("gemini is disabled") == 1
+    document = lab.call("plan", "phase-1", "--json").document
+    assert [one["place"] for one in document["problems"] if "skipped" in one["what"]] == ["gemini-1"]
+
+
+@pytest.mark.parametrize("name", ["Phase 2: Core", "phase 2 - Core", "Core"])
+def test_a_phase_is_given_its_number_once(lab, name):
+    called = lab.call("phase", "add", name, "--milestone", "It works", "--json")
+    assert called.document["added"]["title"] == "Phase 2: Core"
