@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__)
+SOAK, BOOKS = (runpy.run_path(str(HERE.with_name(name))) for name in ("soak_lab.py", "soak_books.py"))
 LIVES = runpy.run_path(str(HERE.with_name("lives_lab.py")))
 _pattern, cli_lab, lives, shell = (LIVES[name] for name in ("_pattern", "cli_lab", "lives", "shell"))
 journal, wait_until = LIVES["journal"], LIVES["wait_until"]
@@ -29,28 +30,30 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.fixture
-def pattern(_pattern):
-    return _pattern
+def world(_pattern, fakes, tmp_path):
+    """Give the repository of a soak; all that lives in it is dead afterwards, whatever it came to."""
+    seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
+    world = SOAK["World"](tmp_path, _pattern, fakes, seed)
+    yield world
+    world.see_dead()
 
 
 @pytest.mark.timeout(SECONDS + 900)
-def test_every_ticket_is_accounted_for_whatever_strikes(pattern, fakes, tmp_path, capfd):
-    seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
-    lab, books = (runpy.run_path(str(HERE.with_name(name))) for name in ("soak_lab.py", "soak_books.py"))
-    world = lab["World"](tmp_path, pattern, fakes, seed)
+def test_every_ticket_is_accounted_for_whatever_strikes(world, capfd):
+    seed = world.seed
     lanes = [
-        lab["Lane"](world, "a", world.root, "phase-1", 1),
-        lab["Lane"](world, "b", world.second, "phase-1", 1),
-        lab["Lane"](world, "c", world.root, "phase-2", 51),
+        SOAK["Lane"](world, "a", world.root, "phase-1", 1),
+        SOAK["Lane"](world, "b", world.second, "phase-1", 1),
+        SOAK["Lane"](world, "c", world.root, "phase-2", 51),
     ]
-    striker = lab["Striker"](world, lanes)
+    striker = SOAK["Striker"](world, lanes)
     began = time.monotonic()
     say(capfd, f"soak of {SECONDS:g} s, seed {seed}; again: ORCHESTRATE_SEED={seed}")
     with ThreadPoolExecutor() as pool:
         over = threading.Timer(SECONDS, world.over.set)
         over.start()
         struck = pool.submit(striker.live)
-        lives = [pool.submit(lane.live, TICKETS, books["keep_books"]) for lane in lanes]
+        lives = [pool.submit(lane.live, TICKETS, BOOKS["keep_books"]) for lane in lanes]
         try:
             while wait(lives, 60, FIRST_EXCEPTION).not_done and not struck.done():
                 if any(one.done() and one.exception() for one in lives):
@@ -62,10 +65,9 @@ def test_every_ticket_is_accounted_for_whatever_strikes(pattern, fakes, tmp_path
             over.cancel()
             world.over.set()
             world.ended.set()
-            if any(one.exception() for one in wait(lives).done):
-                world.see_dead()
+            wait(lives)
         struck.result()
-    tally = books["close_books"](world, lanes)
+    tally = BOOKS["close_books"](world, lanes)
     say(capfd, f"seed {seed}, {time.monotonic() - began:.0f} s:\n{figures(tally, striker)}")
 
 
