@@ -306,8 +306,10 @@ def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
     for ticket in fresh:
         facts = d.facts(ticket)
         lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
+    # The words of the decision log.
+    what = "Settled" if d.state.recorded else "Integrated"
     return "\n".join([
-        f"Integrated run {d.run.id} ({d.manifest.phase})", "", *lines, "",
+        f"{what} run {d.run.id} ({d.manifest.phase})", "", *lines, "",
         f"Gate: {d.state.gate}", f"Tests: {_tests(d)}", "",
         f"Orchestrate-State: {d.run.id}", "",
     ])  # fmt: skip

@@ -164,14 +164,20 @@ class LiveRun:
         return self._said[key]
 
 
-def parked_words(agent: str, until: datetime) -> str:
+def parked_words(agent: str, until: datetime, now: datetime) -> str:
     """Say until when a provider is left alone, in the time of whoever reads it."""
-    return f"{agent}, parked until {until.astimezone():%H:%M}"
+    return f"{agent}, parked until {clock(until, now)}"
+
+
+def clock(time: datetime, now: datetime) -> str:
+    """Give a time by the clock of whoever reads it; with its day where that is another one."""
+    time, now = time.astimezone(), now.astimezone()
+    return f"{time:%H:%M:%S}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
 
 
 def _parked(known: Mapping[str, str], now: datetime) -> dict[str, str]:
     times = ((agent, datetime.fromisoformat(until)) for agent, until in known.items())
-    return {agent: parked_words(agent, until) for agent, until in times if until > now}
+    return {agent: parked_words(agent, until, now) for agent, until in times if until > now}
 
 
 def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:

@@ -74,7 +74,7 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
     """Give the agents that no run starts anything with, and until when."""
     found = standing(repository.own / "providers", now.timestamp())
     return {
-        one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC))
+        one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC), now)
         for one in found
         if one.until is not None
     }
@@ -119,13 +119,15 @@ def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: lis
     lines = []
     for run, queue, cost in zip(runs, queues, costs, strict=True):
         own = [row for row in rows if row.run == run.state.run.id]
-        counted = f"{len(own)} running" + (f", {queue_words(queue)}" if queue.total else "")
+        again = sum(row.state == "waiting: another attempt" for row in own)
+        counted = f"{len(own) - again} running" + (f", {again} to be tried again" if again else "")
+        counted += f", {queue_words(queue)}" if queue.total else ""
         counted += "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(clean(f"run {run.state.run.id} ({run.state.phase}) {run.state.status()}: {counted}"))
         for row in own:
-            again = f" (attempt {row.attempt})" if row.attempt > 1 else ""
+            attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
             head = f"  {row.worker:<18}{row.state:<9} {elapsed(row.seconds):>7}  "
-            lines.append(cut(f"{head}{row.ticket}: {row.title}{again}", columns()))
+            lines.append(cut(f"{head}{row.ticket}: {row.title}{attempt}", columns()))
             if row.last:
                 lines.append(cut(f"{'':<20}{row.last}", columns()))
         lines += [cut(f"  {one.worker:<18}waits for {one.waits_for}", columns()) for one in queue.first]

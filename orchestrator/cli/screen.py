@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal import columns, say
 from orchestrator.cli.width import cells, cut, shortened, wrapped
+from orchestrator.live import clock
 from orchestrator.runs import RunState
 from orchestrator.spent import told_by
 from tickets.problems import Problem
@@ -31,6 +33,7 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
     """Give an event as one line: time, what, who, and what matters of it."""
     worker = record.get("worker", "")
     text: str | None = None
+    at = datetime.fromisoformat(record["at"])
     match record["event"]:
         case "started":
             again = f" (attempt {record['attempt']})" if record["attempt"] > 1 else ""
@@ -48,7 +51,8 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
         case "moved":
             text = _line("moved", worker, f"to {record['agent']}: {record['reason']}")
         case "parked":
-            text = _line("parked", record["agent"], f"until {record['until'][11:19]}: {record['reason']}")
+            until = clock(datetime.fromisoformat(record["until"]), at)
+            text = _line("parked", record["agent"], f"until {until}: {record['reason']}")
         case "checked" if not record["passed"]:
             text = _line("check failed", worker, record["command"])
         case "settled":
@@ -62,7 +66,7 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line("landed", who, f"in {where}")
         case "closed":
             text = _line(record["status"], "", "")
-    return cut(f"{record['at'][11:19]} {text}", columns()) if text else None
+    return cut(f"{clock(at, at)} {text}", columns()) if text else None
 
 
 def _line(what: str, who: str, rest: str) -> str:

@@ -5,10 +5,11 @@ import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from orchestrator.live import NEXT, live_run, live_runs
+from orchestrator.live import NEXT, clock, live_run, live_runs, parked_words
 from workers.follow import last_said
 from workers.output import JournalReader, RunDir, runs_of
 
@@ -153,8 +154,22 @@ def test_who_waits_for_a_parked_provider_or_a_budget_says_so(make):
     one.note("parked", agent=agent, until=until.isoformat(), reason="429", named=True, limit=2)
     queue = live_run(one.run).queue(AT)
     assert (queue.provider, queue.held, queue.slot) == (4, 0, 0)
-    assert queue.first[0].waits_for == f"{agent}, parked until {until.astimezone():%H:%M}"
+    assert queue.first[0].waits_for == f"{agent}, parked until {clock(until, AT)}"
     assert live_run(one.run).queue(until).provider == 0  # over
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_a_time_is_told_by_the_readers_clock_and_with_its_day_where_that_is_another(zone, monkeypatch):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        now = datetime(2026, 2, 16, 10, 0, tzinfo=ZoneInfo(zone))
+        for later, said in ((timedelta(seconds=90), "10:01:30"), (timedelta(days=3), "2026-02-19 10:00")):
+            assert clock((now + later).astimezone(UTC), now.astimezone(UTC)) == said
+            assert said in parked_words("codex", (now + later).astimezone(UTC), now.astimezone(UTC))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_half_a_line_is_read_once_it_is_whole(make):

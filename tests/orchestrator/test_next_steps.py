@@ -46,6 +46,10 @@ def test_who_waits_for_a_gate_that_was_red_before_is_not_to_be_accepted_once_mor
     lab.commit({"mended": "yes\n"})
     assert lab.call(*told["next_action"].split()[1:], "--json").document["status"] == "integrated"
     assert (lab.root / "out/1").read_text() == "1\n"
+    subjects = lab.git("log", "--format=%s").splitlines()
+    assert (subjects[0], subjects.count(f"Integrated run {run} (phase-1)")) == (
+        f"Settled run {run} (phase-1)", 1,
+    )  # fmt: skip
 
 
 def test_the_roster_is_not_active_once_its_workers_have_ended(lab):
