@@ -119,9 +119,7 @@ def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: lis
     lines = []
     for run, queue, cost in zip(runs, queues, costs, strict=True):
         own = [row for row in rows if row.run == run.state.run.id]
-        again = sum(row.state == "waiting: another attempt" for row in own)
-        counted = f"{len(own) - again} running" + (f", {again} to be tried again" if again else "")
-        counted += f", {queue_words(queue)}" if queue.total else ""
+        counted = _counted(own) + (f", {queue_words(queue)}" if queue.total else "")
         counted += "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(clean(f"run {run.state.run.id} ({run.state.phase}) {run.state.status()}: {counted}"))
         for row in own:
@@ -132,3 +130,13 @@ def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: lis
                 lines.append(cut(f"{'':<20}{row.last}", columns()))
         lines += [cut(f"  {one.worker:<18}waits for {one.waits_for}", columns()) for one in queue.first]
     return lines or ["nothing is running"]
+
+
+def _counted(rows: list[Row]) -> str:
+    """Count those that were started, by what they do; so that it adds up with the lines below."""
+    others = {"to be tried again": "waiting: another attempt", "lost": "lost"}
+    counts = {words: sum(row.state == state for row in rows) for words, state in others.items()}
+    running = len(rows) - sum(counts.values())
+    return ", ".join(
+        [f"{running} running", *(f"{count} {words}" for words, count in counts.items() if count)]
+    )

@@ -3,6 +3,7 @@
 import json
 import runpy
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,21 @@ def test_plan_says_once_that_a_ticket_is_skipped(lab):
 def test_a_phase_is_given_its_number_once(lab, name):
     called = lab.call("phase", "add", name, "--milestone", "It works", "--json")
     assert called.document["added"]["title"] == "Phase 2: Core"
+
+
+def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
+    fakes = tmp_path / "fakes"
+    assert lab.call("fake-agent", str(fakes), "--json").code == 0
+    lab.commit({"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{fakes}/claude"\n'})
+    limited = '<<fake {"do": "limit", "kind": "quota", "seconds": 600}>>'
+    lab.templates(claude_1=template(None, agent="claude") + limited + "\n")
+    run = lab.call("deploy", "phase-1", "--detach", "--json").document["run"]
+    try:
+        deadline = time.monotonic() + 30
+        while "waiting: another attempt" not in (said := lab.call("ps").out):
+            assert time.monotonic() < deadline, said
+        assert f"run {run} (phase-1) running: 0 running, 1 to be tried again" in " ".join(said.split())
+    finally:
+        assert lab.call("cancel", run).code == 0
+    waited = lab.call("wait", run, "--timeout", "30", "--json")
+    assert waited.document["status"] in ("finished", "cancelled")
