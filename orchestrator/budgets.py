@@ -23,7 +23,8 @@ def budget_of(
     for ticket in tickets:
         agent = agents.get(ticket.id, ticket.agent)
         if agent != "command":
-            counted.setdefault((agent, ticket.model or settings.agent(agent).model), []).append(ticket)
+            model = ticket.done_by(agent).model or settings.agent(agent).model
+            counted.setdefault((agent, model), []).append(ticket)
     return {
         **settings.spending_limits._asdict(),
         "today": today._asdict(),

@@ -1,7 +1,7 @@
 """What a worker says that it did, beside what was found: claims are kept, evidence decides."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tickets.report import Report, ReportStatus, read_report
@@ -11,7 +11,8 @@ MOST_NAMED = 50
 NO_CHANGES = "No changes:"
 """What a report's line begins with that says why nothing was changed."""
 
-_REASON = re.compile(r"^[\W_]*no changes?\b[\W_]*\w", re.IGNORECASE | re.MULTILINE)
+# Up to "no changes" it stays on its line: over lines, a thousand of dashes would take a minute.
+_REASON = re.compile(r"^(?:[^\w\n]|_)*no changes?\b[\W_]*\w", re.IGNORECASE | re.MULTILINE)
 _QUOTED = re.compile(r"`([^`]+)`")
 _NONE = re.compile(r"(?:none|n/a|nothing|no files?|no changes?)(?:[\s.,:;(].*)?", re.IGNORECASE | re.DOTALL)
 
@@ -37,8 +38,10 @@ def claims_of(text: str, changed: Sequence[str]) -> Claims:
     """Read a final answer and compare it with the paths that were changed."""
     report = read_report(text)
     named = tuple(dict.fromkeys(path for item in report.proposal.affected_files if (path := _path(item))))
-    not_found = tuple(path for path in named if not _is_among(path, changed))
-    not_said = tuple(path for path in changed if not any(_is_among(said, [path]) for said in named))
+    # By sets: both may be ten thousand.
+    said, found = set(named), {part for path in changed for part in _with_folders(path)}
+    not_found = tuple(path for path in named if path not in found)
+    not_said = tuple(path for path in changed if said.isdisjoint(_with_folders(path)))
     return Claims(report.status, named, not_found, not_said)
 
 
@@ -70,5 +73,7 @@ def _path(item: str) -> str:
     return "" if _NONE.fullmatch(item.strip()) else path.removeprefix("./").rstrip("/")
 
 
-def _is_among(path: str, changed: Sequence[str]) -> bool:
-    return any(one == path or one.startswith(f"{path}/") for one in changed)
+def _with_folders(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

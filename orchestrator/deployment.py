@@ -111,8 +111,7 @@ class Deployment:
         """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
         self._journal = journal
         self._tell = tell
-        for record in read_journal(run.path / "events.jsonl"):
-            self.state.take(record)
+        self.state.take_all(read_journal(run.path / "events.jsonl"))
 
     def note(self, event: str, **facts: Any) -> None:
         """Append to the journal, then let whoever watches know."""
@@ -153,8 +152,7 @@ class Deployment:
 
     def as_it_is(self, ticket: Ticket) -> Ticket:
         """Give a ticket with the agent that does it now: one that fell back has another than its template."""
-        agent = self.facts(ticket)["agent"]
-        return ticket if agent == ticket.agent else ticket.model_copy(update={"agent": agent, "model": None})
+        return ticket.done_by(self.facts(ticket)["agent"])
 
     def stop(self) -> None:
         """Start nothing more, and have every worker of the run stopped within its grace."""

@@ -1,6 +1,6 @@
 """When a ticket's attempt starts, and with which agent: its turn, its slot, its provider, its budget."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -10,13 +10,14 @@ import anyio
 import anyio.to_thread
 
 from orchestrator.admission import Budget, Refused, hard_limit
+from orchestrator.availability import why_off
 from orchestrator.deployment import Deployment
 from orchestrator.prices import Cost
 from orchestrator.spending import Reservation
 from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.agents import NAMES
-from workers.attempt import find_agent, mark_of
+from workers.attempt import mark_of
 from workers.pool import Slot
 
 LOOK = 0.1
@@ -45,12 +46,11 @@ async def leave_for(
     """
     async with AsyncExitStack() as held:
         leave: Leave | Refused | None = None
-        if has_slots(d, ticket):
-            with d.waiting(ticket, ends="parked" if is_asked else "moved"):
-                leave = await _leave(d, ticket, number, held)
-            if isinstance(leave, Leave) and (d.stopping or d.is_cancelled(ticket)):
-                await give_back(d, leave.reservation)
-                leave = None
+        with d.waiting(ticket, ends="parked" if is_asked else "moved"):
+            leave = await _leave(d, ticket, number, held)
+        if isinstance(leave, Leave) and (d.stopping or d.is_cancelled(ticket)):
+            await give_back(d, leave.reservation)
+            leave = None
         yield leave
 
 
@@ -60,22 +60,22 @@ async def watch_room(d: Deployment) -> None:
         d.queue.look()
         d.logins.look()
         far = {name for name in NAMES if is_far(d, name)}
-        for scope, (ticket, ends) in list(d.waits.items()) if far else ():
-            is_over = ends == "parked" or (ends == "moved" and _agent_for(d, ticket) != ticket.agent)
-            if is_over and ticket.agent in far:
-                scope.cancel()
+        if far:
+            _end_waits(d, far)
         await anyio.sleep(LOOK)
 
 
 def moved(d: Deployment, ticket: Ticket) -> Ticket:
     """Give a ticket with the agent that can do it first: its own, unless that would wait for too long."""
-    agent = _agent_for(d, ticket)
+    agent = _agent_for(d, ticket, _able(d)) if ticket.fallback else ticket.agent
     if agent == ticket.agent:
         return ticket
     parked = d.providers.parked(ticket.agent)
     why = f"{ticket.agent} is parked: {parked.reason}" if parked else f"{ticket.agent} was parked"
+    why = why_off(ticket.agent, d.settings, d.environ) or why
     d.note("moved", worker=ticket.worker, agent=agent, before=ticket.agent, reason=why)
-    return d.as_it_is(ticket)
+    # Of the ticket as it began: one that moves back has its model again.
+    return d.as_it_is(d.manifest.by_id(ticket.id))
 
 
 def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> None:
@@ -97,9 +97,15 @@ def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> Non
 
 
 async def give_back(d: Deployment, reservation: Reservation | None) -> None:
-    """Take back what was reserved for an attempt that did not come about."""
-    if reservation is not None:
-        await anyio.to_thread.run_sync(d.ledger.release, reservation)
+    """Take back what was reserved for an attempt that did not come about, whatever ends meanwhile."""
+    if reservation is None:
+        return
+    try:
+        # What is not given back is held for as long as this runtime lives, and others wait for it.
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(d.ledger.release, reservation)
+    except OSError as error:
+        d.note("unsettled", worker=reservation.worker, attempt=reservation.attempt, reason=str(error))
 
 
 def most_usd(reservation: Reservation | None) -> float | None:
@@ -128,11 +134,6 @@ async def settle(d: Deployment, ticket: Ticket, number: int, usage: dict[str, An
     except OSError as error:
         # Its work is done and paid for: that nobody can write it down must not take it away.
         d.note("unsettled", worker=ticket.worker, attempt=number, reason=str(error))
-
-
-def has_slots(d: Deployment, ticket: Ticket) -> bool:
-    """Tell whether the pool has any slot for a ticket at all."""
-    return 0 not in (d.pool.limits.total, d.pool.limits.of(ticket.agent))
 
 
 def is_far(d: Deployment, name: AgentName) -> bool:
@@ -169,8 +170,7 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
             if await d.logins.turn(ticket.agent, tell):
                 held.callback(d.logins.ended, ticket.agent)
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await give_back(d, reservation)
+            await give_back(d, reservation)
             raise
         if d.providers.parked(ticket.agent) is None:
             return Leave(slot, reservation)
@@ -188,15 +188,27 @@ async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation |
     return await anyio.to_thread.run_sync(reserve)
 
 
-def _agent_for(d: Deployment, ticket: Ticket) -> AgentName:
-    if not ticket.fallback or d.providers.parked(ticket.agent) is None:
-        return ticket.agent
+def _end_waits(d: Deployment, far: Collection[str]) -> None:
+    """End the waits for providers that are parked for long, where somebody else can do the ticket sooner."""
+    able = _able(d)
+    # Of ten thousand that wait, all but a few have the same agents: files are looked at once for each.
+    chosen: dict[tuple[AgentName, ...], AgentName] = {}
+    for scope, (ticket, ends) in list(d.waits.items()):
+        if ends is None or ticket.agent not in far:
+            continue
+        agents = (ticket.agent, d.manifest.by_id(ticket.id).agent, *ticket.fallback)
+        if agents not in chosen:
+            chosen[agents] = _agent_for(d, ticket, able)
+        if ends == "parked" or chosen[agents] != ticket.agent:
+            scope.cancel()
+
+
+def _agent_for(d: Deployment, ticket: Ticket, able: Collection[AgentName]) -> AgentName:
     # One that has moved may move back.
-    others = (d.manifest.by_id(ticket.id).agent, *ticket.fallback)
-    agents = [ticket.agent, *(name for name in others if _can_do(d, name))]
+    others = (ticket.agent, d.manifest.by_id(ticket.id).agent, *ticket.fallback)
+    agents = [name for name in dict.fromkeys(others) if name in able] or [ticket.agent]
     return d.providers.chosen(agents, d.settings.pool.fallback_after)  # type: ignore[return-value]  # one of these
 
 
-def _can_do(d: Deployment, name: AgentName) -> bool:
-    settings = d.settings.agent(name)
-    return d.settings.is_enabled(name) and find_agent(name, settings, d.environ) is not None
+def _able(d: Deployment) -> list[AgentName]:
+    return [name for name in NAMES if why_off(name, d.settings, d.environ) is None]

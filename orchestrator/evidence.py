@@ -152,6 +152,19 @@ def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[
     }
 
 
+def so_far(d: Deployment, ticket: Ticket) -> dict[str, Any]:
+    """Give what is known of a ticket that ends between two attempts, or before its first."""
+    facts = d.facts(ticket)
+    tries, files = list(facts.get("tries", ())), d.run.attempt(ticket.worker, max(1, facts["attempts"]))
+    evidence: dict[str, Any] = {"attempts": facts["attempts"]}
+    for name, path in (("output", files.text), ("patch", files.patch)):
+        evidence |= {name: d.run.relative(path)} if path.exists() else {}
+    if tries:
+        last = {name: tries[-1][name] for name in ("exit_code", "signal", "seconds", "thread")}
+        evidence |= {**last, "usage": total([one["usage"] for one in tries]), "tries": tries}
+    return evidence
+
+
 def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Give what an attempt itself used: codex tells the sum of its whole thread."""
     usage = answer.usage or Usage()

@@ -86,7 +86,11 @@ class Manifest(BaseModel):
 
     def by_id(self, ticket_id: str) -> Ticket:
         """Give a ticket."""
-        return next(ticket for ticket in self.tickets if ticket.id == ticket_id)
+        return self._of_id[ticket_id]
+
+    @cached_property
+    def _of_id(self) -> Mapping[str, Ticket]:
+        return {ticket.id: ticket for ticket in self.tickets}
 
 
 def roster_of(manifest: Manifest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.availability import why_off
 from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
@@ -31,7 +32,6 @@ from tickets.template import (
 )
 from tickets.ticket import Ticket
 from tickets.words import AgentName
-from workers.attempt import find_agent
 from workers.git import Repository
 
 SHOWN = 5
@@ -305,11 +305,8 @@ def _available(
 ) -> tuple[dict[str, AgentName], dict[str, str]]:
     reasons: dict[AgentName, str] = {}
     for name in {name for ticket in tickets for name in (ticket.agent, *ticket.fallback)}:
-        if not settings.is_enabled(name):
-            reasons[name] = f"{name} is disabled (AGENTS.md, or `[agents.{name}] enabled`)"
-        elif find_agent(name, settings.agent(name), environ) is None:
-            wanted = settings.agent(name).executable or name
-            reasons[name] = f"{name} is not installed (`{wanted}` was not found)"
+        if (why := why_off(name, settings, environ)) is not None:
+            reasons[name] = why
     agents: dict[str, AgentName] = {}
     skipped: dict[str, str] = {}
     for ticket in tickets:

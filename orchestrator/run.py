@@ -312,8 +312,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         branch=prepared.head.branch,
         fence=fence_of(project.settings).level,
         tickets=tuple(
-            ticket.model_copy(update={"agent": prepared.agents.get(ticket.id, ticket.agent)})
-            for ticket in plan.tickets
+            ticket.done_by(prepared.agents.get(ticket.id, ticket.agent)) for ticket in plan.tickets
         ),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),

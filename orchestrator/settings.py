@@ -4,6 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -31,6 +32,10 @@ from workers.agents import AgentSettings, FenceWanted
 FILE = "orchestrate.toml"
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_YEAR = 365 * 86400
+"""Seconds; with much longer ones the clock cannot reckon."""
+_MOST = 10**15
+"""Bytes, tokens, USD: more than there is; a slip of the key, and too long to be shown."""
 
 
 def _number(value: object) -> object:
@@ -44,7 +49,8 @@ def _size(value: object) -> object:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
         if found and found[2].lower() in _SIZES:
-            return int(float(found[1]) * _SIZES[found[2].lower()])
+            # Not by a float, which has no room for a text of four hundred digits.
+            return int(Decimal(found[1]) * _SIZES[found[2].lower()])
         raise ValueError("not a size; write it as 64 MB or 500 KiB")
     return _number(value)
 
@@ -89,13 +95,13 @@ def _percent(value: object) -> object:
     return _number(value)
 
 
-Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=_MOST)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_YEAR, allow_inf_nan=False)]
 Pause = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=900, allow_inf_nan=False)]
 Percent = Annotated[float, BeforeValidator(_percent), Field(ge=0, le=100, allow_inf_nan=False)]
-Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, allow_inf_nan=False)]
-Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, allow_inf_nan=False)]
-Tokens = Annotated[int, BeforeValidator(_tokens), Field(gt=0)]
+Usd = Annotated[float, BeforeValidator(_usd), Field(gt=0, le=_MOST, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_usd), Field(ge=0, le=_MOST, allow_inf_nan=False)]
+Tokens = Annotated[int, BeforeValidator(_tokens), Field(gt=0, le=_MOST)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -296,6 +302,8 @@ def _read_toml(text: bytes, problems: list[Problem]) -> dict[str, Any]:
     return {}
 
 
+_LONGEST = 80
+"""Characters of a value that a message repeats."""
 _SAID = {
     "tuple_type": ("not a list", 'write it in brackets: `["..."]`'),
     "string_type": ("not text", "put it in quotes"),
@@ -304,8 +312,9 @@ _SAID = {
     "model_type": ("not a table", "write its keys below a line `[{name}]`"),
     "greater_than": ("too small", "write more than 0"),
     "greater_than_equal": ("too small", "write 0 or more"),
-    "less_than_equal": ("too large", "write {most:g} or less"),
+    "less_than_equal": ("too large", "write {most:_} or less"),
     "finite_number": ("without an end", "write a number"),
+    "int_parsing_size": ("too large", "write a smaller number"),
     "int_type": ("not a whole number", "write a number"),
     "int_from_float": ("not a whole number", "write a whole number"),
     "float_type": ("not a number", "write a number"),
@@ -334,8 +343,13 @@ def _problem(error: dict[str, Any], values: dict[str, Any], lines: Sequence[str]
         return Problem(place, f"`{where}` is {given!r}: not a word that is known here", do)
     what, _, do = str(error["msg"]).removeprefix("Value error, ").partition("; ")
     what, do = _SAID.get(error["type"], (what, do or "mend that value"))
-    do = do.format(name=where, most=error.get("ctx", {}).get("le", 0))
-    return Problem(place, f"`{where}` is {given!r}: {what}", do)
+    do = do.format(name=where, most=int(error.get("ctx", {}).get("le", 0)))
+    return Problem(place, f"`{where}` is {_shown(given)}: {what}", do)
+
+
+def _shown(given: object) -> str:
+    said = repr(given)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
 
 
 def _nearest(word: object, known: Sequence[str]) -> str:

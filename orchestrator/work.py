@@ -17,11 +17,11 @@ from orchestrator.attempts import (
     start_attempt,
     went_with_a_runtime,
 )
+from orchestrator.availability import why_off
 from orchestrator.deployment import Deployment
 from orchestrator.dispatch import (
     Leave,
     give_back,
-    has_slots,
     is_far,
     leave_for,
     most_usd,
@@ -31,9 +31,10 @@ from orchestrator.dispatch import (
     wait_for_budget,
     watch_room,
 )
-from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_attempt
+from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_attempt, so_far
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.places import give_back_shared, placed
+from orchestrator.providers import LONGEST_PAUSE
 from orchestrator.tampering import Guard
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
@@ -91,9 +92,9 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
 
 
 def _left(d: Deployment, ticket: Ticket) -> dict[str, Any]:
-    """Say where a worker's tree is: nothing but it may hold its work, so it must outlive the run."""
+    """Say what is known of a worker, and where its tree is: nothing else may hold its work."""
     place = d.run.worktree(ticket.worker)
-    return {"worktree": d.run.relative(place)} if place.is_dir() else {}
+    return so_far(d, ticket) | ({"worktree": d.run.relative(place)} if place.is_dir() else {})
 
 
 def _in_words(d: Deployment, error: Exception) -> str:
@@ -107,9 +108,22 @@ def _in_words(d: Deployment, error: Exception) -> str:
 def _close_waiting(d: Deployment, ticket: Ticket) -> None:
     """Close a ticket that was cancelled while it waited for a slot, or for another attempt."""
     if d.facts(ticket)["started"]:
-        end(d, ticket, Judgement("cancelled", CANCELLED), {"attempts": d.facts(ticket)["attempts"]})
+        end(d, ticket, Judgement("cancelled", CANCELLED), so_far(d, ticket))
     else:
         d.note("skipped", worker=ticket.worker, reason=CANCELLED)
+
+
+def _close_off(d: Deployment, ticket: Ticket, why: str) -> None:
+    """Close a ticket of which the settings say by now that its agent does nothing: others wait for it."""
+    if d.facts(ticket)["started"]:
+        end(d, ticket, Judgement("interrupted", why), _left(d, ticket))
+    else:
+        d.note("skipped", worker=ticket.worker, reason=why)
+
+
+def _pause(first: float, retries: int) -> float:
+    """Give how long to wait before another attempt: ever longer, and never for hours."""
+    return min(max(first, LONGEST_PAUSE), first * 2.0 ** min(retries, 30))
 
 
 def _fallen(d: Deployment, ticket: Ticket) -> str | None:
@@ -138,13 +152,17 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
         if following.kind != "asked":
             before, now = now.agent, moved(d, now)
             following = following if now.agent == before else following.elsewhere()
-        elif is_far(d, now.agent):
+        off = why_off(now.agent, d.settings, d.environ)
+        if following.kind == "asked" and (off or is_far(d, now.agent)):
             await _stand(d, now, place)
+            return
+        if off:
+            _close_off(d, now, off)
             return
         place, following = await _once(d, now, place, following)
         if d.facts(ticket).get("retries", 0) > retries:
             with d.waiting(ticket):
-                await anyio.sleep(d.settings.pool.retry_pause * 2**retries)
+                await anyio.sleep(_pause(d.settings.pool.retry_pause, retries))
 
 
 async def _once(
@@ -157,7 +175,7 @@ async def _once(
     number, is_asked = d.facts(ticket)["attempts"] + 1, begin.kind == "asked"
     async with leave_for(d, ticket, number, is_asked=is_asked) as leave:
         if leave is None:
-            return place, begin if has_slots(d, ticket) else None
+            return place, begin
         if isinstance(leave, Leave):
             try:
                 place = place or await placed(d, ticket)
@@ -180,8 +198,7 @@ async def _once(
     if is_asked:
         await _stand(d, ticket, place)
         return place, None
-    left = {"attempts": d.facts(ticket)["attempts"], **_left(d, ticket)}
-    end(d, ticket, Judgement("over_budget", leave.reason), left)
+    end(d, ticket, Judgement("over_budget", leave.reason), _left(d, ticket))
     return place, None
 
 
