@@ -1,11 +1,13 @@
 """What is wrong with settings and templates before anybody runs them: each phase as `plan` has it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.prepare import template_problems
-from orchestrator.reading import read_file
+from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.settings import FILE, read_settings
+from orchestrator.state.canonical import status_reading
 from orchestrator.state.errors import StateError
 from orchestrator.state.opening import opened
 from tickets.problems import Problem, TicketError
@@ -42,13 +44,33 @@ def every_template_problem(repository: Repository) -> list[Problem]:
     """List what is wrong with the templates of each phase, their overlaps too."""
     root = repository.root
     paths = templates_in(root)
-    phases = dict.fromkeys(phase for path in paths for phase in _phase(root, path))
-    found: list[Problem] = []
+    phases: dict[str, str] = {}
+    for path in paths:
+        for phase in _phase(root, path):
+            phases.setdefault(phase, path)
+    found = _unplanned(root, phases)
     for phase in phases or ([""] if paths else []):
         found += template_problems(repository, phase)
     # Of no phase is only what cannot be read, and that is said of the file.
     about = [problem for problem in found if problem.place != f"{FOLDER}/"]
     return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
+
+
+def _unplanned(root: Path, phases: Mapping[str, str]) -> list[Problem]:
+    """Name the phases that the plan does not have, with a template of each: a slip there is never run."""
+    try:
+        text = read_state(root, status_reading.PATH)
+        plan = status_reading.read(text) if text else None
+    except (Refusal, StateError, TicketError):
+        plan = None  # that is told of the file itself
+    if plan is None:
+        return []
+    do = "correct it, or add it to the plan: `orchestrate phase add`"
+    return [
+        Problem(path, f"STATUS.md has no phase that `{phase}` names", do, "warning")
+        for phase, path in phases.items()
+        if status_reading.phase_matches(plan, phase) is None
+    ]
 
 
 def _phase(root: Path, path: str) -> list[str]:

@@ -115,3 +115,15 @@ def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
         assert lab.call("cancel", run).code == 0
     waited = lab.call("wait", run, "--timeout", "30", "--json")
     assert waited.document["status"] in ("finished", "cancelled")
+
+
+def test_a_template_of_a_phase_that_nobody_planned_is_found_before_it_is_missed(lab):
+    lab.templates(command_1=template(), command_2=template(phase="phase-22"))
+    called = lab.call("validate", "--json")
+    assert called.code == 0
+    assert [said for said in called.says() if "no phase" in said] == [
+        (
+            "docs/worker-ticket-templates/command-2.md: STATUS.md has no phase that `phase-22` names; "
+            "correct it, or add it to the plan: `orchestrate phase add`"
+        )
+    ]
