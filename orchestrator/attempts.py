@@ -1,6 +1,7 @@
 """One attempt of one worker: how it begins, started or taken over, followed to its end."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -245,22 +246,24 @@ async def _read_along(d: Deployment, ticket: Ticket, follower: Follower, files: 
 
     A provider that has it wait is left alone by the others, too.
     """
-    has_answered = False
-    while True:
+    has_answered = is_busy = False
+    while not follower.has_ended:
         await anyio.sleep(LOOK)
-        was_busy = follower.tools > 0
-        progress = follower.read_more()
-        if not has_answered and any(one.kind in ANSWERS for one in progress):
-            has_answered = True
-            d.logins.answered(ticket.agent)
-        if follower.throttled is not None:
-            until = d.clock().timestamp() + follower.throttled if follower.throttled else None
-            park(d, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)
-        if follower.tools and not was_busy:
-            files.busy.touch()
-        elif was_busy and not follower.tools:
-            files.busy.unlink(missing_ok=True)
-        if follower.has_ended:
-            await anyio.sleep(d.settings.limits.grace)
-            files.done.touch()
-            return
+        # What it printed may be gone, or the disk full: its end is awaited all the same, and nobody else's
+        # worker falls with it.
+        with suppress(OSError):
+            progress = follower.read_more()
+            if not has_answered and any(one.kind in ANSWERS for one in progress):
+                has_answered = True
+                d.logins.answered(ticket.agent)
+            if follower.throttled is not None:
+                until = d.clock().timestamp() + follower.throttled if follower.throttled else None
+                park(d, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)
+            if follower.tools and not is_busy:
+                files.busy.touch()
+            elif is_busy and not follower.tools:
+                files.busy.unlink(missing_ok=True)
+            is_busy = follower.tools > 0
+    await anyio.sleep(d.settings.limits.grace)
+    with suppress(OSError):
+        files.done.touch()

@@ -93,6 +93,8 @@ class Deployment:
         )
         self.parked_by: dict[tuple[str, int], float] = {}
         """Worker and attempt to the time until which it has had its provider parked."""
+        self.budget_waits = 0
+        """Tickets that wait until others give back what they hold of a budget."""
         self.queue = Queue(limits.total, self.providers.room)
         self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
         self.ledger = ledger_of(repository, clock)

@@ -26,6 +26,8 @@ TOLD_AGAIN = 30.0
 """Seconds by which a pause has become longer when one attempt is worth another line about it."""
 BUDGET_LOOK = 1.0
 """Seconds between two looks at a budget of which others hold a part."""
+BUDGET_LOOKS = 20
+"""Looks that all tickets together take in that time: each reads the day's ledger."""
 
 
 class Leave(NamedTuple):
@@ -118,8 +120,17 @@ def most_usd(reservation: Reservation | None) -> float | None:
 async def wait_for_budget(d: Deployment, ticket: Ticket, refused: Refused) -> None:
     """Wait for others to give back what they hold of a budget, and say so."""
     hold_up(d, ticket, refused.reason)
-    with d.waiting(ticket):
-        await anyio.sleep(BUDGET_LOOK)
+    d.budget_waits += 1
+    try:
+        with d.waiting(ticket):
+            await anyio.sleep(budget_pause(d.budget_waits))
+    finally:
+        d.budget_waits -= 1
+
+
+def budget_pause(waiting: int) -> float:
+    """Give how long each of so many tickets waits until it looks at its budget again, in seconds."""
+    return BUDGET_LOOK * max(1.0, waiting / BUDGET_LOOKS)
 
 
 async def settle(d: Deployment, ticket: Ticket, number: int, usage: dict[str, Any]) -> None:

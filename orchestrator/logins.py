@@ -9,6 +9,7 @@ a running CLI from fetching a token as well.
 import fcntl
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ WINDOW = 2400.0
 """Seconds after an answer for which a token is taken to hold; the shortest known holds for an hour."""
 ALONE = 20.0
 """Seconds after which the next one starts, answered or not: a model may think for long."""
+SLACK = 1.0
+"""Seconds more for which others wait, so that it can let go by itself."""
 LOOK = 0.1
 
 
@@ -54,10 +57,18 @@ class Logins:
         """
         if not self.is_shared(agent):
             return False
-        self._folder.mkdir(parents=True, exist_ok=True)
+        waited: dict[str, float] = {}
         while not self._is_fresh(agent):
-            if self._goes_alone(agent):
-                return True
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                if self._goes_alone(agent):
+                    return True
+                holder = self._lock_of(agent).read_text()
+            except (OSError, ValueError):
+                return False  # best effort: no file of ours keeps a worker from its work
+            # Whoever is stopped (Ctrl-Z) while it goes alone does not let go by itself.
+            if anyio.current_time() - waited.setdefault(holder, anyio.current_time()) > self._longest + SLACK:
+                return False
             if tell is not None:
                 tell(f"another {agent} worker goes first, since it may renew the login")
                 tell = None
@@ -68,10 +79,11 @@ class Logins:
     def answered(self, agent: AgentName) -> None:
         """Note that an agent's provider has answered: its login holds for a while."""
         if self.is_shared(agent) and (agent in self._alone or not self._is_fresh(agent)):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._answered(agent)
-            path.touch()
-            os.utime(path, (self._clock(), self._clock()))
+            with suppress(OSError):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                path = self._answered(agent)
+                path.touch()
+                os.utime(path, (self._clock(), self._clock()))
             self.ended(agent)
 
     def ended(self, agent: AgentName) -> None:
@@ -89,22 +101,28 @@ class Logins:
     def _is_fresh(self, agent: AgentName) -> bool:
         try:
             age = self._clock() - self._answered(agent).stat().st_mtime
-        except FileNotFoundError:
+        except OSError:
             return False
         return 0 <= age < WINDOW
 
     def _goes_alone(self, agent: AgentName) -> bool:
         if agent in self._alone:
             return False
-        path = self._folder / f"{agent}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._lock_of(agent), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return False
+        # Who it is, for those who wait: each is waited for anew.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()} {self._clock()}".encode(), 0)
         self._alone[agent] = _Alone(descriptor, anyio.current_time())
         return True
+
+    def _lock_of(self, agent: AgentName) -> Path:
+        return self._folder / f"{agent}.lock"
 
     def _answered(self, agent: AgentName) -> Path:
         return self._folder / f"{agent}.answered"

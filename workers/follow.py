@@ -51,7 +51,8 @@ class Follower:
         self.throttled = None
         self._listen(found)
         try:
-            descriptor = os.open(self._stdout, os.O_RDONLY | os.O_CLOEXEC)
+            # At once, whatever a worker has put in its place: a pipe would hold up the whole runtime.
+            descriptor = os.open(self._stdout, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return found
         try:
@@ -149,8 +150,10 @@ def _last_change(*paths: Path) -> float | None:
 
 def _end_of(path: Path, size: int) -> bytes:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
+    try:
+        return os.pread(descriptor, size, max(0, os.fstat(descriptor).st_size - size))
+    finally:
+        os.close(descriptor)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.claims import claims_of, missing_of
+from orchestrator.dispatch import budget_pause
 from orchestrator.refusal import Refusal
 from orchestrator.settings import read_settings
 
@@ -157,6 +158,21 @@ def test_a_pause_before_another_attempt_ends_at_ctrl_c_and_resume_does_not_begin
     assert time.monotonic() - asked < 5
     (worker,) = resume(lab)["workers"]
     assert (worker["outcome"], worker["attempts"]) == ("failed", 2)
+
+
+def test_a_stream_that_is_taken_away_is_its_own_workers_trouble(prepare):
+    lab = prepare({"claude-1": ticket(SAYS, step("sleep", seconds=2)), "codex-2": ticket(agent="codex")})
+    runtime = lab.begin("run", "phase-1")
+    lab.wait_until(lambda: lab.run_folder() and (lab.run_folder() / "Claude-Worker-1.stdout").exists())
+    stream = lab.run_folder() / "Claude-Worker-1.stdout"
+    stream.unlink()
+    os.mkfifo(stream)
+    workers = {one["ticket"]: one["outcome"] for one in lab.end(runtime)["workers"]}
+    assert workers == {"claude-1": "failed", "codex-2": "complete"}
+
+
+def test_ten_thousand_that_wait_for_a_budget_read_the_ledger_no_oftener_than_twenty():
+    assert [waiting / budget_pause(waiting) for waiting in (1, 20, 10_000)] == [1, 20, 20]
 
 
 def test_a_journal_with_half_a_record_is_gone_on_with(prepare):

@@ -68,3 +68,26 @@ def test_with_a_key_everybody_has_a_login_of_his_own(tmp_path, key):
     one = logins(tmp_path, **{key: "sk-test-not-real"})
     assert [anyio.run(one.turn, "claude") for _ in range(2)] == [False, False]
     assert not (tmp_path / "logins").exists()
+
+
+def test_one_that_is_stopped_while_it_goes_alone_is_passed_by(tmp_path):
+    stopped, others = logins(tmp_path, alone=0.2), logins(tmp_path, alone=0.2)
+
+    async def go():
+        assert await stopped.turn("claude")
+        with anyio.fail_after(10):  # nothing of `stopped` runs any more, so it never lets go
+            assert not await others.turn("claude")
+
+    anyio.run(go)
+
+
+def test_what_cannot_be_written_keeps_no_worker_from_its_work(tmp_path):
+    one = logins(tmp_path)
+    (tmp_path / "logins").write_text("no folder")
+
+    async def go():
+        with anyio.fail_after(10):
+            assert not await one.turn("claude")
+        one.answered("claude")
+
+    anyio.run(go)
