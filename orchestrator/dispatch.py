@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import anyio
@@ -22,6 +23,8 @@ from workers.pool import Slot
 
 LOOK = 0.1
 """Seconds between two looks at what other processes have found out about the providers."""
+MOVE_LOOKS = 5
+"""Looks after which it is seen who could be helped by another agent."""
 TOLD_AGAIN = 30.0
 """Seconds by which a pause has become longer when one attempt is worth another line about it."""
 BUDGET_LOOK = 1.0
@@ -58,11 +61,11 @@ async def leave_for(
 
 async def watch_room(d: Deployment) -> None:
     """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
-    while True:
+    for look in count():
         d.queue.look()
         d.logins.look()
-        far = {name for name in NAMES if is_far(d, name)}
-        if far:
+        # Less often: it goes through all that wait.
+        if look % MOVE_LOOKS == 0 and (far := {name for name in NAMES if is_far(d, name)}):
             _end_waits(d, far)
         await anyio.sleep(LOOK)
 
