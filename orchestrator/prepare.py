@@ -160,7 +160,8 @@ def _examine(
     problems += _repository_problems(repo, head)
     for name in (".taskers", ".taskers/runs"):
         problems += in_the_way(root / name, name)
-    problems += in_the_way(repository.own, ".git/orchestrate")
+    for name in ("", "/slots"):
+        problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
     tickets = _tickets(root, values, request, problems)
     reserved = reserved_paths(families)

@@ -175,6 +175,14 @@ def test_ten_thousand_that_wait_for_a_budget_read_the_ledger_no_oftener_than_twe
     assert [waiting / budget_pause(waiting) for waiting in (1, 20, 10_000)] == [1, 20, 20]
 
 
+def test_a_file_in_the_place_of_the_slots_is_named(lab):
+    lab.templates(command_1=ticket("true", agent="command"))
+    lab.write(".git/orchestrate/slots", "")
+    called = lab.call("run", "phase-1", "--json")
+    assert called.code == 2, called
+    assert [one for one in called.says() if one.startswith(".git/orchestrate/slots: ")]
+
+
 def test_a_journal_with_half_a_record_is_gone_on_with(prepare):
     lab = prepare({"claude-2": ticket()})
     runtime = lab.begin("run", "phase-1")

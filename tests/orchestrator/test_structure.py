@@ -18,7 +18,7 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/logins.py": ({"open"}, "a lock beside the slots, empty for good"),
+    "orchestrator/logins.py": ({"open", "ftruncate"}, "a lock beside the slots, with who holds it"),
     "orchestrator/moves.py": (
         {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
     ),
