@@ -247,7 +247,8 @@ class Gemini:
 
     def said(self, text: str) -> list[Record]:
         """Say something on the way."""
-        return [self._record("message", role="assistant", content=text, delta=True)]
+        # What it says is put together without a break; a report begins on a line of its own.
+        return self._message(f"{text}\n")
 
     def tool(self, command: str) -> list[Record]:
         """Open a tool call."""
@@ -278,7 +279,7 @@ class Gemini:
 
     def ended(self, text: str, taken: int, given: int) -> list[Record]:
         """Close the stream with success; what was said since the last tool is the answer."""
-        return [*self.said(text), self._result(taken, given, status="success")]
+        return [*self._message(text), self._result(taken, given, status="success")]
 
     def limited(self, kind: str, left: float, _until: float) -> tuple[int, str]:
         """Say that nothing more is to be had for now: the status, and the whole of its words."""
@@ -322,6 +323,9 @@ class Gemini:
         tokens = {"total_tokens": taken + given, "input_tokens": taken, "output_tokens": given, "cached": 0}
         more = {"input": taken, "duration_ms": 100, "tool_calls": self.calls, "models": {self.model: tokens}}
         return self._record("result", **fields, stats={**tokens, **more})
+
+    def _message(self, text: str) -> list[Record]:
+        return [self._record("message", role="assistant", content=text, delta=True)]
 
     def _record(self, kind: str, **fields: object) -> Record:
         at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())

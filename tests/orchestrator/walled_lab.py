@@ -37,6 +37,8 @@ class Walled(Lab):
         if self.refused:
             argv = refusing(self.refused, *argv, python=self.somebody.python)
         env = self.env(PYTHONPATH=python_path(), TMPDIR=str(self.folder / "temporary"), **(env or {}))
+        # Where programs are is seen behind a fence, also below /tmp; workers of ours call the command line.
+        env["PATH"] = os.pathsep.join([env["PATH"], *python_path().split(os.pathsep)])
         done = self.somebody.run(argv, cwd=cwd or self.root, env=env, stdin=subprocess.DEVNULL)
         return Called(done.returncode, done.stdout, done.stderr)
 
