@@ -473,7 +473,8 @@ BROKEN = {
     "[budget]\nrun_usd = 0": "orchestrate.toml:2: `budget.run_usd` is 0: too small; write more than 0",
     "[budget]\nrun_usd = '5'":
         "orchestrate.toml:2: `budget.run_usd` is '5': not an amount in USD; write it as 5.00, without quotes",
-    "[budget]\nday_usd = inf": "orchestrate.toml:2: `budget.day_usd` is inf: too large; write 1_000_000_000_000_000 or less",
+    "[budget]\nday_usd = inf":
+        "orchestrate.toml:2: `budget.day_usd` is inf: too large; write 1_000_000_000_000_000 or less",
     "[budget]\nday_tokens = '2M'":
         "orchestrate.toml:2: `budget.day_tokens` is '2M': not a number of tokens;"
         " write it as 2_000_000, without quotes",
