@@ -45,6 +45,10 @@ from workers.git import GitError
 from workers.worktree import Place
 
 NO_ANSWER = Answer("none", "")
+LOCKED = "database is locked"
+"""What an agent CLI says whose files another one has open just now, before it has begun anything."""
+LOCKED_OUT = 9
+"""How often that does not count as one of a ticket's retries: fifteen may share the files of one login."""
 
 
 async def work(d: Deployment) -> None:
@@ -148,7 +152,8 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
             following = await _settle(d, now, number, tried, place)
     while following is not None and not (d.stopping or d.is_cancelled(ticket)):
-        retries, now = d.facts(ticket).get("retries", 0), d.as_it_is(ticket)
+        facts, now = d.facts(ticket), d.as_it_is(ticket)
+        retries, tries = facts.get("retries", 0), len(facts.get("tries", ()))
         if following.kind != "asked":
             before, now = now.agent, moved(d, now)
             following = following if now.agent == before else following.elsewhere()
@@ -160,7 +165,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             _close_off(d, now, off)
             return
         place, following = await _once(d, now, place, following)
-        if d.facts(ticket).get("retries", 0) > retries:
+        if following is not None and following.kind != "asked" and len(facts.get("tries", ())) > tries:
             with d.waiting(ticket):
                 await anyio.sleep(_pause(d.settings.pool.retry_pause, retries))
 
@@ -270,6 +275,9 @@ def _following(
     judgement, tried = judged.judgement, Tried(judged.ended, judged.answer)
     paths = [change.path for change in judged.found.changes] if judged.found else []
     if "thread_lost" in tried.answer.flags and entry["kind"] == "thread":
+        return "afresh", going_on(ticket, tried, judgement.reason, paths)
+    locked_out = [one for one in d.facts(ticket).get("tries", ()) if LOCKED in one["reason"]]
+    if judgement.retryable and LOCKED in judgement.reason and len(locked_out) < LOCKED_OUT:
         return "afresh", going_on(ticket, tried, judgement.reason, paths)
     if judgement.retryable and d.facts(ticket).get("retries", 0) < ticket.retries:
         return "retry", going_on(ticket, tried, judgement.reason, paths)

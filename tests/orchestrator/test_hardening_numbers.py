@@ -7,10 +7,6 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 NUMBERS = {f"T{number:02}" for number in range(1, 41)}
 NOT_YET = {
-    "T02": "limits of prompts: written beside this test, take the line out when it has come",
-    "T03": "as T02",
-    "T05": "as T02",
-    "T07": "as T02",
     "T39": "messages between workers are not built yet",
 }
 """Cases without a test, and why; whoever builds what is missing takes its line out."""
