@@ -30,8 +30,12 @@ def faults(project, name):
     step, owns = project.step, f'mode: write\nowns: ["{name}/**"]'
     end = step("answer", text=REPORT)
     begun = step("shell", cmd=f"mkdir -p {name}; echo x > {name}/begun; {LONG}")
-    quiet = step("shell", cmd=f"mkdir -p {name}3; python3 -c 'import time; time.sleep({IDLE + 4})'")
-    leaves = step("shell", cmd=f"mkdir -p {name}; setsid sleep 300 >/dev/null 2>&1 & echo left")
+    quiet = step(
+        "shell", cmd=f"mkdir -p {name}3; echo x > {name}3/x; python3 -c 'import time; time.sleep({IDLE + 4})'"
+    )
+    leaves = step(
+        "shell", cmd=f"mkdir -p {name}2; echo x > {name}2/x; setsid sleep 300 >/dev/null 2>&1 & echo left"
+    )
     return {
         "stall": (f"timeout: {TIMEOUT}s", step("stall")),
         "silence": (f"timeout: 60s\nidle_timeout: {IDLE}s", step("mute")),
