@@ -98,6 +98,8 @@ class Deployment:
         self.queue = Queue(limits.total, self.providers.room)
         self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
         self.ledger = ledger_of(repository, clock)
+        self.reserving = anyio.Lock()
+        """Who has the turn first has what is left of a budget, not whose thread is quicker."""
         self.logins = Logins(repository.own / "logins", environ, lambda: clock().timestamp())
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""

@@ -199,7 +199,8 @@ async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation |
         return None
     budget = Budget(ticket.budget_usd, ticket.budget_tokens)
     reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
-    return await anyio.to_thread.run_sync(reserve)
+    async with d.reserving:
+        return await anyio.to_thread.run_sync(reserve)
 
 
 def _end_waits(d: Deployment, far: Collection[str]) -> None:
