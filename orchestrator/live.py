@@ -107,10 +107,13 @@ class LiveRun:
             self._row(name, now, parked, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going
         ]
 
-    def queue(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> Queue:
+    def queue(
+        self, now: datetime, parked: Mapping[str, str] = NOBODY, ready: Collection[tuple[str, str]] = ()
+    ) -> Queue:
         """Count those that wait, and say for what the first of them do.
 
-        `parked` are the agents whose providers other runs have found to be so, and why.
+        `parked` are the agents whose providers other runs have found to be so, and why; `ready` the runs and
+        workers that have a slot.
         """
         workers = self.state.workers
         lives = self.is_running
@@ -129,6 +132,8 @@ class LiveRun:
                 kind, why = "provider", parked[facts["agent"]]
             elif facts.get("held"):
                 kind, why = "held", facts["held"]
+            elif (self.state.run.id, name) in ready:
+                kind, why = "slot", "its start: agents start one after the other"
             else:
                 kind, why = "slot", "a slot"
             counted[kind] += 1

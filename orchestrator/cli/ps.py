@@ -29,8 +29,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
     runs = live_runs(repository.root)
     parked = _parked(repository, now)
     rows = [row for run in runs for row in run.rows(now, parked)]
-    queues = [run.queue(now, parked) for run in runs]
     slots = holders(repository.own / "slots")
+    ready = {(slot.holder.get("run", ""), slot.holder.get("worker", "")) for slot in slots}
+    queues = [run.queue(now, parked, ready) for run in runs]
     problems = [*_lost(rows), *_dirty(slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
     shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]

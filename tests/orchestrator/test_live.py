@@ -139,6 +139,8 @@ def test_the_queue_is_counted_by_what_it_waits_for(make):
     assert [waiting.waits_for for waiting in queue.first[:3]] == ["t-1", "t-1", "a runtime"]
     one.runtime()
     assert live_run(one.run).queue(AT).first[2].waits_for == "a slot"
+    queue = live_run(one.run).queue(AT, ready={(one.run.id, "W-4")})
+    assert [waiting.waits_for[:9] for waiting in queue.first[2:4]] == ["its start", "a slot"]
     one.note("skipped", worker="W-1", reason="cancelled by the lead")
     assert live_run(one.run).queue(AT).first[0].waits_for == "a slot"
 
