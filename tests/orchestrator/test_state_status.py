@@ -13,6 +13,7 @@ from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts
 from orchestrator.state.figures import percent
+from tickets.markdown import parse
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 LATER = AT + timedelta(days=1)
@@ -281,6 +282,36 @@ def test_an_interrupted_runs_workers_wait_on_the_roster_until_it_goes_on():
     assert [one.pending for one in status.read(waiting).active if one.run == RUN] == [said]
     assert status.changes({"STATUS.md": waiting}, RunClosed(RUN, LATER, "Ada", "interrupted")) == {}
     assert roster(after(waiting, deployed())) == roster(sent)
+
+
+def test_a_long_queue_stops_and_goes_on_by_as_many_reads_of_the_file_as_a_short_one():
+    spent = []
+    for count in (3, 60):
+        entries = tuple(RosterEntry(f"Codex-Worker-{n}", f"T{n}", (f"src/{n}/",)) for n in range(count))
+        begun = deployed()._replace(workers=entries)
+        sent = after(LITERAL.encode(), begun)
+        waiting, stop = parses(lambda sent=sent: after(sent, RunClosed(RUN, LATER, "Ada", "interrupted")))
+        again, resume = parses(lambda waiting=waiting, begun=begun: after(waiting, begun))
+        assert sum(one.pending.startswith("interrupted") for one in status.read(waiting).active) == count
+        assert roster(again) == roster(sent)
+        spent.append((stop, resume))
+    assert spent[0] == spent[1]
+
+
+def parses(act):
+    """Give what an act gives, and how often it read a file."""
+    calls = []
+
+    def seen(frame, event, _):
+        if event == "call" and frame.f_code is parse.__code__:
+            calls.append(event)
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        return act(), len(calls)
+    finally:
+        sys.setprofile(before)
 
 
 def test_the_same_worker_name_in_another_run_is_another_worker():

@@ -18,6 +18,7 @@ from tickets.markdown import (
     set_checkbox,
     set_field,
     set_item,
+    set_items,
     set_percent,
     set_section,
 )
@@ -160,6 +161,33 @@ def test_an_item_without_a_box_is_refused():
 def test_an_item_is_replaced_without_what_hangs_below_it():
     document = parse(b"# T\n\n- [ ] one\n  two\n  - nested\n- last\n", "F.md")
     assert set_item(document, document.items[0], "new").data == b"# T\n\n- [ ] new\n  - nested\n- last\n"
+
+
+def test_several_items_are_replaced_as_one_edit_and_what_lies_between_stays():
+    document = parse("# T\n\n- é\n  - nested\n- [x] two\n\n## A\n\n- three\n- four".encode(), "F.md")
+    one, _, two, _, four = document.items
+    after = set_items(document, [(four, "vier"), (one, "longer than it was"), (two, "")])
+    assert after.data == b"# T\n\n- longer than it was\n  - nested\n- [x] \n\n## A\n\n- three\n- vier"
+
+
+def test_an_item_and_the_one_below_it_are_replaced_at_once():
+    document = parse(b"- [ ] one\n  - nested\n- last\n", "F.md")
+    after = set_items(document, [(item, item.text.upper()) for item in document.items])
+    assert after.data == b"- [ ] ONE\n  - NESTED\n- LAST\n"
+
+
+def test_one_bad_text_of_several_refuses_them_all():
+    document = parse(b"- one\n- two\n- three\n", "F.md")
+    with pytest.raises(MarkdownError, match="this edit was not made"):
+        set_items(document, [(document.items[0], "1"), (document.items[1], "```")])
+
+
+def test_items_before_code_that_nothing_closes_are_replaced_and_those_in_doubt_are_not():
+    document = parse(b"- one\n\n```\nx\n\n```text\n- two\n```\n\n- three\n\n```\n", "F.md")
+    first, last = document.items[0], document.items[-1]
+    assert set_items(document, [(first, "1")]).data.startswith(b"- 1\n")
+    with pytest.raises(MarkdownError, match="never closed"):
+        set_items(document, [(first, "1"), (last, "3")])
 
 
 def test_removed_items_take_what_hangs_below_them():

@@ -28,6 +28,7 @@ from tickets.markdown import (
     set_field,
     set_front,
     set_item,
+    set_items,
     set_percent,
     set_section,
     set_text,
@@ -219,6 +220,28 @@ def test_a_stretch_of_text_is_replaced_or_nothing_is(raw, text, data):
     after = changed(document, lambda: set_text(document, old.start, old.end, text))
     if after is not None:
         assert after.data == document.data[: old.start] + text.encode() + document.data[old.end :]
+        assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(LAB["documents"](), st.lists(TEXTS, min_size=3, max_size=3), st.data())
+def test_items_changed_at_once_are_as_if_changed_from_the_last_to_the_first(raw, texts, data):
+    document = parse(raw, "F.md")
+    if not document.items:
+        return
+    picked = data.draw(
+        st.lists(st.sampled_from(document.items), min_size=1, max_size=3, unique=True), label="items"
+    )
+    wanted = sorted(zip(picked, texts, strict=False), key=lambda one: -one[0].start)
+    after = changed(document, lambda: set_items(document, wanted))
+    single = document
+    for item, text in wanted:
+        single = single and changed(single, lambda now=single, it=item, said=text: set_item(now, it, said))
+    # One at a time may be refused for what the next one would have mended, never the other way round.
+    if single is not None:
+        assert after is not None
+        assert after.data == single.data
+    elif after is not None:
         assert outline(after) == outline(document)
 
 

@@ -12,6 +12,7 @@ from tickets.markdown.edits import (
     set_field,
     set_front,
     set_item,
+    set_items,
     set_percent,
     set_section,
     set_text,
@@ -40,5 +41,5 @@ __all__ = [
     "add_entry", "append_section", "cell", "doubtful_from", "field", "fields", "find", "front_problems",
     "front_value", "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain",
     "remove_items", "section", "sections", "set_cell", "set_checkbox", "set_field", "set_front", "set_item",
-    "set_percent", "set_section", "set_text", "table", "tables", "trailer_start", "unclosed",
+    "set_items", "set_percent", "set_section", "set_text", "table", "tables", "trailer_start", "unclosed",
 ]  # fmt: skip

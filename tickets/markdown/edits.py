@@ -1,13 +1,14 @@
 """Small edits, each verified: what stands outside the edited span reads as before, or nothing changes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tickets.markdown.damage import absent, check_bytes, check_place, unclosed
 from tickets.markdown.document import Document, Item, parse
 from tickets.markdown.errors import MarkdownError
 from tickets.markdown.front import changed_front
 from tickets.markdown.sections import Part, field, trailer_start
+from tickets.markdown.spans import Moves, Span, holds
 from tickets.markdown.tables import cell, differs_in_one, spelled, table, tables
 from tickets.problems import Problem
 
@@ -89,14 +90,29 @@ def set_checkbox(document: Document, item: Item, *, done: bool) -> Document:
 
 def set_item(document: Document, item: Item, text: str) -> Document:
     """Make an item's own text say `text`; its mark, checkbox and nested items stay."""
-    if document.text(item.text_start, item.text_end) == text:
-        return document
-    glued = text and document.data[item.text_start - 1 : item.text_start] not in {b" ", b"\t"}
-    after = _replaced(document, item.text_start, item.text_end, f" {text}" if glued else text)
-    again = next((one for one in after.items if one.start == item.start), None)
-    said = (" ".join(text.split()), item.done, item.depth)
-    if again is None or (again.text, again.done, again.depth) != said:
-        raise _unread(document, item.start, text)
+    return set_items(document, ((item, text),))
+
+
+def set_items(document: Document, wanted: Iterable[tuple[Item, str]]) -> Document:
+    """Make the own text of each of several items say what stands beside it, all of them as one edit."""
+    spans: list[Span] = []
+    said: list[tuple[Item, int, str]] = []
+    moved = 0
+    for item, text in sorted(wanted, key=lambda one: one[0].start):
+        if document.text(item.text_start, item.text_end) == text:
+            continue
+        glued = text and document.data[item.text_start - 1 : item.text_start] not in {b" ", b"\t"}
+        span = Span(item.text_start, item.text_end, f" {text}" if glued else text)
+        spans.append(span)
+        said.append((item, item.start + moved, text))
+        moved += len(_bytes(document, item.start, span.text)) - (span.end - span.start)
+    after = _all_replaced(document, spans)
+    found = {item.start: item for item in after.items} if spans else {}
+    for item, start, text in said:
+        again = found.get(start)
+        wished = (" ".join(text.split()), item.done, item.depth)
+        if again is None or (again.text, again.done, again.depth) != wished:
+            raise _unread(document, item.start, text)
     return after
 
 
@@ -112,14 +128,11 @@ def remove_items(document: Document, gone: Iterable[Item]) -> Document:
     spans: list[tuple[int, int]] = []
     for item in sorted(gone, key=lambda one: one.start):
         start = document.lines[document.line_at(item.start) - 1].start
-        # Neighbours go as one edit: each is verified on the whole file.
         if spans and start <= spans[-1][1]:
             spans[-1] = (spans[-1][0], max(spans[-1][1], item.end))
         else:
             spans.append((start, item.end))
-    for start, end in reversed(spans):
-        document = _replaced(document, start, end, "")
-    return document
+    return _all_replaced(document, [Span(start, end, "") for start, end in spans])
 
 
 def add_entry(document: Document, entry: str) -> Document:
@@ -196,37 +209,46 @@ def _bytes(document: Document, at: int, text: str) -> bytes:
 
 
 def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bool = False) -> Document:
-    """Replace one span. `blocks`: the new text may hold headings and code of its own.
+    """Replace one span. `blocks`: the new text may hold headings and code of its own."""
+    return _all_replaced(document, (Span(start, end, text),), blocks=blocks)
 
-    Raises MarkdownError where anything outside the span would read differently than before.
+
+def _all_replaced(document: Document, spans: Sequence[Span], *, blocks: bool = False) -> Document:
+    """Replace spans that stand apart and in order, as one edit: it is verified on the whole file.
+
+    Raises MarkdownError where anything outside the spans would read differently than before.
     """
-    check_place(document, start, end)
-    if not blocks and ("\n" in text or "\r" in text):
-        raise _refusal(document, start, "the new text is more than one line")
-    new = _bytes(document, start, text)
-    after = parse(document.data[:start] + new + document.data[end:], document.place)
+    if not spans:
+        return document
+    # Where code that nothing closes begins before one of them, it begins before the last.
+    check_place(document, spans[-1].start, spans[-1].end)
+    if not blocks and any("\n" in span.text or "\r" in span.text for span in spans):
+        raise _refusal(document, spans[0].start, "the new text is more than one line")
+    news = [_bytes(document, span.start, span.text) for span in spans]
+    moves = Moves(spans, news)
+    after = parse(moves.joined(document.data), document.place)
+    first, new = spans[0].start, news[0]
     # Front matter at the very end of a file gains the line end that its last line lacked.
-    ended = document.newline if document.front and start == document.body == len(document.data) else b""
+    ended = document.newline if document.front and first == document.body == len(document.data) else b""
     bodies = {document.body, document.body + (len(ended) if new.startswith(ended) else 0)}
     if (after.front is None) is not (document.front is None) or after.body not in bodies:
-        raise _refusal(document, start, "the front matter would change")
-    moved = len(new) - (end - start)
-    touched = set() if blocks else _holding(document, start, end)
+        raise _refusal(document, first, "the front matter would change")
     expected = [
-        (kind, name, first + (moved if first >= end else 0), last + (moved if last > start else 0))
-        for kind, name, first, last in _landmarks(document, touched)
-        if not (first >= start and last <= end and first < end)
+        (kind, name, moves.begin(start), moves.end(end))
+        for kind, name, start, end in _landmarks(document, () if blocks else moves.old)
+        if not moves.covers(start, end)
     ]
     if blocks:
-        own = _landmarks(parse(new, document.place))
-        expected += [(kind, name, first + start, last + start) for kind, name, first, last in own]
-    found = _landmarks(after, set() if blocks else _holding(after, start, start + len(new)))
+        for text, (at, _) in zip(news, moves.new, strict=True):
+            own = _landmarks(parse(text, document.place))
+            expected += [(kind, name, start + at, end + at) for kind, name, start, end in own]
+    found = _landmarks(after, () if blocks else moves.new)
     if sorted(expected) != found:
         odd = sorted(set(expected) ^ set(found), key=lambda mark: mark[2])
         name = f"{odd[0][0]} `{odd[0][1]}`" if odd and odd[0][1] else odd[0][0] if odd else "a block"
-        raise _refusal(document, start, f"{name} would begin, end or vanish")
+        raise _refusal(document, first, f"{name} would begin, end or vanish")
     if blocks and unclosed(after) and not unclosed(document):
-        raise _refusal(document, start, "the new text opens code, a comment or a tag that it does not close")
+        raise _refusal(document, first, "the new text opens code, a comment or a tag that it does not close")
     return after
 
 
@@ -242,31 +264,19 @@ def _unread(document: Document, at: int, value: str) -> MarkdownError:
     return _refusal(document, at, f"{value!r} would not be read back as it is")
 
 
-def _holding(document: Document, start: int, end: int) -> set[int]:
-    """Give the starts of the items that hold a span: their text is meant to change."""
-    return {
-        item.start
-        for item in document.items
-        if item.start < start < max(item.end, item.text_end + 1) and end <= item.end
-    }
+def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[str, str, int, int]]:
+    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items.
 
-
-def _landmarks(document: Document, touched: set[int] | None = None) -> list[tuple[str, str, int, int]]:
-    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items."""
+    Items that hold one of the spans are left out: their text is meant to change.
+    """
     marks = [(f"heading {one.level}", one.title, one.start, one.end) for one in document.headings]
     marks += [(one.kind, "", one.start, one.end) for one in document.blocks if one.kind != "rule"]
     data = document.data
     marks = [(kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks]
     for item in document.items:
-        if not touched or item.start not in touched:
-            marks.append(
-                (
-                    f"item{' with a box' if item.done is not None else ''}",
-                    item.text,
-                    item.start,
-                    item.start + 1,
-                )
-            )
+        if not holds(item, spans):
+            kind = f"item{' with a box' if item.done is not None else ''}"
+            marks.append((kind, item.text, item.start, item.start + 1))
     return sorted(marks)
 
 

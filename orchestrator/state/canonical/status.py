@@ -51,6 +51,7 @@ from tickets.markdown import (
     sections,
     set_field,
     set_item,
+    set_items,
 )
 from tickets.problems import Problem
 
@@ -273,10 +274,9 @@ def _listed(document: Document, label: str, lines: list[str], *, at: int | None 
 
 
 def _deployed(document: Document, event: RunDeployed) -> Document:
-    # From the last to the first, so that the places of those before stay what they were.
-    for one in reversed(active_workers(document)):
-        if one.run == event.run and one.pending.startswith(INTERRUPTED):
-            document = set_item(document, one.item, _bare(one.item.text, event.run))
+    own = (one for one in active_workers(document) if one.run == event.run)
+    waiting = (one.item for one in own if one.pending.startswith(INTERRUPTED))
+    document = set_items(document, [(item, _bare(item.text, event.run)) for item in waiting])
     known = {(one.worker, one.run) for one in active_workers(document)}
     known |= {(one.worker, one.run) for one in completed(document)}
     new = [entry for entry in event.workers if (entry.worker, event.run) not in known]
@@ -318,10 +318,8 @@ def _bare(text: str, run: str) -> str:
 def _waiting(document: Document, run: str) -> Document:
     """Say of an interrupted run's workers that they do not run, and what makes them go on."""
     note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
-    for one in reversed(active_workers(document)):
-        if one.run == run and not one.pending:
-            document = set_item(document, one.item, one.item.text + note)
-    return document
+    idle = (one.item for one in active_workers(document) if one.run == run and not one.pending)
+    return set_items(document, [(item, item.text + note) for item in idle])
 
 
 def _left(document: Document, run: str, workers: set[str] | None) -> Document:
