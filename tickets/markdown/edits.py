@@ -205,7 +205,8 @@ def _bytes(document: Document, at: int, text: str) -> bytes:
         raise _refusal(document, at, "the new text holds half a character") from None
     if b"\0" in new:
         raise _refusal(document, at, "the new text holds a NUL byte")
-    return new.replace(b"\n", document.newline)
+    # The file's line end is counted from all of it: to ask for each of many spans is quadratic.
+    return new.replace(b"\n", document.newline) if b"\n" in new else new
 
 
 def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bool = False) -> Document:
