@@ -84,6 +84,15 @@ class Manifest(BaseModel):
         named = [one for one in alone if status.phase_matches(one, self.phase)]
         return tuple(text for one in named for _, text in one.phases[0].criteria)
 
+    @cached_property
+    def blocks(self) -> Mapping[str, tuple[str, ...]]:
+        """Give, by id, the tickets that wait for one; those that nobody waits for are left out."""
+        found: dict[str, list[str]] = {}
+        for ticket in self.tickets:
+            for id_ in self.dependencies.get(ticket.id, ()):
+                found.setdefault(id_, []).append(ticket.id)
+        return {id_: tuple(ids) for id_, ids in found.items()}
+
     def by_id(self, ticket_id: str) -> Ticket:
         """Give a ticket."""
         return self._of_id[ticket_id]

@@ -1,5 +1,6 @@
 """The rendered ticket of a worker, written in its turn: only then are its dependencies' outputs there."""
 
+from itertools import islice
 from pathlib import Path
 
 from orchestrator.deployment import Deployment
@@ -10,6 +11,8 @@ from workers.output import create_file
 
 OUTPUT_SHOWN = 100_000
 """Characters of a dependency's output that a prompt may hold; the rest is named by its path."""
+BESIDE_SHOWN = 20
+"""Tickets that may run beside one and are named in its prompt; the rest is counted."""
 
 
 def write_prompt(d: Deployment, ticket: Ticket) -> None:
@@ -33,15 +36,18 @@ def rendered(d: Deployment, ticket: Ticket) -> str:
     outputs = {id_: _output(d, id_) for id_ in ticket.depends_on}
     body = render_body(ticket, d.manifest.values, outputs)
     root = d.repository.root
-    ids = [other.id for other in d.manifest.tickets]
-    waits = {id_: d.manifest.dependencies.get(id_, ()) for id_ in ids}
-    blocks = tuple(id_ for id_ in ids if ticket.id in waits[id_])
-    related = {ticket.id, *waits[ticket.id], *blocks}
+    waits = d.manifest.dependencies.get(ticket.id, ())
+    blocks = d.manifest.blocks.get(ticket.id, ())
+    related = {ticket.id, *waits, *blocks}
+    # Not all of them: each prompt of a long queue would name the whole queue.
+    beside = (other.id for other in d.manifest.tickets if other.id not in related)
+    named = tuple(islice(beside, BESIDE_SHOWN))
     context = PromptContext(
         assigned=d.clock().date(),
-        blocked_by=waits[ticket.id],
+        blocked_by=waits,
         blocks=blocks,
-        parallel_with=tuple(id_ for id_ in ids if id_ not in related),
+        parallel_with=named,
+        parallel_more=len(d.manifest.tickets) - len(related) - len(named),
         phase_criteria=d.manifest.phase_criteria,
         exists=lambda path: (root / path).exists(),
     )

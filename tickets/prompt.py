@@ -31,6 +31,8 @@ class PromptContext(NamedTuple):
     blocked_by: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     parallel_with: tuple[str, ...] = ()
+    parallel_more: int = 0
+    """How many more there are than are named."""
     phase_criteria: tuple[str, ...] = ()
     """Acceptance criteria of the phase, as STATUS.md has them."""
     exists: Callable[[str], bool] = lambda _path: True
@@ -150,7 +152,7 @@ def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, t
             plan = (
                 f"Phase `{ticket.phase}`, deliverable {ticket.deliverable or 'none named'}: {ticket.title}."
             )
-            related = (*context.blocked_by, *context.blocks, *context.parallel_with)
+            related = (*context.blocked_by, *context.blocks, *context.parallel_with, *_more(context))
             return "", (
                 _Part("From the Plan", plan),
                 _Part("Related Work", _list(related)),
@@ -165,7 +167,7 @@ def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, t
             return _list((
                 f"**Blocked By:** {_names(context.blocked_by)}",
                 f"**Blocks:** {_names(context.blocks)}",
-                f"**Parallel With:** {_names(context.parallel_with)}",
+                f"**Parallel With:** {', '.join((_names(context.parallel_with), *_more(context)))}",
             )), ()  # fmt: skip
         case "Output Format":
             return _output(ticket), ()
@@ -270,6 +272,10 @@ def _standing(ticket: Ticket) -> Iterator[str]:
         "- Checkpoints in `docs/progress/` are written for you from that report: say in its Summary what is "
         "done and in Follow-ups what is next."
     )
+
+
+def _more(context: PromptContext) -> tuple[str, ...]:
+    return (f"and {context.parallel_more:,} more",) if context.parallel_more else ()
 
 
 def _names(ids: tuple[str, ...]) -> str:

@@ -77,6 +77,12 @@ def test_what_the_plan_knows_stands_in_the_form():
         assert line in text.split("\n")
 
 
+def test_of_many_tickets_beside_it_the_rest_is_counted():
+    text = long_form(TICKET, "Port it.\n", CONTEXT._replace(parallel_more=9979)).split("\n")
+    assert "- **Parallel With:** `codex-5`, `codex-6`, and 9,979 more" in text
+    assert text[text.index("- codex-6") + 1] == "- and 9,979 more"
+
+
 def test_it_ends_with_what_the_result_is_judged_by():
     body = "Port it.\n\n## Scope\n\nEverything!\n\n## Notes\n\nHurry.\n\n## Hints\n\nNone.\n"
     last = long_form(TICKET, body, CONTEXT).split("### What Holds for You")[1]
