@@ -5,10 +5,11 @@ back, for what was changed is evidence, too.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,9 +21,8 @@ from workers.git import Repository
 from workers.integrity import MOVES
 from workers.output import RunDir, create_file, is_locked, read_json
 
-FOLDERS = ("", "tickets", "shims", "checks")
-PASSING = (".tmp", ".busy", ".done", ".lock", ".log", ".jsonl")
-"""Ends of names of what comes and goes, or is appended to."""
+CHECKS = ("setup", "acceptance")
+"""What is run for a worker beside itself, as the names of its records in `checks/` say."""
 WHOLE = 1 << 20
 """Bytes up to which a file is known by its content; a larger one by its head, its length and its time."""
 HEAD = 512
@@ -52,11 +52,12 @@ class Leavings:
         if first is None:
             first = {name: _fingerprint(path, path.lstat()) for name, path in paths.items() if path.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
-        self._final = {path: str(first[name]) for name, path in paths.items() if name in first}
+        self._first = {path: str(first[name]) for name, path in paths.items() if name in first}
+        self._final: dict[Path, str] = {}
         self._grown: dict[Path, _Grown] = {}
         self._trees: dict[Path, str] = {}
         self._intents: dict[Path, bytes] = {}
-        for path in self._growing(()):
+        for path in (*map(self._messages, self._names), *self._growing(())):
             if (now := _grown(path)) is not None:
                 self._grown[path] = now
         self._look_at_intents()
@@ -67,31 +68,37 @@ class Leavings:
             if path.is_file()
         }
 
+    @property
+    def size(self) -> int:
+        """How many files have no owner that runs: what it costs to look at all of them."""
+        return len(self._final) + len(self._names)
+
     def changed(self, running: Collection[str]) -> list[str]:
-        """Name what was changed since it was looked at last, where its owner is not among those that run."""
-        found = [path for path, mark in self._final.items() if not self._still(path, mark)]
-        growing = self._growing(running).items()
-        found += [path for path, may_grow in growing if not self._still_begins(path, may_grow=may_grow)]
-        found += [path for path, mark in self._trees.items() if not self._still_tree(path, mark)]
+        """Name what was changed of the run's first files, its locks, and what those that run append to."""
+        found = [path for path, mark in self._first.items() if not self._still(self._first, path, mark)]
+        found += [path for path in self._growing(running) if not self._still_begins(path, may_grow=True)]
         found += [path for path, held in [*self._locks.items()] if not self._still_lock(path, held)]
         found += self._look_at_intents()
         return sorted({self._name(path) for path in found})
 
+    def changed_of_ended(self, running: Collection[str]) -> list[str]:
+        """Name what was changed since it was looked at last of all that those who do not run have left."""
+        found = [path for path, mark in self._final.items() if not self._still(self._final, path, mark)]
+        silent = (self._messages(one) for one in self._names if one not in running)
+        found += [path for path in silent if not self._still_begins(path, may_grow=False)]
+        found += [path for path, mark in self._trees.items() if not self._still_tree(path, mark)]
+        return sorted({self._name(path) for path in found})
+
     def settled(self, worker: str, *, tree: Path | None = None) -> None:
         """Take what a worker has left for final, and the tree that is kept of it."""
-        for folder in FOLDERS:
-            with os.scandir(self._run.path / folder) as entries:
-                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-            for name in names:
-                if name.partition(".")[0] == worker and not name.endswith(PASSING):
-                    path = self._run.path / folder / name
-                    self._final.setdefault(path, self._mark(path))
+        for path in _left_by(self._run, worker):
+            if path not in self._final and _is_plain(path):
+                self._final[path] = self._mark(path)
         if tree is not None:
             self._trees[tree] = _tree_mark(tree)
 
-    def _still(self, path: Path, mark: str) -> bool:
-        now = self._mark(path)
-        self._final[path] = now
+    def _still(self, marks: dict[Path, str], path: Path, mark: str) -> bool:
+        marks[path] = now = self._mark(path)
         return now == mark
 
     def _still_tree(self, path: Path, mark: str) -> bool:
@@ -112,12 +119,14 @@ class Leavings:
         os.close(held)
         return False
 
-    def _growing(self, running: Collection[str]) -> Mapping[Path, bool]:
-        """Give what is only appended to, and whether that may go on: messages, the streams of who runs."""
-        messages = self._run.root / ".taskers" / "messages"
-        found = {messages / f"{self._run.id}.{one}.jsonl": one in running for one in self._names}
+    def _growing(self, running: Collection[str]) -> tuple[Path, ...]:
+        """Give what is appended to: messages and the streams of who runs, and the list of our own moves."""
+        messages = (self._messages(one) for one in running if one in self._names)
         streams = (self._run.path / f"{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
-        return {**found, **dict.fromkeys(streams, True), self._repository.own / MOVES: True}
+        return (*messages, *streams, self._repository.own / MOVES)
+
+    def _messages(self, worker: str) -> Path:
+        return self._run.root / ".taskers" / "messages" / f"{self._run.id}.{worker}.jsonl"
 
     def _still_begins(self, path: Path, *, may_grow: bool) -> bool:
         """Tell whether a file has at most been added to, and that by its owner."""
@@ -190,9 +199,46 @@ def _first_paths(run: RunDir, directory: Path) -> Mapping[str, Path]:
     }
 
 
-def _workers_of(run: RunDir) -> tuple[str, ...]:
+def _workers_of(run: RunDir) -> dict[str, None]:
+    """Give a run's workers, in their order and quick to ask for."""
     roster = read_json(run.roster_path) or {}
-    return tuple(str(one["worker"]) for one in roster.get("workers", ()))
+    return {str(one["worker"]): None for one in roster.get("workers", ())}
+
+
+def _left_by(run: RunDir, worker: str) -> Iterator[Path]:
+    """Name all that a worker may have left: to list the folders instead is to read everybody's each time."""
+    for number in itertools.count(1):
+        files = run.attempt(worker, number)
+        written = (files.text, files.stdout, files.stderr, files.record, files.patch)
+        paths = (*written, files.started, files.exit, run.ticket(worker, number))
+        if number > 1 and not any(map(_is_plain, paths)):
+            break
+        yield from paths
+    yield from _checks_of(run.path / "checks", worker)
+
+
+def _checks_of(folder: Path, stem: str) -> Iterator[Path]:
+    """Name the records of what ran for a worker, or for a check of its work; they are numbered from one."""
+    for kind in CHECKS if folder.is_dir() else ():
+        for at in itertools.count(1):
+            names = (
+                f"{stem}.{kind}-{at}" + (f".{again}" if again > 1 else "") for again in itertools.count(1)
+            )
+            there = [*itertools.takewhile(lambda name: (folder / f"{name}.started.json").exists(), names)]
+            for name in there:
+                ends = ("started.json", "exit.json", "stdout", "stderr")
+                yield from (folder / f"{name}.{end}" for end in ends)
+                if kind != "setup":
+                    yield from _checks_of(folder, name)
+            if not there:
+                break
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _fingerprint(path: Path, status: os.stat_result) -> str:

@@ -13,6 +13,9 @@ from workers.git import Repository
 from workers.integrity import Lens, as_text, compare, from_text, own_moves
 from workers.output import RunDir, create_file
 
+SHARE = 64
+"""Files of workers that have ended that a look may put off, for each look that did."""
+
 
 class Tampering(NamedTuple):
     """What was found changed, and the workers that ran unfenced meanwhile."""
@@ -64,6 +67,10 @@ class Guard:
         """Looks begun: one that began after an end has seen all that came before it."""
         self._running: set[str] = set()
         self._exposed: set[str] = set()
+        self._suspects: set[str] = set()
+        """Who ran since all that others had left was looked at."""
+        self._put_off = 0
+        """Looks since then."""
         self._blamed: dict[str, tuple[str, ...]] = {}
         remembered = directory / "before.json"
         found = None
@@ -90,21 +97,27 @@ class Guard:
         """
         asked = self._looks
         with self._lock:
-            if self._looks > asked and not also:
+            if self._looks > asked and not also and not (self._put_off and self._is_quiet(worker)):
                 self._running.discard(worker)
                 self._exposed.discard(worker)
                 self._leavings.settled(worker)
                 return ()
+            due = (self._put_off + 1) * SHARE >= self._leavings.size
             harm, moves = self._look()
             harm += also
+            late, before = self._look_at_ended() if due or self._is_quiet(worker) else ((), ())
+            # After the looks: one that came while they went on may have done what they found.
             candidates = tuple(sorted(self._exposed))
+            suspects = tuple(sorted({*before, *candidates}))
             self._running.discard(worker)
             self._exposed = set(self._running)
             self._leavings.settled(worker)
+            if suspects == candidates:
+                harm, late = (*harm, *late), ()
             if harm and candidates == (worker,):
                 self._blamed[worker] = (*self._blamed.get(worker, ()), *harm)
                 harm = ()
-            return _tampering(harm, moves, candidates)
+            return [*_tampering(harm, moves, candidates), *_tampering(late, (), suspects)]
 
     def settled(self, worker: str, tree: Path | None) -> None:
         """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
@@ -115,13 +128,16 @@ class Guard:
         """Look before a check runs the work of some; give the harm that came since their ends."""
         with self._lock:
             harm, _ = self._look()
+            late, _ = self._look_at_ended()
             self._exposed = set(workers)
-            return _tampering(harm, (), tuple(sorted(self._exposed)))
+            return _tampering((*harm, *late), (), tuple(sorted(self._exposed)))
 
     def end_check(self, what: str) -> Sequence[Tampering]:
         """Look, now that a check of their work has ended, and give what it did."""
         with self._lock:
             harm, moves = self._look()
+            late, _ = self._look_at_ended()
+            harm += late
             candidates = tuple(sorted(self._exposed))
             self._exposed = set(self._running)
             return [one._replace(during=what) for one in _tampering(harm, moves, candidates)]
@@ -130,9 +146,20 @@ class Guard:
         """Give what a worker changed that ran alone; the harmful kind, for the rest may be the user's."""
         return self._blamed.get(worker, ())
 
+    def _is_quiet(self, worker: str) -> bool:
+        """Tell whether at most one other runs: from here on it may be alone, and answers for itself only."""
+        return len(self._running - {worker}) <= 1
+
+    def _look_at_ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the harm to what those have left that ended, and who ran since it was looked at last."""
+        before, self._suspects, self._put_off = tuple(self._suspects), set(), 0
+        return tuple(self._leavings.changed_of_ended(frozenset(self._running))), before
+
     def _look(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the harm, and the moves, since the last look."""
         self._looks += 1
+        self._put_off += 1
+        self._suspects |= self._exposed
         after = self._lens.snapshot()
         before, self._before = self._before, after
         found = compare(before, after, own_moves(self._own))

@@ -1,5 +1,6 @@
 """A worker that reaches the user's repository because nothing fences it: told, attributed, never landed."""
 
+import json
 import queue
 import runpy
 import threading
@@ -220,6 +221,90 @@ def test_one_look_does_for_all_workers_that_had_ended_when_it_began(lab, guard):
     assert [(one.paths, one.candidates) for one in told] == [((".git/config",), ("W-1", "W-2", "W-3"))]
     assert guard.left("W-3") == []
     assert guard._looks == 2
+
+
+@pytest.fixture
+def crowd(lab):
+    """Give the guard of a run of 300 workers, the first of whom has left an answer, and that answer."""
+    repository = find_repository(lab.root)
+    run = new_run_dir(lab.root, datetime(2026, 1, 1, tzinfo=UTC))
+    directory = repository.own / "runs" / run.id
+    directory.mkdir(parents=True)
+    run.roster_path.write_text(json.dumps({"workers": [{"worker": f"W-{n}"} for n in range(300)]}))
+    text = run.attempt("W-0", 1).text
+    text.write_text("done")
+    guard = Guard(repository, directory, {"HOME": str(lab.root)}, Scope.of(["STATUS.md"]))
+    guard.entered("W-0")
+    assert guard.left("W-0") == []
+    return guard, text
+
+
+def test_in_a_crowd_what_others_left_is_looked_at_every_so_often_and_told_with_all_who_ran(crowd):
+    guard, text = crowd
+    for n in range(1, 12):
+        guard.entered(f"W-{n}")
+    text.write_text("forged")
+    told = [(n, one) for n in range(1, 9) for one in guard.left(f"W-{n}")]
+    ((when, found),) = told
+    assert 1 < when < 9
+    assert found.paths == (f".taskers/runs/20260101_000000/{text.name}",)
+    assert {f"W-{n}" for n in range(1, 12)} == set(found.candidates)
+    assert not any(guard.blamed(f"W-{n}") for n in range(12))
+
+
+def test_who_is_alone_after_a_crowd_is_held_for_what_it_does_and_not_for_what_they_did(crowd):
+    guard, text = crowd
+    for n in (1, 2, 3):
+        guard.entered(f"W-{n}")
+    assert guard.left("W-1") == []
+    text.write_text("forged by one of three")
+    (found,) = guard.left("W-2")
+    assert (found.candidates, found.is_harm) == (("W-1", "W-2", "W-3"), True)
+    text.write_text("forged again")
+    assert guard.left("W-3") == []
+    assert [guard.blamed(f"W-{n}") for n in (1, 2)] == [(), ()]
+    assert guard.blamed("W-3") == found.paths
+
+
+def test_the_last_of_several_that_end_at_once_looks_at_what_the_first_put_off(crowd):
+    guard, text = crowd
+    guard._lock = Watched()
+    for n in (1, 2, 3):
+        guard.entered(f"W-{n}")
+    text.write_text("forged")
+    with ThreadPoolExecutor(3) as threads:
+        with guard._lock:
+            guard._lock.arrivals.get(timeout=30)
+            ends = [threads.submit(guard.left, f"W-{n}") for n in (1, 2, 3)]
+            for _ in ends:
+                guard._lock.arrivals.get(timeout=30)
+        told = [found for end in ends for found in end.result()]
+    assert [one.paths for one in told] == [(f".taskers/runs/20260101_000000/{text.name}",)]
+    assert {"W-1", "W-2", "W-3"} == set(told[0].candidates)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "W-1.txt", "W-1.2.stdout", "tickets/W-1.2.md", "shims/W-1.exit.json", "checks/W-1.setup-1.stdout",
+        "checks/W-1.setup-1.2.stderr", "checks/W-1.acceptance-1.setup-1.exit.json",
+    ],
+)  # fmt: skip
+def test_all_that_a_worker_and_its_checks_left_is_final_when_it_has_ended(crowd, path):
+    guard, text = crowd
+    for name in ("W-1.setup-1", "W-1.setup-1.2", "W-1.acceptance-1", "W-1.acceptance-1.setup-1"):
+        record = text.with_name("checks") / f"{name}.started.json"
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("{}")
+    left = text.parent / path
+    left.parent.mkdir(exist_ok=True)
+    left.write_text("so")
+    guard.entered("W-1")
+    assert guard.left("W-1") == []
+    left.write_text("or so")
+    guard.entered("W-2")
+    guard.left("W-2")
+    assert guard.blamed("W-2") == (f".taskers/runs/20260101_000000/{path}",)
 
 
 def test_honest_workers_side_by_side_leave_nothing_to_tell(unfenced):
