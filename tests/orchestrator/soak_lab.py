@@ -290,8 +290,9 @@ class Lane:
 
 
 def journal(run):
-    """Give a run's journal."""
-    lines = (run.path / "events.jsonl").read_text().splitlines()
+    """Give a run's journal; a run that was killed before its first word has none."""
+    path = run.path / "events.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 

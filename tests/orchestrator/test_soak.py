@@ -55,18 +55,17 @@ def test_every_ticket_is_accounted_for_whatever_strikes(world, capfd):
         struck = pool.submit(striker.live)
         lives = [pool.submit(lane.live, TICKETS, BOOKS["keep_books"]) for lane in lanes]
         try:
-            while wait(lives, 60, FIRST_EXCEPTION).not_done and not struck.done():
-                if any(one.done() and one.exception() for one in lives):
-                    break
+            while (at := wait(lives, 60, FIRST_EXCEPTION)).not_done and not struck.done():
+                for one in at.done:
+                    one.result()  # a fault ends the soak at once, whichever lead met it
                 say(capfd, f"{time.monotonic() - began:.0f} s: {in_words(world.tally)}")
-            for one in lives:
-                one.result()
         finally:
             over.cancel()
             world.over.set()
             world.ended.set()
             wait(lives)
-        struck.result()
+        for one in (struck, *lives):
+            one.result()
     tally = BOOKS["close_books"](world, lanes)
     say(capfd, f"seed {seed}, {time.monotonic() - began:.0f} s:\n{figures(tally, striker)}")
 
