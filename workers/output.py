@@ -221,18 +221,23 @@ class Journal:
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
         self._stands = self._now()
+        self._is_disturbed = False
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one record in one write."""
         data = json.dumps(record).encode() + b"\n"
+        ours = self._stands[1] + len(data)
         while data:
             data = data[os.write(self._descriptor, data) :]
         self._stands = self._now()
+        # What somebody wrote just before us stands in the same file, and is told the next time.
+        self._is_disturbed |= self._stands[1] != ours
 
     def was_disturbed(self) -> bool:
         """Tell, once, whether somebody else has written there since we did."""
         before, self._stands = self._stands, self._now()
-        return self._stands != before
+        found, self._is_disturbed = self._is_disturbed or self._stands != before, False
+        return found
 
     def _now(self) -> tuple[int, int, int]:
         try:

@@ -263,3 +263,16 @@ def test_an_edit_changes_its_span_or_nothing(style, text, which):
     assert after.data[: item.text_start] == document.data[: item.text_start]
     assert after.data[item.text_start + len(text.encode()) :] == document.data[item.text_end :]
     assert [one.title for one in after.headings] == [one.title for one in document.headings]
+
+
+@pytest.mark.parametrize("make", [add_entry, append_section])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\ufeff# Log\n", "\ufeff# Log\n\n---\n\n## New\n\nAda\n"),
+        ("\ufeffsome words\n", "\ufeffsome words\n\n---\n\n## New\n\nAda\n"),
+    ],
+)
+def test_a_byte_order_mark_stays_where_it_is(make, before, after):
+    document = parse(before.encode(), "F.md")
+    assert make(document, "## New\n\nAda").data.decode() == after

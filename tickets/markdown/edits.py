@@ -151,7 +151,8 @@ def append_section(document: Document, text: str) -> Document:
     trailer = trailer_start(document)
     stop = len(document.data) if trailer is None else trailer
     at = document.body
-    for line in reversed([line for line in document.lines if document.body <= line.start < stop]):
+    # The first line begins before the body where a byte order mark does.
+    for line in reversed([one for one in document.lines if document.body < one.after and one.start < stop]):
         blank = not document.data[line.start : line.end].strip()
         if not blank and not (trailer is not None and line.start in document.rules):
             at = line.after
