@@ -1,5 +1,9 @@
 """A ticket: what one worker is asked to do, and what it owns while it does it."""
 
+import sys
+from functools import lru_cache
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 from tickets.words import AgentName, Mode, Priority
@@ -46,6 +50,14 @@ class Ticket(BaseModel):
     lines: dict[str, int] = {}
     """Where each key stands in the template, and where `body` begins: for messages only."""
 
+    def model_post_init(self, _: Any, /) -> None:
+        """Hold once what the tickets of a fan-out have in common: they are many."""
+        own = self.__dict__
+        own["body"] = sys.intern(self.body)
+        own["lines"] = _one_of(tuple(self.lines.items()))
+        # Nobody asks which keys were written, and a set for each ticket is a tenth of a long queue.
+        object.__setattr__(self, "__pydantic_fields_set__", _FIELDS)
+
     def done_by(self, agent: AgentName) -> "Ticket":
         """Give it as an agent does it; one in another's place knows nothing of that one's model."""
         return self if agent == self.agent else self.model_copy(update={"agent": agent, "model": None})
@@ -53,3 +65,11 @@ class Ticket(BaseModel):
     def place(self, key: str) -> str:
         """Name the place of a key, as messages do."""
         return f"{self.template}:{self.lines[key]}" if key in self.lines else self.template
+
+
+_FIELDS = set(Ticket.model_fields)
+
+
+@lru_cache(maxsize=1_000)
+def _one_of(lines: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    return dict(lines)

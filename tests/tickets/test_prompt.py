@@ -1,5 +1,6 @@
 """The long ticket form: what an author leaves out is added, what an author wrote stays."""
 
+import json
 from datetime import date
 
 import pytest
@@ -186,3 +187,13 @@ def test_both_budgets_stand_in_the_notes_where_they_are_set():
     text = long_form(limited, "Port it.\n", CONTEXT)
     assert "\n- Budget: 2.50 USD\n- Budget: 200,000 tokens\n" in text
     assert "Budget" not in long_form(TICKET, "Port it.\n", CONTEXT)
+
+
+def test_tickets_of_one_template_hold_what_they_have_in_common_once():
+    asked = {**TICKET.model_dump(), "body": "Port it. " * 50, "lines": {"title": 3, "body": 9}}
+    one, two = (Ticket.model_validate_json(json.dumps({**asked, "id": f"codex-3[n={n}]"})) for n in (1, 2))
+    assert one.body is two.body
+    assert one.lines is two.lines
+    other = one.done_by("claude")
+    assert (other.agent, one.agent, other.body) == ("claude", "codex", one.body)
+    assert one.place("title") == "docs/worker-ticket-templates/codex-3.md:3"
