@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _main(arguments)
     except KeyboardInterrupt:
-        return 130
+        return _interrupted(as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug becomes a file and a line
         return _bug(error, as_json=as_json)
 
@@ -104,6 +104,15 @@ def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
     of_run = name in COMMANDS and COMMANDS[name].of_run
     answer = refused([Problem(place, what, do)], "orchestrate --help", 2, of_run=of_run)
     return _told(answer, as_json=as_json)
+
+
+def _interrupted(*, as_json: bool) -> int:
+    """Answer a Ctrl-C that came before a command listened for it, or that one does not listen for."""
+    from orchestrator.cli.answer import Answer, envelope  # noqa: PLC0415 - only then
+    from tickets.problems import Problem  # noqa: PLC0415 - only then
+
+    problem = Problem("orchestrate", "interrupted", "`orchestrate status` shows where things stand")
+    return _told(Answer(130, envelope([problem], "orchestrate status", ok=False)), as_json=as_json)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:

@@ -1,7 +1,10 @@
 """Input that cannot be taken: exit 2, every problem at once, nothing started, nothing written."""
 
+import json
 import runpy
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -372,3 +375,17 @@ def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
     assert (called.code, called.document["status"]) == (1, "refused")
     assert called.says() == [f"{lock}: is a directory; see to it, then look again"]
     assert called.document["next_action"] == "orchestrate resume"
+
+
+def test_an_interrupt_that_nobody_listens_for_is_answered_as_json_all_the_same(lab):
+    code = (
+        "import signal, sys, orchestrator.cli.todo as todo, orchestrator.cli as cli\n"
+        "todo.answer = lambda _: signal.raise_signal(signal.SIGINT)\n"
+        "sys.exit(cli.main(['todo', 'list', '--json']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=lab.root, env=lab.env(), capture_output=True, text=True, check=False
+    )
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["ok"], document["next_action"]) == (130, False, "orchestrate status")
+    assert [problem["what"] for problem in document["problems"]] == ["interrupted"]
