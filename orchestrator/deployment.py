@@ -125,15 +125,20 @@ class Deployment:
             **facts,
         }
         forged = self.forged_paths()
-        running = [name for name, one in self.state.workers.items() if one["started"] and not one["ended"]]
+        running = self.running() if forged else ()
         self._journal.append(record)
         self.state.take(record)
         self._tell(record, self.state)
         info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
         if forged:
-            found = Tampering(forged, tuple(sorted(running)), is_harm=True)
+            found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
             self.note("unattributed", **told(found))
+
+    def running(self) -> tuple[str, ...]:
+        """Name the workers that were started and are not judged, in order."""
+        workers = self.state.workers.items()
+        return tuple(sorted(name for name, one in workers if one["started"] and not one["ended"]))
 
     def forged_paths(self) -> tuple[str, ...]:
         """Name the journal, once, where somebody else wrote into it; what we know is not read from there."""

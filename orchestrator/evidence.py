@@ -201,7 +201,9 @@ async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
     """Look at the user's repository, and give what this worker alone can have changed there."""
     if d.guard is None:
         return ()
-    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker, d.forged_paths()):
+    # Who ran by now: until the look has its turn, others may have been looked after and let go.
+    forged, running = d.forged_paths(), d.running()
+    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker, forged, running):
         d.note("unattributed", **told(found))
         d.tampered.append(found)
     return d.guard.blamed(ticket.worker)

@@ -90,9 +90,12 @@ class Guard:
         self._running.add(worker)
         self._exposed.add(worker)
 
-    def left(self, worker: str, also: tuple[str, ...] = ()) -> Sequence[Tampering]:
-        """Look, now that a worker has ended, and give what nobody alone can have done; `also` is harm.
+    def left(
+        self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
+    ) -> Sequence[Tampering]:
+        """Look, now that a worker has ended, and give what nobody alone can have done.
 
+        `also` is harm that was found before, while those of `running` ran.
         Of several that end at once, one look does: one that began after they had ended.
         """
         asked = self._looks
@@ -104,7 +107,6 @@ class Guard:
                 return ()
             due = (self._put_off + 1) * SHARE >= self._leavings.size
             harm, moves = self._look()
-            harm += also
             late, before = self._look_at_ended() if due or self._is_quiet(worker) else ((), ())
             # After the looks: one that came while they went on may have done what they found.
             candidates = tuple(sorted(self._exposed))
@@ -114,10 +116,15 @@ class Guard:
             self._leavings.settled(worker)
             if suspects == candidates:
                 harm, late = (*harm, *late), ()
+            others: list[Tampering] = []
+            if also and {*candidates, *running} <= {worker}:
+                harm = (*harm, *also)
+            elif also:
+                others = _tampering(also, (), tuple(sorted({*candidates, *running})))
             if harm and candidates == (worker,):
                 self._blamed[worker] = (*self._blamed.get(worker, ()), *harm)
                 harm = ()
-            return [*_tampering(harm, moves, candidates), *_tampering(late, (), suspects)]
+            return [*_tampering(harm, moves, candidates), *_tampering(late, (), suspects), *others]
 
     def settled(self, worker: str, tree: Path | None) -> None:
         """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""

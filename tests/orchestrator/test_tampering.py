@@ -326,3 +326,14 @@ def test_honest_workers_side_by_side_leave_nothing_to_tell(unfenced):
         assert all(one["violations"] == [] for one in called.document["workers"])
     verdicts = [one["verdict"] for one in integrated.document["workers"]]
     assert verdicts == ["accepted", "accepted", "rejected", "accepted"]
+
+
+def test_what_was_found_while_two_ran_is_not_laid_upon_the_one_looked_after_last(guard):
+    guard.entered("one")
+    guard.entered("two")
+    assert guard.left("two") == []
+    (found,) = guard.left("one", ("events.jsonl",), ("one", "two"))
+    assert (found.paths, found.candidates, guard.blamed("one")) == (("events.jsonl",), ("one", "two"), ())
+    guard.entered("three")
+    assert guard.left("three", ("events.jsonl",), ("three",)) == []
+    assert guard.blamed("three") == ("events.jsonl",)
