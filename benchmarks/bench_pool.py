@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from lab import ORCHESTRATE, repository, say, timed
+from lab import ORCHESTRATE, peak_kib, repository, say, timed
 
 COUNT, QUEUED, LOUD, ROUNDS = 1_000, 10_000, 15, 3
 EACH = 200_000_000
@@ -142,14 +142,6 @@ def clocked(act: Callable[[], object]) -> float:
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
-
-
-def peak_kib(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 import shutil
 import subprocess
 import time
-from pathlib import Path
 
-from lab import ORCHESTRATE, repository, say, timed
+from lab import ORCHESTRATE, peak_kib, repository, say, timed
 
 COUNT = 200
 TICKET = '---\nphase: phase-1\ntitle: Nothing\nmatrix: {{number: [{numbers}]}}\ncommand: ["true"]\n---\nx\n'
@@ -51,7 +50,7 @@ def loud() -> None:
         )
         peak = 0
         while runtime.poll() is None:
-            peak = max(peak, _peak_kib(runtime.pid))
+            peak = max(peak, peak_kib(runtime.pid))
             time.sleep(0.05)
         wall = time.perf_counter() - start
         if runtime.communicate()[0] is None or runtime.returncode:
@@ -59,14 +58,6 @@ def loud() -> None:
         size = sum(path.stat().st_size for path in folder.glob(".taskers/runs/*/*.stdout"))
     say("15 workers printing 100 MB each: kept", f"{size / 1e6:,.0f} MB in {wall:.1f} s")
     say("  the runtime's own memory, peak", f"{peak / 1024:.0f} MiB", "<= 64 MiB")
-
-
-def _peak_kib(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
 if __name__ == "__main__":

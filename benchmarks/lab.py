@@ -74,3 +74,12 @@ def say(what: str, figure: str, target: str = "") -> None:
 def cores() -> int:
     """Give the processors that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def peak_kib(pid: int) -> int:
+    """Give the most memory that a process has had, in KiB; 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)

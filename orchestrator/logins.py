@@ -18,6 +18,7 @@ import anyio
 from tickets.words import AgentName
 from workers.agents import agent_named
 from workers.executables import present
+from workers.output import try_lock
 
 WINDOW = 2400.0
 """Seconds after an answer for which a token is taken to hold; the shortest known holds for an hour."""
@@ -109,9 +110,7 @@ class Logins:
         if agent in self._alone:
             return False
         descriptor = os.open(self._lock_of(agent), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
             return False
         # Who it is, for those who wait: each is waited for anew.

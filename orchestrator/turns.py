@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from workers.output import try_lock
+
 POLL = 0.01
 
 
@@ -42,7 +44,7 @@ def _taken(folder: Path) -> tuple[Path, int]:
         except FileExistsError:
             continue  # another thread, in the same nanosecond
         # Before it is locked it looks like a dead one's, and may be taken away.
-        if _lock(descriptor) and place.exists():
+        if try_lock(descriptor, fcntl.LOCK_EX) and place.exists():
             return place, descriptor
         os.close(descriptor)
 
@@ -57,17 +59,9 @@ def _is_first(folder: Path, place: Path) -> bool:
         except FileNotFoundError:
             continue  # it has just had its turn
         try:
-            if not _lock(descriptor):
+            if not try_lock(descriptor, fcntl.LOCK_EX):
                 return False
             other.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
-    return True
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     return True

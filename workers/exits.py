@@ -1,10 +1,10 @@
 """How workers ended, as their shims recorded it, and whether a shim lives. Light to import, for `ps`."""
 
-import fcntl
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from workers.output import is_locked
 
 End = Literal[
     "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",
@@ -38,17 +38,7 @@ class Exit(NamedTuple):
 
 def is_held(started_record: Path) -> bool:
     """Say whether the shim that made this file still lives."""
-    try:
-        descriptor = os.open(started_record, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return is_locked(started_record)
 
 
 def read_exit(exit_record: Path) -> Exit | None:

@@ -305,11 +305,11 @@ def held_lock(path: Path) -> Iterator[bool]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     until = time.monotonic() + GLANCE
     try:
-        free = _try_lock(descriptor, fcntl.LOCK_EX)
+        free = try_lock(descriptor, fcntl.LOCK_EX)
         # Whoever only looks, as `status` does, has the lock for an instant.
         while not free and time.monotonic() < until:
             time.sleep(0.005)
-            free = _try_lock(descriptor, fcntl.LOCK_EX)
+            free = try_lock(descriptor, fcntl.LOCK_EX)
         yield free
     finally:
         os.close(descriptor)
@@ -323,16 +323,9 @@ def held_folder(folder: Path, patience: float) -> Iterator[bool]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     until = time.monotonic() + patience
-    had = False
     try:
-        while not had:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                had = True
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    break
-                time.sleep(0.02)
+        while not (had := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
+            time.sleep(0.02)
         yield had
     finally:
         os.close(descriptor)
@@ -345,12 +338,13 @@ def is_locked(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try_lock(descriptor, fcntl.LOCK_SH)
+        return not try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int, kind: int) -> bool:
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Take a `flock` (`LOCK_EX` or `LOCK_SH`) if it is to be had at once."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from workers.output import try_lock
 from workers.waiting import Lack, Line, Spot, Waiter
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Pool:
             except FileNotFoundError:
                 enough -= 1  # nobody has ever had it
                 continue
-            enough -= _lock(descriptor, fcntl.LOCK_SH)
+            enough -= try_lock(descriptor, fcntl.LOCK_SH)
             os.close(descriptor)
         return enough <= 0
 
@@ -251,7 +252,7 @@ def holders(directory: Path) -> list[Taken]:
         try:
             holder = _holder(descriptor)
             if holder is not None:
-                found.append(Taken(path.stem, holder, dirty=_lock(descriptor, fcntl.LOCK_SH)))
+                found.append(Taken(path.stem, holder, dirty=try_lock(descriptor, fcntl.LOCK_SH)))
         finally:
             os.close(descriptor)
     return found
@@ -261,20 +262,12 @@ def _locked(path: Path) -> int | None:
     """Open a slot's file and lock it; None if somebody holds it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _lock(descriptor, fcntl.LOCK_EX):
+        if not try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
             return None
         if os.fstat(descriptor).st_nlink:
             return descriptor
         os.close(descriptor)  # removed by somebody between our open and our lock: others see another file
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _holder(descriptor: int) -> dict[str, str] | None:

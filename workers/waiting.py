@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from workers.output import try_lock
+
 Lack = Literal["agent", "pool"]
 """What somebody waits for: a slot of the agent, or, where one of those is free, a slot of the pool."""
 
@@ -70,7 +72,7 @@ class Line:
                 continue
             spot = Spot(self, path, descriptor, agent)
             # Before it is locked it looks like a dead one's, and may be taken away.
-            if _lock(descriptor, fcntl.LOCK_EX) and path.exists():
+            if try_lock(descriptor, fcntl.LOCK_EX) and path.exists():
                 spot.looked(lack)
                 self.spots[spot.name] = spot
                 return spot
@@ -95,7 +97,7 @@ class Line:
             except OSError:
                 continue  # it has just left
             try:
-                if _lock(descriptor, fcntl.LOCK_SH):
+                if try_lock(descriptor, fcntl.LOCK_SH):
                     path.unlink(missing_ok=True)  # left by somebody who died
                     continue
                 lack, _, at = os.pread(descriptor, 64, 0).decode(errors="replace").partition(" ")
@@ -104,11 +106,3 @@ class Line:
             # Nothing yet: it has only just come.
             if not at.strip().isdecimal() or time.monotonic_ns() - int(at) < _STALE:
                 yield Waiter(name.rpartition(".")[2], "pool" if lack == "pool" else "agent")
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
