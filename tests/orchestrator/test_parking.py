@@ -201,6 +201,46 @@ def test_a_ticket_that_waits_already_moves_when_its_provider_is_parked(prepare):
     ]  # fmt: skip
 
 
+def test_a_ticket_killed_between_its_move_and_its_start_goes_on_with_the_agent_it_moved_to(prepare):
+    lab = prepare({
+        "codex-1": ticket(agent="codex"),
+        "claude-1": ticket(agent="claude", model="claude-own", fallback=["codex"], depends_on=["codex-1"]),
+    }, MINUTE)  # fmt: skip
+    settings = lab.root / "orchestrate.toml"
+    text = settings.read_text()
+    # The second start comes an hour after the first.
+    settings.write_text(text.replace("start_interval = 0", 'start_interval = "1h"'))
+    park(lab, "claude", 3600)
+    runtime = lab.begin("run", "phase-1")
+    lab.wait_until(lambda: lab.journal("moved") and lab.journal("ended"))
+    runtime.kill()
+    runtime.communicate()
+    assert [one["worker"] for one in lab.journal("started")] == ["Codex-Worker-1"]
+    settings.write_text(text)
+    (lab.root / ".git/orchestrate/providers/claude.json").unlink()  # it could go back by now, and need not
+    document = lab.end(lab.begin("resume", lab.run_folder().name))
+    one = next(one for one in document["workers"] if one["ticket"] == "claude-1")
+    assert (one["outcome"], one["agent"], one["attempts"]) == ("complete", "codex", 1)
+    assert [one["agent"] for one in record(lab, one)["tries"]] == ["codex"]
+    assert len(lab.journal("moved")) == 1
+
+
+def test_a_runtime_killed_while_a_provider_is_parked_leaves_it_parked_and_its_ticket_to_be_tried_again(
+    prepare,
+):
+    lab = prepare({"codex-1": ticket(step("limit", seconds=6), agent="codex", retries=1)})
+    runtime = lab.begin("run", "phase-1")
+    lab.wait_until(lambda: lab.journal("retry"))
+    runtime.kill()
+    runtime.communicate()
+    until = provider(lab)["until"]
+    (one,) = lab.end(lab.begin("resume", lab.run_folder().name))["workers"]
+    assert (one["outcome"], one["attempts"]) == ("complete", 2)
+    assert [one["outcome"] for one in record(lab, one)["tries"]] == ["rate_limited", "complete"]
+    assert at(lab.journal("started")[-1]) >= until
+    assert len(lab.journal("retry")) == 1
+
+
 @pytest.mark.parametrize("why", ["off", "missing", "parked"])
 def test_a_fallback_that_cannot_help_is_none(prepare, why):
     lab = prepare(
