@@ -82,12 +82,14 @@ class Lives:
     def runtime_of(self, run):
         """Find the process of a run's detached runtime."""
         wanted = b"\0_runtime\0" + run.encode()
-        (found,) = [
-            pid
+        found = {
+            pid: parent_of(pid)
             for pid in pids()
             if wanted in read(pid, "cmdline") and str(self.root).encode() in read(pid, "cmdline")
-        ]
-        return found
+        }
+        # A program that it starts has its command line for an instant.
+        (first,) = (pid for pid, parent in found.items() if parent not in found)
+        return first
 
     def living(self):
         """List the processes of the workers and checks of this repository."""
@@ -131,6 +133,12 @@ def read(pid, what):
         return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:
         return b""
+
+
+def parent_of(pid):
+    """Give a process's parent; 0 once it is gone."""
+    fields = read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[1]) if fields else 0
 
 
 def kill(pid, number=signal.SIGKILL):
