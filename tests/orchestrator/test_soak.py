@@ -23,7 +23,7 @@ WORKERS = 8
 IS_LONG = os.environ.get("ORCHESTRATE_SOAK") == "1"
 SECONDS = float(os.environ.get("ORCHESTRATE_SOAK_SECONDS", "1800" if IS_LONG else "75"))
 """How long runs are begun; those that are under way then are seen to their ends."""
-TICKETS = 22
+TICKETS = 40 if IS_LONG else 22
 """Of each of three leads, beside a fan-out: together far more than fifteen."""
 
 pytestmark = pytest.mark.soak
