@@ -238,6 +238,8 @@ async def _followed(
         # It said its last word and would not go; how it went then says nothing.
         ended = ended._replace(end="exited", exit_code=None)
     answer = partial(follower.answer, exit_code=ended.exit_code, stderr=files.stderr)
+    if ticket.agent == "command":
+        return Tried(ended, answer())  # no more than its last lines
     return Tried(ended, await anyio.to_thread.run_sync(answer))
 
 

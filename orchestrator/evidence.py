@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio.to_thread
@@ -128,10 +129,12 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         "max_rss_kb": judged.ended.max_rss_kb,
     }
     end(d, ticket, judgement, evidence, judged.violations)
-    if d.guard is not None:
-        await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path if is_kept else None)
+    if d.guard is not None and is_kept:
+        await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path)
+    elif d.guard is not None:
+        d.guard.settled(ticket.worker, None)
     if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
-        await anyio.to_thread.run_sync(_clear, d, ticket, place)
+        await _clear(d, ticket, place)
 
 
 def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[str, Any]:
@@ -201,9 +204,10 @@ async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
     """Look at the user's repository, and give what this worker alone can have changed there."""
     if d.guard is None:
         return ()
+    forged = d.forged_paths()
     # Who ran by now: until the look has its turn, others may have been looked after and let go.
-    forged, running = d.forged_paths(), d.running()
-    for found in await anyio.to_thread.run_sync(d.guard.left, ticket.worker, forged, running):
+    running = d.running() if forged else ()
+    for found in await d.guard.look_after(ticket.worker, forged, running):
         d.note("unattributed", **told(found))
         d.tampered.append(found)
     return d.guard.blamed(ticket.worker)
@@ -216,11 +220,15 @@ async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> 
     return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
 
 
-def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
+async def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
     """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
     if not is_shared(d, ticket, place):
-        remove_place(place)
-    shutil.rmtree(d.run.scratch(ticket.worker), ignore_errors=True)
+        await anyio.to_thread.run_sync(remove_place, place)
+    scratch = d.run.scratch(ticket.worker)
+    try:
+        scratch.rmdir()
+    except OSError:
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
     with contextlib.suppress(OSError):
         d.run.home(ticket.worker).rmdir()
 

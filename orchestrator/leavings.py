@@ -20,6 +20,7 @@ from tickets.problems import Problem
 from workers.git import Repository
 from workers.integrity import MOVES
 from workers.output import RunDir, create_file, is_locked, read_json
+from workers.walls import message_log
 
 CHECKS = ("setup", "acceptance")
 """What is run for a worker beside itself, as the names of its records in `checks/` say."""
@@ -46,7 +47,8 @@ class Leavings:
         """Take what stands there now, and what an earlier runtime had taken; `directory` is the checker's."""
         self._run, self._repository, self._directory = run, repository, directory
         self._seen: dict[Path, tuple[tuple[int, ...], str]] = {}
-        self._names = _workers_of(run)
+        # Made once: they are looked at again and again.
+        self._messages = {worker: message_log(run, worker) for worker in _workers_of(run)}
         first = read_json(directory / _FIRST)
         paths = _first_paths(run, directory)
         if first is None:
@@ -57,7 +59,7 @@ class Leavings:
         self._grown: dict[Path, _Grown] = {}
         self._trees: dict[Path, str] = {}
         self._intents: dict[Path, bytes] = {}
-        for path in (*map(self._messages, self._names), *self._growing(())):
+        for path in (*self._messages.values(), *self._growing(())):
             if (now := _grown(path)) is not None:
                 self._grown[path] = now
         self._look_at_intents()
@@ -71,7 +73,7 @@ class Leavings:
     @property
     def size(self) -> int:
         """How many files have no owner that runs: what it costs to look at all of them."""
-        return len(self._final) + len(self._names)
+        return len(self._final) + len(self._messages)
 
     def changed(self, running: Collection[str]) -> list[str]:
         """Name what was changed of the run's first files, its locks, and what those that run append to."""
@@ -83,10 +85,10 @@ class Leavings:
 
     def changed_of_ended(self, running: Collection[str]) -> list[str]:
         """Name what was changed since it was looked at last of all that those who do not run have left."""
-        found = [path for path, mark in self._final.items() if not self._still(self._final, path, mark)]
-        silent = (self._messages(one) for one in self._names if one not in running)
+        found = [path for path, mark in list(self._final.items()) if not self._still(self._final, path, mark)]
+        silent = [path for one, path in self._messages.items() if one not in running]
         found += [path for path in silent if not self._still_begins(path, may_grow=False)]
-        found += [path for path, mark in self._trees.items() if not self._still_tree(path, mark)]
+        found += [path for path, mark in list(self._trees.items()) if not self._still_tree(path, mark)]
         return sorted({self._name(path) for path in found})
 
     def settled(self, worker: str, *, tree: Path | None = None) -> None:
@@ -121,12 +123,9 @@ class Leavings:
 
     def _growing(self, running: Collection[str]) -> tuple[Path, ...]:
         """Give what is appended to: messages and the streams of who runs, and the list of our own moves."""
-        messages = (self._messages(one) for one in running if one in self._names)
+        messages = (self._messages[one] for one in running if one in self._messages)
         streams = (self._run.path / f"{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
         return (*messages, *streams, self._repository.own / MOVES)
-
-    def _messages(self, worker: str) -> Path:
-        return self._run.root / ".taskers" / "messages" / f"{self._run.id}.{worker}.jsonl"
 
     def _still_begins(self, path: Path, *, may_grow: bool) -> bool:
         """Tell whether a file has at most been added to, and that by its owner."""
@@ -199,10 +198,9 @@ def _first_paths(run: RunDir, directory: Path) -> Mapping[str, Path]:
     }
 
 
-def _workers_of(run: RunDir) -> dict[str, None]:
-    """Give a run's workers, in their order and quick to ask for."""
+def _workers_of(run: RunDir) -> list[str]:
     roster = read_json(run.roster_path) or {}
-    return {str(one["worker"]): None for one in roster.get("workers", ())}
+    return [str(one["worker"]) for one in roster.get("workers", ())]
 
 
 def _left_by(run: RunDir, worker: str) -> Iterator[Path]:
@@ -277,6 +275,8 @@ def _compared(path: Path, size: int) -> int:
 
 
 def _head(path: Path, length: int) -> str:
+    if not length:
+        return ""
     with path.open("rb") as file:
         return hashlib.sha256(file.read(length)).hexdigest()[:20]
 

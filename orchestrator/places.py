@@ -18,7 +18,9 @@ from workers.worktree import Place, found_place, remove_place, start_of
 
 async def placed(d: Deployment, ticket: Ticket) -> Place | None:
     """Give a worker its tree, made and set up; None where that was cancelled. Raises WorkerError."""
-    base = await anyio.to_thread.run_sync(_base_of, d, ticket)
+    base = d.manifest.base
+    if d.manifest.dependencies.get(ticket.id):
+        base = await anyio.to_thread.run_sync(_base_of, d, ticket)
     if not _shares(d, ticket):
         return await _made(d, ticket.worker, base)
     async with d.sharing:

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -227,7 +228,12 @@ class Settings(_File):
 
     def agent(self, name: AgentName) -> AgentSettings:
         """Give `[agents.NAME]`."""
-        return AgentSettings(**dict(getattr(self.agents, name)))
+        return self._agents_by_name[name]
+
+    @cached_property
+    def _agents_by_name(self) -> dict[str, AgentSettings]:
+        # Made once: they are asked for several times for each worker.
+        return {name: AgentSettings(**dict(section)) for name, section in self.agents}
 
     @property
     def spending_limits(self) -> SpendingLimits:

@@ -2,9 +2,13 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
 
 from orchestrator.leavings import Leavings
 from tickets.problems import Problem
@@ -13,8 +17,10 @@ from workers.git import Repository
 from workers.integrity import Lens, as_text, compare, from_text, own_moves
 from workers.output import RunDir, create_file
 
-SHARE = 64
+SHARE = 16
 """Files of workers that have ended that a look may put off, for each look that did."""
+PAUSE = 0.02
+"""Seconds from one look to the next while several workers run, and at least as long as a look takes."""
 
 
 class Tampering(NamedTuple):
@@ -63,6 +69,10 @@ class Guard:
         self._own = repository.own
         self._lens = Lens(repository, environ)
         self._lock = threading.Lock()
+        self._turn = anyio.Lock()
+        """Who waits for a look: one has it, the others find that theirs is done."""
+        self._free_at = 0.0
+        """When there may be another look, by the clock of `time.monotonic`."""
         self._looks = 0
         """Looks begun: one that began after an end has seen all that came before it."""
         self._running: set[str] = set()
@@ -90,6 +100,19 @@ class Guard:
         self._running.add(worker)
         self._exposed.add(worker)
 
+    async def look_after(
+        self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
+    ) -> Sequence[Tampering]:
+        """Do as `left` does, with a pause between two looks: a hundred that end together share a few."""
+        asked = self._looks
+        async with self._turn:
+            if not also and not self._is_quiet(worker) and self._looks == asked:
+                await anyio.sleep(max(0.0, self._free_at - time.monotonic()))
+            if self._is_seen(worker, asked, also):
+                self._let_go(worker)
+                return ()
+            return await anyio.to_thread.run_sync(self.left, worker, also, running)
+
     def left(
         self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
     ) -> Sequence[Tampering]:
@@ -100,10 +123,8 @@ class Guard:
         """
         asked = self._looks
         with self._lock:
-            if self._looks > asked and not also and not (self._put_off and self._is_quiet(worker)):
-                self._running.discard(worker)
-                self._exposed.discard(worker)
-                self._leavings.settled(worker)
+            if self._is_seen(worker, asked, also):
+                self._let_go(worker)
                 return ()
             due = (self._put_off + 1) * SHARE >= self._leavings.size
             harm, moves = self._look()
@@ -128,8 +149,8 @@ class Guard:
 
     def settled(self, worker: str, tree: Path | None) -> None:
         """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
-        with self._lock:
-            self._leavings.settled(worker, tree=tree)
+        # Without the lock, as in `entered`.
+        self._leavings.settled(worker, tree=tree)
 
     def begin_check(self, workers: Iterable[str]) -> Sequence[Tampering]:
         """Look before a check runs the work of some; give the harm that came since their ends."""
@@ -153,6 +174,15 @@ class Guard:
         """Give what a worker changed that ran alone; the harmful kind, for the rest may be the user's."""
         return self._blamed.get(worker, ())
 
+    def _is_seen(self, worker: str, asked: int, also: tuple[str, ...]) -> bool:
+        """Tell whether a look has begun since that many, which has seen what a worker did that had ended."""
+        return self._looks > asked and not also and not (self._put_off and self._is_quiet(worker))
+
+    def _let_go(self, worker: str) -> None:
+        self._running.discard(worker)
+        self._exposed.discard(worker)
+        self._leavings.settled(worker)
+
     def _is_quiet(self, worker: str) -> bool:
         """Tell whether at most one other runs: from here on it may be alone, and answers for itself only."""
         return len(self._running - {worker}) <= 1
@@ -164,6 +194,7 @@ class Guard:
 
     def _look(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the harm, and the moves, since the last look."""
+        began = time.monotonic()
         self._looks += 1
         self._put_off += 1
         self._suspects |= self._exposed
@@ -172,8 +203,11 @@ class Guard:
         found = compare(before, after, own_moves(self._own))
         # State files have a writer of their own, who tells by himself when a hand has been at them.
         moves = (one.path for one in found if one.weight == "move" and not self._state_files.covers(one.path))
-        harm = (one.path for one in found if one.weight == "harm")
-        return (*harm, *self._leavings.changed(frozenset(self._running))), tuple(moves)
+        harm = [one.path for one in found if one.weight == "harm"]
+        harm += self._leavings.changed(frozenset(self._running))
+        now = time.monotonic()
+        self._free_at = now + max(PAUSE, now - began)
+        return tuple(harm), tuple(moves)
 
 
 def told(found: Tampering) -> dict[str, Any]:

@@ -53,7 +53,9 @@ LOCKED_OUT = 9
 
 async def work(d: Deployment) -> None:
     """See every ticket of the run to its end, each when those that it depends on have ended."""
-    done = {ticket.id: anyio.Event() for ticket in d.manifest.tickets}
+    # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
+    awaited = {before for some in d.manifest.dependencies.values() for before in some}
+    done = {id_: anyio.Event() for id_ in awaited}
     if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
         guard = partial(Guard, d.repository, d.checker.directory, d.environ, d.manifest.state_files)
         d.guard = await anyio.to_thread.run_sync(guard)
@@ -61,10 +63,10 @@ async def work(d: Deployment) -> None:
         watching.start_soon(watch_room, d)
         async with anyio.create_task_group() as group:
             for ticket in d.manifest.tickets:
-                if d.facts(ticket)["ended"]:
-                    done[ticket.id].set()
-                else:
+                if not d.facts(ticket)["ended"]:
                     group.start_soon(_see_to, d, ticket, done)
+                elif ticket.id in done:
+                    done[ticket.id].set()
         watching.cancel_scope.cancel()
     if d.state.has_ended:
         await give_back_shared(d)
@@ -91,7 +93,7 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
             # One worker's trouble is that worker's: the others go on.
             if not d.facts(ticket)["ended"]:
                 end(d, ticket, Judgement("failed", _in_words(d, error)), _left(d, ticket))
-    if d.facts(ticket)["ended"]:
+    if d.facts(ticket)["ended"] and ticket.id in done:
         done[ticket.id].set()
 
 

@@ -56,7 +56,7 @@ def prepare_launch(
     is what it may spend at most, where that is less than the ticket says.
     """
     worktree = tree or run.worktree(ticket.worker)
-    _make_own(run, ticket.worker)
+    _make_own(run, ticket)
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -77,7 +77,7 @@ def prepare_launch(
     launch = _launch(run, ticket, number, job)
     env = {**worker_environment(run, ticket.worker, environ, settings.env, fence=fence), **launch.env}
     launch = launch._replace(env=env, limits=limits, stops_with_runtime=stops_with_runtime)
-    return enclosed(launch, fence, _walls(run, repository, ticket, job))
+    return enclosed(launch, fence, _walls(run, repository, ticket, job)) if fence.holds else launch
 
 
 def _launch(run: RunDir, ticket: Ticket, number: int, job: Job) -> Launch:
@@ -168,13 +168,17 @@ def keep_text(files: AttemptFiles, text: str) -> None:
         create_file(files.text, b"")
 
 
-def _make_own(run: RunDir, worker: str) -> None:
-    """Make what a worker writes to besides its tree."""
-    for folder in (run.home(worker), run.scratch(worker)):
+def _make_own(run: RunDir, ticket: Ticket) -> None:
+    """Make what a worker writes to besides its tree; a command has no configuration of its own."""
+    homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
+    for folder in (*homes, run.scratch(ticket.worker)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = message_log(run, worker)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.touch()  # a file that is not there cannot be let through a fence
+    log = message_log(run, ticket.worker)
+    try:
+        log.touch()  # a file that is not there cannot be let through a fence
+    except FileNotFoundError:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
 
 
 def _place(path: Path, data: bytes) -> None:

@@ -197,8 +197,10 @@ def create_file(path: Path, data: bytes) -> None:
 
 
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Create a JSON file whole or not at all."""
-    create_file(path, json.dumps(value, indent=1).encode() + b"\n")
+    """Create a JSON file whole or not at all, one field a line."""
+    # Not by `indent`, which has the encoder go through all that is below in Python.
+    fields = ",\n".join(f" {json.dumps(name)}: {json.dumps(field)}" for name, field in value.items())
+    create_file(path, f"{{\n{fields}\n}}\n".encode())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

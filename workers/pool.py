@@ -65,6 +65,7 @@ class Slot:
     def release(self) -> None:
         """Let go. Where a shim still holds the locks, the slot stays taken until it ends. Twice is fine."""
         files, self._files = self._files, ()
+        self._pool.taken.difference_update(name for name, _ in files)
         for name, descriptor in files:
             if not self._is_shared:
                 # Before the lock goes: a program that we are just starting (git, in another thread) may hold
@@ -86,6 +87,8 @@ class Pool:
     ) -> None:
         self.directory = directory
         self.limits = limits
+        self.taken: set[str] = set()
+        """What this process holds, which it need not look at to know."""
         self._on_dirty = on_dirty
         self._waiting: list[anyio.Event] = []
         self._line = Line(directory / "waiting")
@@ -176,6 +179,7 @@ class Pool:
             if len(taken) == before:
                 return "pool"
             slot = Slot(self, tuple(taken))
+            self.taken.update(slot.names)
             taken.clear()
             return slot
         finally:
@@ -225,7 +229,7 @@ class Pool:
     def _take(self, taken: list[tuple[str, int]], names: list[str], holder: Holder) -> None:
         """Add the first free slot of `names` to `taken`, with the holder written into it."""
         for name in names:
-            descriptor = _locked(self.directory / f"{name}.lock")
+            descriptor = None if name in self.taken else _locked(self.directory / f"{name}.lock")
             if descriptor is None:
                 continue
             try:

@@ -168,8 +168,12 @@ class Nursery:
         channel = self._socket
         assert channel is not None  # noqa: S101 - `_hand_over` has just started it
         head = len(spec).to_bytes(4, "big")
-        await anyio.wait_writable(channel)
-        socket.send_fds(channel, [head], descriptors)
+        while True:
+            try:
+                socket.send_fds(channel, [head], descriptors)
+                break
+            except BlockingIOError:
+                await anyio.wait_writable(channel)
         left = memoryview(spec)
         while left:
             try:
@@ -301,8 +305,11 @@ async def _read_to_end(descriptor: int) -> bytes:
     os.set_blocking(descriptor, False)
     found = b""
     while True:
-        await anyio.wait_readable(descriptor)
-        part = os.read(descriptor, 65536)
+        try:
+            part = os.read(descriptor, 65536)
+        except BlockingIOError:
+            await anyio.wait_readable(descriptor)
+            continue
         if not part:
             return found
         found += part
