@@ -94,8 +94,8 @@ class Leavings:
     def settled(self, worker: str, *, tree: Path | None = None) -> None:
         """Take what a worker has left for final, and the tree that is kept of it."""
         for path in _left_by(self._run, worker):
-            if path not in self._final and _is_plain(path):
-                self._final[path] = self._mark(path)
+            if path not in self._final and (status := _plain(path)) is not None:
+                self._final[path] = self._marked(path, status)
         if tree is not None:
             self._trees[tree] = _tree_mark(tree)
 
@@ -159,9 +159,11 @@ class Leavings:
     def _mark(self, path: Path) -> str:
         """Give a file's fingerprint; it is read again only where its times or its number are new."""
         try:
-            status = path.lstat()
+            return self._marked(path, os.lstat(path))
         except OSError:
             return "gone"
+
+    def _marked(self, path: Path, status: os.stat_result) -> str:
         times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         known = self._seen.get(path)
         if known is None or known[0] != times:
@@ -206,12 +208,16 @@ def _workers_of(run: RunDir) -> list[str]:
 def _left_by(run: RunDir, worker: str) -> Iterator[Path]:
     """Name all that a worker may have left: to list the folders instead is to read everybody's each time."""
     for number in itertools.count(1):
+        # What any further attempt leaves first.
+        first = (
+            f"{run.path}/{at}"
+            for at in (f"tickets/{worker}.{number}.md", f"shims/{worker}.{number}.started.json")
+        )
+        if number > 1 and not any(map(os.path.lexists, first)):
+            break
         files = run.attempt(worker, number)
         written = (files.text, files.stdout, files.stderr, files.record, files.patch)
-        paths = (*written, files.started, files.exit, run.ticket(worker, number))
-        if number > 1 and not any(map(_is_plain, paths)):
-            break
-        yield from paths
+        yield from (*written, files.started, files.exit, run.ticket(worker, number))
     yield from _checks_of(run.path / "checks", worker)
 
 
@@ -232,11 +238,13 @@ def _checks_of(folder: Path, stem: str) -> Iterator[Path]:
                 break
 
 
-def _is_plain(path: Path) -> bool:
+def _plain(path: Path) -> os.stat_result | None:
+    """Give the status of a regular file; None of anything else, and of nothing."""
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
+        status = os.lstat(path)
     except OSError:
-        return False
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _fingerprint(path: Path, status: os.stat_result) -> str:

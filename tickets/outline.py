@@ -1,6 +1,7 @@
 """The lines of a Markdown answer or prompt, told apart: headings, text, code. Reads only, never fails."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -56,6 +57,7 @@ def text_of(lines: tuple[Line, ...]) -> str:
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
 
+@lru_cache(maxsize=1024)
 def plain(title: str) -> str:
     """Bring a title or label to the form in which it is compared: no decoration, no number, no case."""
     words = _NUMBER.sub("", title.strip(" \t*_`#:"), count=1)

@@ -1,9 +1,11 @@
 """What the kernel lets a worker write, by the strongest means that this system has; tried, never assumed."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -43,12 +45,32 @@ class Fence(NamedTuple):
         return self.level != "advisory"
 
 
+_trials: dict[FenceWanted, threading.Thread] = {}
+
 OPEN = Fence("advisory", 'switched off by `fence = "off"`')
 
 
-@cache
+def begin_trial(wanted: FenceWanted) -> None:
+    """Have the trial made meanwhile, beside what need not wait for it."""
+    if wanted != "off":
+        _trials[wanted] = trial = threading.Thread(target=_try_early, args=(wanted,), daemon=True)
+        trial.start()
+
+
 def fence_in_force(wanted: FenceWanted = "auto") -> Fence:
     """Find out what holds here, by a trial run with the very arguments; once in a process."""
+    if trial := _trials.pop(wanted, None):
+        trial.join()
+    return _found(wanted)
+
+
+def _try_early(wanted: FenceWanted) -> None:
+    with contextlib.suppress(OSError):  # who asks for it meets it again, and says so
+        _found(wanted)
+
+
+@cache
+def _found(wanted: FenceWanted) -> Fence:
     if wanted == "off":
         return OPEN
     if not sys.platform.startswith("linux"):

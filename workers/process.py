@@ -167,17 +167,12 @@ class Nursery:
     async def _send(self, spec: bytes, descriptors: list[int]) -> None:
         channel = self._socket
         assert channel is not None  # noqa: S101 - `_hand_over` has just started it
-        head = len(spec).to_bytes(4, "big")
-        while True:
-            try:
-                socket.send_fds(channel, [head], descriptors)
-                break
-            except BlockingIOError:
-                await anyio.wait_writable(channel)
-        left = memoryview(spec)
+        left = memoryview(len(spec).to_bytes(4, "big") + spec)
         while left:
             try:
-                left = left[channel.send(left) :]
+                # In one piece where it fits: the nursery wakes once.
+                sent = socket.send_fds(channel, [left], descriptors) if descriptors else channel.send(left)
+                left, descriptors = left[sent:], []
             except BlockingIOError:
                 await anyio.wait_writable(channel)
 

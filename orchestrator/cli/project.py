@@ -23,6 +23,7 @@ from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.state.canonical import rules
 from tickets.problems import Problem
+from workers.fence import begin_trial
 from workers.git import Repository
 from workers.output import RunDir
 
@@ -95,6 +96,7 @@ def finish(
     expected: tuple[str, ...] = ("integrated",),
 ) -> Answer:
     """Run the stages and answer about the run; `expected` are the states that are no failure."""
+    begin_trial(project.settings.fence)
     try:
         ended = anyio.run(partial(_watched, project, work))
     except BaseExceptionGroup as group:

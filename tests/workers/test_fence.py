@@ -5,13 +5,14 @@ import runpy
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from workers import bubblewrap
+from workers import bubblewrap, fence
 from workers.bubblewrap import prefix, programs
-from workers.fence import Fence, enclosed, fence_in_force
+from workers.fence import Fence, begin_trial, enclosed, fence_in_force
 from workers.git import Repository
 from workers.output import RunDir
 from workers.process import Launch, Limits, open_nursery
@@ -117,7 +118,7 @@ def test_both_bubblewraps_are_known_and_the_system_s_comes_first():
 
 def test_without_any_bubblewrap_that_is_the_reason(monkeypatch):
     monkeypatch.setattr(bubblewrap, "programs", tuple)
-    found = fence_in_force.__wrapped__("auto")
+    found = fence._found.__wrapped__("auto")
     assert (found.level, found.reason) == ("landlock", "bubblewrap is not installed")
 
 
@@ -128,9 +129,21 @@ def test_a_bubblewrap_that_holds_nothing_is_not_believed(monkeypatch, tmp_path):
     fake.write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; exec {loose} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "programs", lambda: (str(fake),))
-    found = fence_in_force.__wrapped__("auto")
+    found = fence._found.__wrapped__("auto")
     assert found.level == "landlock"
     assert found.reason == f"{fake}: it lets everything be written"
+
+
+def test_a_trial_that_was_begun_early_is_the_one_that_counts(monkeypatch, tmp_path):
+    fake, log = tmp_path / "bwrap", tmp_path / "log"
+    fake.write_text(f'#!/bin/sh\necho tried >> {log}\nexec {programs()[0]} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "programs", lambda: (str(fake),))
+    monkeypatch.setattr(fence, "_found", cache(fence._found.__wrapped__))
+    begin_trial("auto")
+    assert fence_in_force("auto") == Fence("namespaces", f"by {fake}", str(fake))
+    assert fence_in_force("auto").holds
+    assert log.read_text() == "tried\n"
 
 
 def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
