@@ -6,7 +6,8 @@ import os
 import sys
 
 LINUX = sys.platform.startswith("linux")
-CHUNK = 1 << 20
+CHUNK = 1 << 18
+"""Bytes moved at one time, and in a pipe: what a processor keeps at hand. A mebibyte is half as quick."""
 
 
 class Stream:
