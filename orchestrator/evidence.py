@@ -31,7 +31,7 @@ from workers.agents import Answer, Usage, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
 from workers.exits import Exit
-from workers.output import create_json, read_json
+from workers.output import create_json, is_empty, read_json
 from workers.worktree import Place, left_its_base, remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
@@ -224,10 +224,9 @@ async def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
     """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
     if not is_shared(d, ticket, place):
         await anyio.to_thread.run_sync(remove_place, place)
-    scratch = d.run.scratch(ticket.worker)
-    try:
-        scratch.rmdir()
-    except OSError:
+    # An empty one goes with those of the whole run: ext4 looks at each inode that went in the last seconds
+    # before it makes a file, and a thousand short workers would wait for that.
+    if not is_empty(scratch := d.run.scratch(ticket.worker)):
         await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
     with contextlib.suppress(OSError):
         d.run.home(ticket.worker).rmdir()

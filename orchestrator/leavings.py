@@ -19,7 +19,7 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.integrity import MOVES
-from workers.output import RunDir, create_file, is_locked, read_json
+from workers.output import RunDir, create_file, is_locked, read_json, read_start
 from workers.walls import message_log
 
 CHECKS = ("setup", "acceptance")
@@ -252,8 +252,7 @@ def _fingerprint(path: Path, status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return kind
     try:
-        with path.open("rb") as file:
-            data = file.read(WHOLE)
+        data = read_start(path, WHOLE)
     except OSError as error:
         return f"{kind} {error.errno}"
     more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""
@@ -285,8 +284,7 @@ def _compared(path: Path, size: int) -> int:
 def _head(path: Path, length: int) -> str:
     if not length:
         return ""
-    with path.open("rb") as file:
-        return hashlib.sha256(file.read(length)).hexdigest()[:20]
+    return hashlib.sha256(read_start(path, length)).hexdigest()[:20]
 
 
 def _tree_mark(tree: Path) -> str:

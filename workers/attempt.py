@@ -56,7 +56,7 @@ def prepare_launch(
     is what it may spend at most, where that is less than the ticket says.
     """
     worktree = tree or run.worktree(ticket.worker)
-    _make_own(run, ticket, fence)
+    _make_own(run, ticket)
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -168,14 +168,15 @@ def keep_text(files: AttemptFiles, text: str) -> None:
         create_file(files.text, b"")
 
 
-def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
+def _make_own(run: RunDir, ticket: Ticket) -> None:
     """Make what a worker writes to besides its tree; a command has no configuration of its own."""
     homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
     for folder in (*homes, run.scratch(ticket.worker)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if fence.holds:
-        # What is not there cannot be let through a fence.
-        log = message_log(run, ticket.worker)
+    log = message_log(run, ticket.worker)
+    try:
+        log.touch()  # a file that is not there cannot be let through a fence
+    except FileNotFoundError:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
 

@@ -212,6 +212,30 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def read_start(path: Path, most: int) -> bytes:
+    """Read the first bytes of a regular file. Raises OSError.
+
+    By the system's own calls: for a small file those that Python adds are most of the time.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        data = b""
+        while len(data) < most and (part := os.read(descriptor, most - len(data))):
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def is_empty(folder: Path) -> bool:
+    """Tell whether nothing is in a folder; what cannot be listed counts as full."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
 class Journal:
     """`events.jsonl`: what happened in a run, one object a line, one writer."""
 

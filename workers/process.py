@@ -114,7 +114,7 @@ class Nursery:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={name: value for name, value in os.environ.items() if name.startswith(("LC_", "LANG"))},
+                env={**_language(), "LD_BIND_NOW": "1"},  # else each shim looks up the same symbols anew
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
@@ -294,6 +294,10 @@ def _spec(launch: Launch) -> bytes:
     fields["limits"] = launch.limits._asdict()
     fields["cancel_paths"] = [str(path) for path in launch.cancel_paths]
     return json.dumps(fields).encode()
+
+
+def _language() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(("LC_", "LANG"))}
 
 
 async def _read_to_end(descriptor: int) -> bytes:

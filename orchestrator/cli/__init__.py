@@ -55,6 +55,8 @@ def _main(arguments: list[str]) -> int:
     except UsageError as error:
         return _refuse(place, error.what, error.do, as_json=as_json, name=name)
     finally:
+        # What was imported stays: to go through it again and again finds nothing.
+        gc.freeze()
         gc.enable()
         if not has_word:
             del os.environ[_PLUGINS]
