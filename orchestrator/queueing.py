@@ -3,13 +3,12 @@
 Whoever waits costs one entry in one heap: ten thousand are as quick, each, as ten.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar
-
-import anyio
 
 Found = TypeVar("Found")
 
@@ -17,11 +16,12 @@ Found = TypeVar("Found")
 class _Entry:
     """One ticket that waits, or has its turn."""
 
-    __slots__ = ("event", "is_gone", "key")
+    __slots__ = ("is_gone", "key", "turn")
 
     def __init__(self, key: tuple[str, int]) -> None:
         self.key = key
-        self.event: anyio.Event | None = anyio.Event()
+        # Not an event of anyio's, which is a kilobyte: ten thousand may wait.
+        self.turn: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
         self.is_gone = False
 
     def __lt__(self, other: "_Entry") -> bool:
@@ -58,18 +58,18 @@ class Queue:
         entry = _Entry((priority, self._ages.setdefault(who, age) if who else age))
         heappush(self._waiting.setdefault(agent, []), entry)
         self._grant()
-        event = entry.event
+        turn = entry.turn
         is_asking = True
         try:
-            if event is not None:
-                await event.wait()
+            if turn is not None:
+                await turn
             found = None if ask is None else await ask()
             is_asking = False
             self._asking.discard(agent)
             self._grant()
             yield found
         finally:
-            if entry.event is None:
+            if entry.turn is None:
                 self._held[agent] -= 1
                 if is_asking:
                     self._asking.discard(agent)
@@ -105,9 +105,9 @@ class Queue:
             self._asking.add(best)
             rooms.pop(best, None)
             held += 1
-            event, entry.event = entry.event, None
-            if event is not None:
-                event.set()
+            turn, entry.turn = entry.turn, None
+            if turn is not None and not turn.done():  # one that is done was cancelled, and is about to go
+                turn.set_result(None)
 
     def _has_room(self, agent: str, rooms: dict[str, bool]) -> bool:
         """Tell whether an agent may have one more turn; asked once for a round, since it may read a file."""
