@@ -181,8 +181,7 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         try:
             tell = partial(hold_up, d, ticket)
             await d.starts.turn(ticket.agent, tell)
-            if await d.logins.turn(ticket.agent, tell):
-                held.callback(d.logins.ended, ticket.agent)
+            held.callback(d.logins.ended, ticket.agent, await d.logins.turn(ticket.agent, tell))
         except BaseException:
             await give_back(d, reservation)
             raise

@@ -29,7 +29,9 @@ SLACK = 1.0
 LOOK = 0.1
 
 
-class _Alone(NamedTuple):
+class Alone(NamedTuple):
+    """The turn of one that goes alone."""
+
     descriptor: int
     since: float
 
@@ -45,37 +47,38 @@ class Logins:
         self._folder = folder
         self._environ = environ
         self._clock = clock
-        self._alone: dict[AgentName, _Alone] = {}
+        self._alone: dict[AgentName, Alone] = {}
 
     def is_shared(self, agent: AgentName) -> bool:
         """Tell whether an agent's workers use the user's own login, for want of a key."""
         return agent != "command" and not present(agent_named(agent).KEYS, self._environ)
 
-    async def turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> bool:
+    async def turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> Alone | None:
         """Wait until a CLI of an agent may start beside the others that use its login; `tell` hears why.
 
-        True where it goes alone: nobody else starts until `answered`, `ended`, or it has taken too long.
+        Gives its turn where it goes alone: nobody else starts until `answered`, until that turn is `ended`,
+        or has taken too long.
         """
         if not self.is_shared(agent):
-            return False
+            return None
         waited: dict[str, float] = {}
         while not self._is_fresh(agent):
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                if self._goes_alone(agent):
-                    return True
+                if (alone := self._goes_alone(agent)) is not None:
+                    return alone
                 holder = self._lock_of(agent).read_text()
             except (OSError, ValueError):
-                return False  # best effort: no file of ours keeps a worker from its work
+                return None  # best effort: no file of ours keeps a worker from its work
             # Whoever is stopped (Ctrl-Z) while it goes alone does not let go by itself.
             if anyio.current_time() - waited.setdefault(holder, anyio.current_time()) > self._longest + SLACK:
-                return False
+                return None
             if tell is not None:
                 tell(f"another {agent} worker goes first, since it may renew the login")
                 tell = None
             await anyio.sleep(LOOK)
             self.look()
-        return False
+        return None
 
     def answered(self, agent: AgentName) -> None:
         """Note that an agent's provider has answered: its login holds for a while."""
@@ -85,19 +88,22 @@ class Logins:
                 path = self._answered(agent)
                 path.touch()
                 os.utime(path, (self._clock(), self._clock()))
-            self.ended(agent)
+            self.ended(agent, self._alone.get(agent))
 
-    def ended(self, agent: AgentName) -> None:
-        """Let the next one start, where the one that went alone has ended without an answer."""
-        alone = self._alone.pop(agent, None)
-        if alone is not None:
+    def ended(self, agent: AgentName, alone: Alone | None) -> None:
+        """Let the next one start, where the one that went alone has ended without an answer.
+
+        One whose turn was taken from it, since it took too long, has none to give back: it is another's.
+        """
+        if alone is not None and self._alone.get(agent) is alone:
+            del self._alone[agent]
             os.close(alone.descriptor)
 
     def look(self) -> None:
         """Let the next one start where the one that goes alone has taken long enough."""
         for agent, alone in list(self._alone.items()):
             if anyio.current_time() > alone.since + self._longest:
-                self.ended(agent)
+                self.ended(agent, alone)
 
     def _is_fresh(self, agent: AgentName) -> bool:
         try:
@@ -106,19 +112,19 @@ class Logins:
             return False
         return 0 <= age < WINDOW
 
-    def _goes_alone(self, agent: AgentName) -> bool:
+    def _goes_alone(self, agent: AgentName) -> Alone | None:
         if agent in self._alone:
-            return False
+            return None
         descriptor = os.open(self._lock_of(agent), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
-            return False
+            return None
         # Who it is, for those who wait: each is waited for anew.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()} {self._clock()}".encode(), 0)
-        self._alone[agent] = _Alone(descriptor, anyio.current_time())
-        return True
+        self._alone[agent] = alone = Alone(descriptor, anyio.current_time())
+        return alone
 
     def _lock_of(self, agent: AgentName) -> Path:
         return self._folder / f"{agent}.lock"

@@ -28,7 +28,7 @@ def test_the_first_start_goes_alone_until_its_provider_has_answered(tmp_path):
         assert await waits(first)  # its own runtime's others wait as well
         assert await second.turn("codex")  # another login is nobody's business
         first.answered("claude")
-        assert [await one.turn("claude") for one in (first, second)] == [False, False]
+        assert [await one.turn("claude") for one in (first, second)] == [None, None]
 
     anyio.run(go)
 
@@ -37,8 +37,7 @@ def test_one_that_ends_or_dies_without_an_answer_lets_the_next_go_alone(tmp_path
     first, second = logins(tmp_path), logins(tmp_path)
 
     async def go():
-        assert await first.turn("claude")
-        first.ended("claude")
+        first.ended("claude", await first.turn("claude"))
         assert await second.turn("claude")
         assert await waits(first)
 
@@ -57,16 +56,32 @@ def test_nobody_waits_for_ever_for_an_answer(tmp_path):
     anyio.run(go)
 
 
+def test_one_that_took_too_long_does_not_give_back_the_turn_of_the_next(tmp_path):
+    ours, others = logins(tmp_path, alone=0.2), logins(tmp_path, alone=0.2)
+
+    async def go():
+        slow = await ours.turn("claude")
+        await anyio.sleep(0.25)
+        ours.look()
+        assert await ours.turn("claude")
+        ours.ended("claude", slow)
+        others_at = anyio.current_time()
+        assert not await others.turn("claude")  # passed by, as one that is stopped
+        assert anyio.current_time() > others_at + 0.2
+
+    anyio.run(go)
+
+
 @pytest.mark.parametrize(("later", "is_alone"), [(WINDOW - 1, False), (WINDOW + 1, True), (-5.0, True)])
 def test_an_answer_holds_for_a_while_and_a_clock_set_back_does_not_stretch_it(tmp_path, later, is_alone):
     logins(tmp_path).answered("gemini")
-    assert anyio.run(logins(tmp_path, at=NOW + later).turn, "gemini") is is_alone
+    assert bool(anyio.run(logins(tmp_path, at=NOW + later).turn, "gemini")) is is_alone
 
 
 @pytest.mark.parametrize("key", ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"])
 def test_with_a_key_everybody_has_a_login_of_his_own(tmp_path, key):
     one = logins(tmp_path, **{key: "sk-test-not-real"})
-    assert [anyio.run(one.turn, "claude") for _ in range(2)] == [False, False]
+    assert [anyio.run(one.turn, "claude") for _ in range(2)] == [None, None]
     assert not (tmp_path / "logins").exists()
 
 
