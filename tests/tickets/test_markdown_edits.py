@@ -15,6 +15,7 @@ from tickets.markdown import (
     parse,
     remove_items,
     section,
+    set_cell,
     set_checkbox,
     set_field,
     set_item,
@@ -271,8 +272,46 @@ def test_an_edit_changes_its_span_or_nothing(style, text, which):
     [
         ("\ufeff# Log\n", "\ufeff# Log\n\n---\n\n## New\n\nAda\n"),
         ("\ufeffsome words\n", "\ufeffsome words\n\n---\n\n## New\n\nAda\n"),
+        ("\ufeff", "\ufeff## New\n\nAda\n"),
     ],
 )
 def test_a_byte_order_mark_stays_where_it_is(make, before, after):
     document = parse(before.encode(), "F.md")
     assert make(document, "## New\n\nAda").data.decode() == after
+
+
+MARK = "\ufeff"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("below", ["", "Bob\n", "Bob\n\n---\n\n**Log End**\n"])
+def test_an_entry_goes_above_one_right_behind_a_byte_order_mark(below, end):
+    old = f"## Old\n{below}".replace("\n", end)
+    document = parse(f"{MARK}{old}".encode(), "F.md")
+    new = "## New\n\nAda\n\n---\n\n".replace("\n", end)
+    assert add_entry(document, "## New\n\nAda").data.decode() == f"{MARK}{new}{old}"
+
+
+FIRST_LINES = {
+    "section": ("## A\nK: v\n", lambda one: set_section(one, section(one, "A"), "w"), "## A\n\nw\n"),
+    "field of a section": (
+        "## A\nK: v\n", lambda one: set_field(one, section(one, "A"), "K", "w"), "## A\nK: w\n",
+    ),
+    "field": ("K: v\n\n## A\n", lambda one: set_field(one, header(one), "K", "w"), "K: w\n\n## A\n"),
+    "bold field": ("**K:** v\n", lambda one: set_field(one, header(one), "K", "w"), "**K:** w\n"),
+    "item": ("- [ ] a\n- b\n", lambda one: remove_items(one, [one.items[0]]), "- b\n"),
+    "trailer": ("**T End**\n", lambda one: append_section(one, "## A"), "## A\n\n**T End**\n"),
+    "table": (
+        "| K | L |\n|---|---|\n| a | b |\n",
+        lambda one: set_cell(one, header(one), "a", "L", "w"),
+        "| K | L |\n|---|---|\n| a | w |\n",
+    ),
+}  # fmt: skip
+"""What may stand on the first line: the file, an edit that needs it found, and the file afterwards."""
+
+
+@pytest.mark.parametrize("mark", ["", MARK], ids=["without", "with"])
+@pytest.mark.parametrize("name", FIRST_LINES)
+def test_the_first_line_is_read_the_same_behind_a_byte_order_mark(name, mark):
+    before, edit, after = FIRST_LINES[name]
+    assert edit(parse(f"{mark}{before}".encode(), "F.md")).data.decode() == f"{mark}{after}"

@@ -256,7 +256,7 @@ def test_removed_items_are_gone_and_every_other_line_stays(raw, data):
     if after is None:
         return
     starts = [document.lines[item.line - 1].start for item in gone]
-    kept = b"".join(
+    kept = document.data[: document.lines.starts[0]] + b"".join(
         document.data[line.start : line.after]
         for line in document.lines
         if not any(start <= line.start < item.end for start, item in zip(starts, gone, strict=True))

@@ -53,11 +53,25 @@ def test_headings_are_those_that_another_parser_finds(text):
 
 @settings(max_examples=150, deadline=None)
 @given(DOCUMENTS, st.booleans())
-def test_the_lines_of_a_document_are_its_bytes(text, mark):
-    data = (b"\xef\xbb\xbf" if mark else b"") + text.encode()
-    document = parse(data, "F.md")
-    assert document.data == data
-    assert b"".join(data[line.start : line.after] for line in document.lines) == data
+def test_the_lines_of_a_document_are_its_bytes_behind_the_mark(text, mark):
+    mark = b"\xef\xbb\xbf" if mark else b""
+    document = parse(mark + text.encode(), "F.md")
+    assert document.data == mark + text.encode()
+    assert b"".join(document.data[line.start : line.after] for line in document.lines) == text.encode()
+
+
+@settings(max_examples=100, deadline=None)
+@given(DOCUMENTS)
+def test_a_byte_order_mark_moves_what_is_read_and_changes_none_of_it(text):
+    plain, marked = (parse(mark + text.encode(), "F.md") for mark in (b"", b"\xef\xbb\xbf"))
+    assert [one._replace(start=one.start + 3, end=one.end + 3) for one in plain.headings] == list(
+        marked.headings
+    )
+    for old, new in zip((header(plain), *sections(plain)), (header(marked), *sections(marked)), strict=True):
+        assert old.content_end + 3 == new.content_end
+        assert [(one.key, one.value, one.start + 3) for one in fields(plain, old)] == [
+            (one.key, one.value, one.start) for one in fields(marked, new)
+        ]
 
 
 @settings(max_examples=100, deadline=None)

@@ -151,8 +151,7 @@ def append_section(document: Document, text: str) -> Document:
     trailer = trailer_start(document)
     stop = len(document.data) if trailer is None else trailer
     at = document.body
-    # The first line begins before the body where a byte order mark does.
-    for line in reversed([one for one in document.lines if document.body < one.after and one.start < stop]):
+    for line in reversed([one for one in document.lines if document.body <= one.start < stop]):
         blank = not document.data[line.start : line.end].strip()
         if not blank and not (trailer is not None and line.start in document.rules):
             at = line.after
@@ -180,7 +179,8 @@ def insert(document: Document, at: int, text: str) -> Document:
     if at != document.body and at not in {len(document.data), document.lines[document.line_at(at) - 1].start}:
         raise _refusal(document, at, "the place is inside a line")
     new = text if text.endswith("\n") else text + "\n"
-    if at == len(document.data) and document.data and not document.data.endswith((b"\n", b"\r")):
+    last = document.lines[-1:]
+    if at == len(document.data) and last and last[0].start < last[0].end == last[0].after:
         # The last line has no end: give it one, and leave the file without a final one as it was.
         new = "\n" + new.removesuffix("\n")
     return _replaced(document, at, at, new, blocks=True)

@@ -1,5 +1,6 @@
 """Lines of a file as it stands: their places, their own ends, and the end that prevails."""
 
+import codecs
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -17,7 +18,10 @@ class Line(NamedTuple):
 
 
 class Lines(Sequence[Line]):
-    """The lines of a file, split at CRLF, LF and lone CR; a Line is made when it is asked for."""
+    """The lines of a file, split at CRLF, LF and lone CR; a Line is made when it is asked for.
+
+    A byte order mark stands before the first line and is no part of it.
+    """
 
     __slots__ = ("_data", "starts")
 
@@ -25,6 +29,9 @@ class Lines(Sequence[Line]):
         self._data = data
         # Of bytes, not of text: `str.splitlines` also splits at form feed, NEL and U+2028, which are text.
         self.starts = [0, *accumulate(map(len, data.splitlines(keepends=True)))]
+        if data.startswith(codecs.BOM_UTF8):
+            # Else what stands first does not begin its line: no section and no field would be found there.
+            self.starts[0] = len(codecs.BOM_UTF8)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
