@@ -2,18 +2,29 @@
 
 from collections.abc import Mapping
 
-from orchestrator.settings import Settings
+from orchestrator.settings import FILE, Settings
 from tickets.words import AgentName
 from workers.attempt import find_agent
 
 
 def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
     """Say why nothing can be started with an agent; None where something can."""
-    if not settings.slots.total:
-        return "AGENTS.md has no slot for any worker"
-    if not settings.is_enabled(name):
-        return f"{name} is disabled (AGENTS.md, or `[agents.{name}] enabled`)"
+    if off := why_disabled(name, settings):
+        return f"{name} is {off}"
     if find_agent(name, settings.agent(name), environ) is None:
         wanted = settings.agent(name).executable or name
         return f"{name} is not installed (`{wanted}` was not found)"
     return None
+
+
+def why_disabled(name: AgentName, settings: Settings) -> str | None:
+    """Say that an agent may not run, and which file decides it; None where it may."""
+    if not settings.slots.total:
+        return "disabled (AGENTS.md has no slot for any worker)"
+    if settings.is_enabled(name):
+        return None
+    if settings.agent(name).enabled is False:
+        return f"disabled (by `[agents.{name}] enabled` in {FILE})"
+    if not getattr(settings.slots, name):
+        return "disabled (AGENTS.md has no slot for it)"
+    return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.availability import why_disabled
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.refusal import Refusal
 from orchestrator.runs import unfinished_runs
@@ -159,19 +160,18 @@ def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound,
 
 
 def _agent(name: AgentName, settings: Settings, path: str | None, said: Said | None) -> AgentFound:
-    enabled = settings.is_enabled(name)
+    off = why_disabled(name, settings)
     reason = ""
     if path is None:
         reason = f"not installed (`{settings.agent(name).executable or name}` was not found)"
     elif said is not None and said.fault:
         reason = f"`{path} --version` {said.fault}"
-    usable = enabled and not reason
-    if not enabled:
-        off = f"disabled (AGENTS.md, or `[agents.{name}] enabled`)"
+    usable = not off and not reason
+    if off:
         reason = f"{off}; {reason}" if reason else off
     # A command worker brings its own program with its ticket.
     return AgentFound(
-        name, enabled, None if name == "command" else path, said.text if said else "", usable, reason
+        name, not off, None if name == "command" else path, said.text if said else "", usable, reason
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.lost import LostWorker, lost_workers
@@ -9,6 +10,7 @@ from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Head, RepoBlocked, UserRepo
 from orchestrator.runs import RunState, read_run
+from orchestrator.settings import read_settings
 from orchestrator.spent import Spending, spending
 from orchestrator.state.canonical import decisions, gates, rules, status_reading
 from orchestrator.state.canonical.status_reading import Status, value
@@ -42,6 +44,7 @@ class RulesSaid(NamedTuple):
     version: str
     last_updated: str
     pool: rules.Pool
+    """As the rules state it; whether an agent is on may be for the settings to say, and is what they say."""
     gates: tuple[str, ...]
 
 
@@ -87,7 +90,7 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     cost = spending(repository.own / "spending", f"{at:%Y-%m-%d}", runs[-1] if runs else None)
     return Gathered(
         repository, at, status, recent, count, started,
-        _rules(texts["AGENTS.md"], approved_of(texts), problems), tuple(runs),
+        _rules(root, texts, problems), tuple(runs),
         lost, head, uncommitted, _behind(repository, status, head), known_figures(root), cost, texts,
         tuple(problems),
     )  # fmt: skip
@@ -179,11 +182,13 @@ def _paragraph(document: Document, part: Part) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
-def _rules(text: bytes | None, approved: int, problems: list[Problem]) -> RulesSaid | None:
+def _rules(root: Path, texts: Mapping[str, bytes | None], problems: list[Problem]) -> RulesSaid | None:
+    text = texts[rules.PATH]
     if text is None:
         return None
-    pool, found = rules.read_pool(text, approved=approved)
+    pool, found = rules.read_pool(text, approved=approved_of(texts))
     problems += found
+    pool = _as_settings_say(root, pool)
     try:
         document = opened(rules.PATH, text)
     except StateError:
@@ -199,6 +204,19 @@ def _rules(text: bytes | None, approved: int, problems: list[Problem]) -> RulesS
         listed = [plain(item.text) for item in items(document, needed)]
     said = value(document, top, "Version"), value(document, top, "Last Updated")
     return RulesSaid(*said, pool, tuple(listed))
+
+
+def _as_settings_say(root: Path, pool: rules.Pool) -> rules.Pool:
+    """Give the pool with the agents on and off that a run would take for that."""
+    try:
+        settings = read_settings(root)
+    except Refusal:
+        return pool  # nothing runs with such settings; whoever needs them says what is wrong
+    return pool._replace(
+        codex_enabled=settings.is_enabled("codex"),
+        claude_enabled=settings.is_enabled("claude"),
+        gemini_enabled=settings.is_enabled("gemini"),
+    )
 
 
 def _git(repository: Repository, problems: list[Problem]) -> tuple[Head, tuple[str, ...]]:

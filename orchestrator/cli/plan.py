@@ -14,12 +14,14 @@ from orchestrator.fencing import fence_of
 from orchestrator.prepare import SHOWN, Prepared, examine, in_use
 from orchestrator.refusal import Refusal
 from orchestrator.run import Project
+from orchestrator.settings import Settings
 from orchestrator.spent import spent_on
 from tickets.fan_out import gathered, stem_of
 from tickets.ownership import Ownership, ownership
 from tickets.plan import reserved_scope
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from tickets.words import AgentName
 from workers.git import Repository, git_fields
 
 MOST_UNOWNED = 1_000
@@ -28,6 +30,8 @@ MOST_UNOWNED = 1_000
 
 MOST_OVERLAPS = 1_000
 """Overlaps that the document lists; a fan-out of a thousand tickets can have half a million."""
+_LIMITED: tuple[AgentName, ...] = ("codex", "claude", "gemini")
+"""Agents that have slots of their own."""
 MOST_IN_FULL = 8
 """Tickets of one fan-out that a person is shown each."""
 
@@ -96,7 +100,7 @@ def _document(
         base=head.sha,
         branch=head.branch,
         fence=fence_of(project.settings).level,
-        slots={"total": slots.total, "codex": slots.codex, "claude": slots.claude, "gemini": slots.gemini},
+        slots={"total": slots.total, **{name: _slots(project.settings, name) for name in _LIMITED}},
         budget=seen.budget,
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
         overlaps=_overlaps(seen.prepared.plan.tickets, seen),
@@ -109,6 +113,11 @@ def _document(
         unowned={"count": len(unowned), "paths": list(unowned[:MOST_UNOWNED])},
         reserved=seen.ownership.reserved,
     )  # fmt: skip
+
+
+def _slots(settings: Settings, name: AgentName) -> int:
+    """Give how many of an agent's workers may run at once; none where it is switched off."""
+    return int(getattr(settings.slots, name)) if settings.is_enabled(name) else 0
 
 
 def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
@@ -150,7 +159,7 @@ def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:
 
 def _lines(document: dict[str, Any]) -> list[str]:
     slots = document["slots"]
-    kinds = ", ".join(f"{name} {number}" for name, number in slots.items() if name != "total")
+    kinds = ", ".join(f"{name} {number or 'off'}" for name, number in slots.items() if name != "total")
     base = (document["base"] or "no commit")[:10]
     lines = [
         f"{document['phase']}: {len(document['tickets'])} tickets from {base}",

@@ -72,7 +72,7 @@ def outcomes(document):
 
 SOON = "retry_pause = 0.1"
 SAYS = step("say", text="Here.")
-OFF = "claude is disabled (AGENTS.md, or `[agents.claude] enabled`)"
+OFF = "claude is disabled (by `[agents.claude] enabled` in orchestrate.toml)"
 THREE = {
     "claude-1": ticket(SAYS, step("sleep", seconds=15), retries=1),
     "claude-2": ticket(depends_on=["command-4"]),

@@ -21,6 +21,7 @@ _TRAILER = re.compile(rb"\*\*[^*\r\n]+ End\*\*[ \t]*$")
 _LONE_TAG = re.compile(rb"[ \t]*</?[A-Za-z][\w-]*(?:\s[^<>]*)?>[ \t]*$")
 _CLOSING_TAG = re.compile(rb"[ \t]*</[A-Za-z][\w-]*[ \t]*>[ \t]*$")
 _start = attrgetter("start")
+_DOCUMENTS = 8
 _EDGES = re.compile(r"^\W+|\W+$")
 
 
@@ -41,6 +42,12 @@ class Part(NamedTuple):
     content_end: int
     end: int
     line: int
+
+
+Sections = dict[tuple[int, int, int] | None, tuple[Part, ...]]
+"""Sections by what they stand below: its body, its end, its level."""
+_known: dict[int, tuple[Document, Sections]] = {}
+"""The documents that were asked last, by identity: dozens of questions are asked of each."""
 
 
 class Field(NamedTuple):
@@ -68,6 +75,14 @@ def header(document: Document) -> Part:
 
 def sections(document: Document, parent: Part | None = None) -> tuple[Part, ...]:
     """Give the sections directly below `parent`, or the document's own (level 2)."""
+    found = _sections_of(document)
+    place = None if parent is None else (parent.body, parent.end, parent.level)
+    if place not in found:
+        found[place] = _sections(document, parent)
+    return found[place]
+
+
+def _sections(document: Document, parent: Part | None) -> tuple[Part, ...]:
     low, high = (document.body, len(document.data)) if parent is None else (parent.body, parent.end)
     first = bisect_left(document.headings, low, key=_start)
     inside = document.headings[first : bisect_left(document.headings, high, lo=first, key=_start)]
@@ -174,6 +189,17 @@ def trailer_start(document: Document) -> int | None:
 def key_of(title: str) -> str:
     """Give the words of a title or a field's name: no case, no escapes, no marks at either end."""
     return " ".join(_EDGES.sub("", plain(title)).casefold().split())
+
+
+def _sections_of(document: Document) -> Sections:
+    kept = _known.get(id(document))
+    if kept is not None and kept[0] is document:
+        return kept[1]
+    while len(_known) >= _DOCUMENTS:
+        _known.pop(next(iter(_known), 0), None)
+    found: Sections = {}
+    _known[id(document)] = (document, found)
+    return found
 
 
 def _titled(parts: tuple[Part, ...], title: str) -> list[Part]:

@@ -34,6 +34,7 @@ _AGENT = re.compile(r"\b(codex|claude|gemini)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _OFF = re.compile(r"\b(?:disabled|off|optional)\b|\bnot enabled\b", re.IGNORECASE)
 _ON = re.compile(r"\b(?:enabled|on|active)\b", re.IGNORECASE)
+_GEMINI = "5 Gemini where `orchestrate.toml` enables it"
 _TOTAL = frozenset(
     ("maximum workers", "max workers", "maximum concurrent workers", "max concurrent workers",
      "total workers", "maximum", "total", "pool size", "worker pool", "worker pool size")
@@ -152,7 +153,7 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 
 def _default(why: str) -> Problem:
-    what = f"{why}, so the defaults hold (15 in all, 5 Codex, 5 Claude, Gemini off)"
+    what = f"{why}, so the defaults hold (15 in all, 5 Codex, 5 Claude; {_GEMINI})"
     return Problem(PATH, what, "`orchestrate init` appends the section", "warning")
 
 
