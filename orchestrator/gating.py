@@ -8,8 +8,9 @@ import anyio.to_thread
 from orchestrator.bisection import Ask, Breaking, Found, Names, breakers
 from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
+from orchestrator.harm import Excused, excused, note_harm
 from orchestrator.repo import UserRepo
-from orchestrator.tampering import Guard, Tampering, told
+from orchestrator.tampering import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import Change
@@ -39,12 +40,14 @@ class Gated(NamedTuple):
     held: str = ""
     """Why all that is not kept has to wait, with nobody to blame."""
     problems: tuple[Problem, ...] = ()
+    harm: str = ""
+    """Why all has to wait for a word of the lead: what the gate did to the user's repository."""
 
 
 def note_gate(d: Deployment, gated: Gated) -> None:
     """Note what the gate came to, once those who broke it are settled."""
     commands = d.settings.integration.gate
-    last = gated.held.removeprefix("the gate ")
+    last = (gated.held or gated.harm).removeprefix("the gate ")
     if gated.kept:
         last = f"passed: {'; '.join(commands)}"
     line = gate_line(d, last)
@@ -77,16 +80,19 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     and the next to ask goes on from there.
     """
     gate = _Gate(d, candidates, tree, old)
+    workers = tuple(one.ticket.worker for one in candidates)
     guard = await anyio.to_thread.run_sync(_guard, d) if d.settings.integration.gate else None
     if guard is not None:
-        begun = await anyio.to_thread.run_sync(guard.begin_check, [one.ticket.worker for one in candidates])
+        known, before = excused(d), len(d.tampered)
+        begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
     try:
         gated = await _passed(d, gate, tuple(candidates), tree)
     except _NoWord as no_word:
         gated = Gated(held=str(no_word))
     if guard is None:
         return gated
-    return _with_harm(d, gated, (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate")))
+    found = (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate"))
+    return _with_harm(d, gated, (*found, *_forged(d, before, workers)), known)
 
 
 def _guard(d: Deployment) -> Guard | None:
@@ -96,16 +102,19 @@ def _guard(d: Deployment) -> Guard | None:
     return d.guard
 
 
-def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering]) -> Gated:
+def _forged(d: Deployment, before: int, workers: tuple[str, ...]) -> list[Tampering]:
+    """Give what the gate wrote into the journal; whoever notes a line finds it, and not who did it."""
+    seen = [one.paths for one in d.tampered[before:]]
+    return [
+        Tampering(paths, workers, is_harm=True, during="gate") for paths in (*seen, d.forged_paths()) if paths
+    ]
+
+
+def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering], known: Excused) -> Gated:
     """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
-    for one in found:
-        d.note("unattributed", **told(one))
-    problems = (*gated.problems, *(one.as_problem() for one in found))
-    harmed = [path for one in found if one.is_harm for path in one.paths]
-    if not harmed or gated.held:
-        return gated._replace(problems=problems)
-    held = f"the gate ran what they wrote, and meanwhile {', '.join(harmed[:3])} changed"
-    return gated._replace(kept=(), tree="", held=held, problems=problems)
+    harm = note_harm(d, found, known)
+    gated = gated._replace(problems=(*gated.problems, *(one.as_problem() for one in found)))
+    return gated._replace(kept=(), tree="", harm=harm) if harm else gated
 
 
 def gate_line(d: Deployment, last: str) -> str:

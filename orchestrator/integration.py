@@ -10,6 +10,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
 from orchestrator.fitting import Standing
 from orchestrator.gating import Candidate, Gated, gate_problems, note_gate, pass_gate
+from orchestrator.harm import HARM, harm_problems, held_by_harm
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
@@ -51,7 +52,7 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
         problems += blocked.problems
     if d.stopping:
         return problems
-    problems += gate_problems(d)
+    problems += [*gate_problems(d), *harm_problems(d)]
     problems += await anyio.to_thread.run_sync(_record, d, store)
     return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
@@ -62,11 +63,15 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
 def _settle(d: Deployment, decision: Decision) -> None:
     """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
     _refuse_unknown(d, decision)
+    harmed = held_by_harm(d)
     for ticket in d.manifest.tickets:
         facts = d.facts(ticket)
         name, violations = ticket.worker, tuple(Violation(**found) for found in facts["violations"])
         if name in d.state.landings or not facts["ended"]:
             continue
+        if name in harmed:
+            # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
+            _note(d, ticket, "pending", harmed[name], HARM)
         if name in decision.reject:
             _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
         elif name in decision.accept:
@@ -230,10 +235,10 @@ def _take_gate(d: Deployment, fitting: Sequence[Candidate], gated: Gated) -> Non
     for ticket in d.manifest.tickets:
         if ticket.worker not in d.state.landings and d.facts(ticket)["ended"]:
             _fall(d, ticket)
-    if gated.held:
-        for candidate in fitting:
-            if d.facts(candidate.ticket)["verdict"] != "rejected":
-                _note(d, candidate.ticket, "pending", gated.held, "gate")
+    why, by = (gated.harm, HARM) if gated.harm else (gated.held, "gate")
+    for candidate in fitting if why else ():
+        if d.facts(candidate.ticket)["verdict"] != "rejected":
+            _note(d, candidate.ticket, "pending", why, by)
     note_gate(d, gated)
 
 

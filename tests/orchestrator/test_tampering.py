@@ -227,16 +227,28 @@ def test_the_leads_word_for_one_of_two_that_did_harm_at_the_gate_lands_that_one(
     assert not (unfenced.root / "one").exists()
 
 
+def test_the_leads_word_holds_for_the_harm_that_was_told_and_for_no_other(unfenced):
+    more = 'git -C "$ORCHESTRATE_PROJECT" config --add core.pager evil'
+    hook = 'test ! -e "$ORCHESTRATE_PROJECT/told" || touch "$ORCHESTRATE_PROJECT/.git/hooks/pre-push"'
+    run = held_by_the_gate(unfenced, f"{more}; {hook}")["run"]
+    (unfenced.root / "told").touch()
+    word = ("integrate", run, "--accept", "Command-Worker-1", "--json")
+    again = unfenced.call(*word)
+    assert (again.code, again.document["workers"][0]["verdict"]) == (1, "pending"), again
+    reason = again.document["workers"][0]["reason"]
+    assert reason == "the gate ran what they wrote, and meanwhile .git/hooks/pre-push changed"
+    landed = unfenced.call(*word)
+    assert landed.document["workers"][0]["verdict"] == "accepted", landed
+    assert "config --add" in (unfenced.root / "gate.sh").read_text()
+
+
 def test_harm_that_was_told_just_before_the_runtime_was_killed_is_not_forgotten(unfenced):
     first = held_by_the_gate(unfenced, EVIL)
     path = unfenced.root / ".taskers" / "runs" / first["run"] / "events.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if '"event": "unattributed"' in line)
     path.write_text("".join(lines[: at + 1]))
-    print(path.read_text()[-1500:])
     again = unfenced.call("integrate", first["run"], "--json")
-    print(path.read_text()[-1500:])
-    assert 0
     assert (again.code, again.document["workers"][0]["verdict"]) == (1, "pending"), again
     assert again.document["workers"][0]["reason"] == first["workers"][0]["reason"]
     landed = unfenced.call("integrate", first["run"], "--accept", "Command-Worker-1", "--json")
