@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.belongings import bytes_beside, bytes_of
 from orchestrator.runs import RunState, read_run
+from workers.git import Repository
 from workers.output import RunDir, is_locked, read_journal, runs_of
 
 
@@ -22,18 +24,19 @@ class Limits(NamedTuple):
 
 
 class OldRun(NamedTuple):
-    """One run, how much it takes, and why it stays; it goes where there is no reason."""
+    """One run, and why it stays; it goes where there is no reason."""
 
     run: RunDir
     bytes: int
+    """What it takes, in its folder and elsewhere."""
     last: datetime
     """When something last happened in it."""
     reason: str = ""
 
 
-def sorted_out(root: Path, limits: Limits, at: datetime) -> list[OldRun]:
+def sorted_out(repository: Repository, limits: Limits, at: datetime) -> list[OldRun]:
     """Look at every run, oldest first; one of which something may come stays whatever the limits are."""
-    runs = runs_of(root)
+    runs = runs_of(repository.root)
     number = max(limits.keep or 0, 1)
     newest = {run.id for run in runs[-number:]}
     found: list[OldRun] = []
@@ -41,7 +44,7 @@ def sorted_out(root: Path, limits: Limits, at: datetime) -> list[OldRun]:
         last, reason = _facts(run)
         if not reason and run.id in newest:
             reason = "is the newest" if number == 1 else f"is among the {number} newest"
-        found.append(OldRun(run, bytes_of(run.path), last, reason))
+        found.append(OldRun(run, bytes_of(run.path) + bytes_beside(repository, run), last, reason))
     left = sum(one.bytes for one in found)
     for place, one in enumerate(found):
         reason = one.reason or _within(one, limits, at, left)
@@ -61,11 +64,6 @@ def why_it_stays(run: RunDir, *, mine: bool = False) -> str:
     if not mine and is_locked(run.path / "run.lock"):
         return "a process works on it"
     return _why(state)
-
-
-def bytes_of(folder: Path) -> int:
-    """Add up the files below a folder."""
-    return sum(size for _, size in files_below(folder))
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, int]]:

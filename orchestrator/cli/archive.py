@@ -47,7 +47,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if arguments.runs:
         from orchestrator.cli.archive_runs import answer_runs  # noqa: PLC0415 - only where runs are looked at
 
-        return answer_runs(arguments, repository.root, at, age)
+        return answer_runs(arguments, repository, at, age)
     for option, value in (("--keep", arguments.keep), ("--max-size", arguments.max_size)):
         if value is not None:
             raise Refusal(Problem(option, "is about runs", "add `--runs`"))

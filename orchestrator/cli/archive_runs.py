@@ -4,7 +4,6 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
@@ -12,28 +11,32 @@ from orchestrator.old_runs import Limits, OldRun, sorted_out
 from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack
 from orchestrator.refusal import HELD, Refusal
 from tickets.problems import Problem
+from workers.git import Repository
 from workers.output import RUNS
 
 SHOWN = 20
 """Runs that a person is shown by name before the rest is counted."""
 
 
-def answer_runs(arguments: argparse.Namespace, root: Path, at: datetime, default: timedelta) -> Answer:
+def answer_runs(
+    arguments: argparse.Namespace, repository: Repository, at: datetime, default: timedelta
+) -> Answer:
     """Say which runs go, and move them unless it is a dry run. Raises Refusal."""
     if arguments.keep is not None and arguments.keep < 1:
         raise Refusal(Problem("--keep", "the newest run always stays", "write 1 or more"))
     limits = _limits(arguments, default)
     problems: list[Problem] = []
+    root = repository.root
     if arguments.dry_run or not (root / RUNS).is_dir():
-        found = sorted_out(root, limits, at)
+        found = sorted_out(repository, limits, at)
         packed: dict[str, int] = {}
     else:
         with held_archive(root) as free:
             if not free:
                 what = "another process packs runs into it"
                 raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
-            clear_remains(root)
-            found, packed = _pack(sorted_out(root, limits, at), problems)
+            clear_remains(repository)
+            found, packed = _pack(repository, sorted_out(repository, limits, at), problems)
     left = sum(one.bytes for one in found if one.reason)
     if limits.size is not None and left > limits.size:
         what = f"the runs that stay take {_size(left)}, and {_size(limits.size)} were allowed"
@@ -48,7 +51,9 @@ def _limits(arguments: argparse.Namespace, default: timedelta) -> Limits:
     return Limits(None if age is None else age.total_seconds(), arguments.keep, arguments.max_size)
 
 
-def _pack(found: Sequence[OldRun], problems: list[Problem]) -> tuple[list[OldRun], dict[str, int]]:
+def _pack(
+    repository: Repository, found: Sequence[OldRun], problems: list[Problem]
+) -> tuple[list[OldRun], dict[str, int]]:
     """Move those that may go, oldest first; whatever stops one of them stops none of the others."""
     after: list[OldRun] = []
     packed: dict[str, int] = {}
@@ -56,7 +61,7 @@ def _pack(found: Sequence[OldRun], problems: list[Problem]) -> tuple[list[OldRun
         reason = one.reason
         if not reason:
             try:
-                packed[one.run.id] = pack(one.run)
+                packed[one.run.id] = pack(repository, one.run)
             except KeptError as error:
                 reason = str(error)
             except OSError as error:
