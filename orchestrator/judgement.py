@@ -1,6 +1,5 @@
 """What a worker's evidence amounts to. Pure: exit record, answer, changes in; outcome, violations out."""
 
-import signal
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from tickets.ticket import Ticket
 from workers.agents import Answer
 from workers.changes import Change, Found
 from workers.exits import Exit
+from workers.starting import signal_words
 
 ViolationKind = Literal[
     "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"
@@ -132,7 +132,9 @@ def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
     """Judge a worker that did not end by itself; None for one that did."""
     match ended.end:
         case "not_started":
-            return Judgement("failed", ended.error or "could not be started")
+            # Killed from outside while its fence went up: nobody is to blame, and nothing has begun.
+            was_killed = ended.signal is not None
+            return Judgement("failed", ended.error or "could not be started", retryable=was_killed)
         case "shim_error":
             return Judgement("failed", f"its shim failed: {ended.error}", retryable=True)
         case "lost":
@@ -163,8 +165,7 @@ def _unsuccessful(ended: Exit, answer: Answer) -> Judgement:
         case "login" | "refused":
             return Judgement("failed", said or f"refused to start (exit code {ended.exit_code})")
     if ended.signal is not None:
-        name = signal.Signals(ended.signal).name if ended.signal in set(signal.Signals) else "unknown"
-        return Judgement("failed", f"killed by signal {ended.signal} ({name}), not by us", retryable=True)
+        return Judgement("failed", f"killed by {signal_words(ended.signal)}, not by us", retryable=True)
     if answer.ended == "error" or ended.exit_code:
         return Judgement("failed", said or f"exit code {ended.exit_code}")
     if "cut_record" in answer.flags:

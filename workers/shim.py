@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from workers.capture import Stream
 from workers.descendants import below, busy_seconds, processes
 from workers.programs import is_there, why_not
-from workers.starting import Keeper, fence_words, start_worker
+from workers.starting import Keeper, killed_by, start_worker, why_not_behind
 
 SCHEMA = 1
 TICK = 0.1
@@ -245,15 +245,13 @@ class Shim:
         words = self.keeper.words()
         if "ended" in words:
             self.status, self.left = words["ended"]
-        elif "started" not in words and self.end == "exited":
-            self.end, self.pid, self.status = "not_started", None, None
-            what, program = f"cannot start {self.spec['argv'][0]}", self.spec["argv"][0]
-            said = words.get("failed")
-            self.error = (
-                why_not(what, program, said[0], there=bool(said[1]))
-                if said
-                else fence_words(self.spec["stderr"])
-            )
+            return
+        killed = None if self.status is None else killed_by(self.status)
+        # As a wait status: what was killed around a worker is a death by signal, like its own.
+        self.status = killed or self.status
+        if "started" not in words and self.end == "exited":
+            self.end, self.pid, self.status = "not_started", None, killed
+            self.error = why_not_behind(self.spec, words.get("failed"), killed)
 
     def _wait(self, until: float | None) -> None:
         """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""

@@ -5,7 +5,7 @@ import signal
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from workers.programs import find_program
+from workers.programs import find_program, why_not
 
 RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 SAYS_ON = 3
@@ -82,8 +82,34 @@ def _spawn(program: str, argv: list[str], env: dict[str, str], ends: tuple[int, 
     )
 
 
-def fence_words(stderr: str) -> str:
-    """Say why a fence could not be put up, from what bubblewrap printed."""
+def killed_by(status: int) -> int | None:
+    """Give the signal that ended bubblewrap, or the keeper inside it; None where they ended by themselves.
+
+    Of the keeper's death bubblewrap tells as a shell does; itself it fails with exit code 1.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    number = -code if code < 0 else code - 128
+    return number if number in signal.valid_signals() else None
+
+
+def signal_words(number: int) -> str:
+    """Name a signal by number and name; those of real time have none."""
+    name = signal.Signals(number).name if number in set(signal.Signals) else "unknown"
+    return f"signal {number} ({name})"
+
+
+def why_not_behind(spec: dict[str, Any], said: list[int] | None, killed: int | None) -> str:
+    """Say why a worker did not start inside its fence, from what the keeper has said and what killed it."""
+    program = spec["argv"][0]
+    if said:
+        return why_not(f"cannot start {program}", program, said[0], there=bool(said[1]))
+    if killed:
+        return f"killed by {signal_words(killed)} while its fence went up"
+    return _fence_words(spec["stderr"])
+
+
+def _fence_words(stderr: str) -> str:
+    # What bubblewrap printed.
     said = ""
     with suppress(OSError), open(stderr, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         said = next((line for line in file.read(4096).splitlines() if line.startswith("bwrap: ")), "")

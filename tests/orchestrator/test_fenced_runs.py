@@ -1,6 +1,7 @@
 """Whole runs behind a fence, as root and as an ordinary user: what workers can do, and what they cannot."""
 
 import json
+import os
 import runpy
 import shutil
 import sys
@@ -8,6 +9,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
+from workers.bubblewrap import programs
 
 WALLED = runpy.run_path(str(Path(__file__).with_name("walled_lab.py")))
 shell, template, _pattern, walled, mine, attempt, listening = (
@@ -48,6 +51,44 @@ def stood_before(lab):
         for path in (top, *top.rglob("*")):
             found[path] = path.read_bytes() if path.is_file() else None
     return found
+
+
+def frail(lab, *, dies):
+    """Put a bubblewrap first in the PATH that is killed so many times before it holds anybody."""
+    folder = lab.folder / "frail"
+    folder.mkdir()
+    program = folder / "bwrap"
+    dying = (
+        f"for n in {' '.join(map(str, range(dies)))}; do mkdir {folder}/$n 2>/dev/null && kill -9 $$; done"
+    )
+    program.write_text(
+        f'#!/bin/sh\ntest -z "$ORCHESTRATE_WORKER" || {{ {dying}; }}\nexec {programs()[0]} "$@"\n'
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("dies", [1, 2])
+def test_a_worker_whose_fence_was_killed_while_it_went_up_is_tried_again_as_often_as_others(mine, dies):
+    mine.settings("[pool]\nretry_pause = 0.1\n")
+    mine.templates(command_1=template(("true",), retries=1))
+    called = mine.call("run", "phase-1", "--json", env=frail(mine, dies=dies))
+    (worker,) = called.document["workers"]
+    assert (worker["attempts"], worker["outcome"]) == (2, "complete" if dies == 1 else "failed"), called
+    tries = json.loads((mine.root / worker["output"]).with_suffix(".json").read_text())["tries"]
+    assert tries[0]["reason"] == "killed by signal 9 (SIGKILL) while its fence went up"
+
+
+def test_a_gate_whose_fence_was_killed_while_it_went_up_says_nothing_and_is_asked_again(mine):
+    mine.settings('[integration]\ngate = ["true"]\n')
+    mine.templates(command_1=template(("sh", "-c", "echo x > new"), mode="write", owns=["new"]))
+    run = mine.call("deploy", "phase-1", "--json").document["run"]
+    env = frail(mine, dies=1)
+    first = mine.call("integrate", run, "--json", env=env)
+    assert (first.code, first.document["workers"][0]["verdict"]) == (1, "pending")
+    assert "the gate said nothing" in first.document["problems"][0]["what"]
+    again = mine.call("integrate", run, "--json", env=env)
+    assert (again.code, again.document["workers"][0]["verdict"]) == (0, "accepted"), again
 
 
 @LEVELS

@@ -1,5 +1,6 @@
 """What holds a worker while it runs: tried with real processes, on systems that let us and that do not."""
 
+import json
 import os
 import runpy
 import signal
@@ -8,6 +9,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import anyio
 import pytest
 
 from workers import bubblewrap, fence
@@ -262,6 +264,71 @@ async def test_a_fence_that_cannot_be_put_up_is_no_exit_of_a_worker(den):
         found = await nursery.run(it._replace(prefix=broken))
     assert (found.end, found.exit_code, found.pid) == ("not_started", None, None)
     assert found.error.startswith("the fence could not be put up: Can't find source path /nowhere/at/all")
+
+
+def pids():
+    """List the processes there are."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def below(pid):
+    """Give the children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+async def killed_from_outside(den, it, sign, victim, number=signal.SIGKILL):
+    """Run a worker; kill bubblewrap or the keeper when a file is there; give how it ended."""
+    found = []
+
+    async def run():
+        async with open_nursery(den.folder / "log") as nursery:
+            found.append(await nursery.run(it))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while not sign.exists():  # noqa: ASYNC110 - another process makes it
+                await anyio.sleep(0.01)
+            bwrap = json.loads(it.started_record.read_text())["pid"]
+            (keeper,) = below(bwrap)
+            os.kill(bwrap if victim == "bubblewrap" else keeper, number)
+    assert keeper not in pids()
+    return found[0]
+
+
+VICTIMS = pytest.mark.parametrize(
+    ("victim", "number"),
+    [("bubblewrap", signal.SIGKILL), ("bubblewrap", signal.SIGTERM), ("keeper", signal.SIGKILL)],
+)
+
+
+@VICTIMS
+async def test_a_kill_while_the_fence_goes_up_is_told_from_a_fence_that_cannot_be_put_up(den, victim, number):
+    it = den.launch(fence_of("namespaces"), "true")
+    stuck = "import time; open('going-up', 'w'); time.sleep(60)"
+    prefix = tuple(stuck if "workers.keeper" in part else part for part in it.prefix)
+    found = await killed_from_outside(
+        den, it._replace(prefix=prefix), den.inside / "going-up", victim, number
+    )
+    assert (found.end, found.exit_code, found.signal, found.pid) == ("not_started", None, number, None)
+    assert found.error == f"killed by signal {number} ({number.name}) while its fence went up"
+
+
+@VICTIMS
+async def test_a_kill_of_what_stands_around_a_worker_is_a_death_by_signal(den, victim, number):
+    it = den.launch(fence_of("namespaces"), "sh", "-c", ": > running; sleep 60")
+    found = await killed_from_outside(den, it, den.inside / "running", victim, number)
+    assert (found.end, found.exit_code, found.signal) == ("exited", None, number)
+
+
+async def test_what_ends_by_itself_before_the_worker_starts_was_not_killed(den):
+    it = den.launch(fence_of("namespaces"), "true")
+    prefix = tuple("raise SystemExit(3)" if "workers.keeper" in part else part for part in it.prefix)
+    async with open_nursery(den.folder / "log") as nursery:
+        found = await nursery.run(it._replace(prefix=prefix))
+    assert (found.end, found.signal, found.error) == (
+        "not_started", None, "the fence could not be put up",
+    )  # fmt: skip
 
 
 @HOLDS
