@@ -1,21 +1,19 @@
 """`orchestrate archive --runs`: old runs leave `.taskers/runs`, and each that stays says why."""
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.archived_text import lines_of, size_of
+from orchestrator.leftovers import Leftover, drop, leftovers
+from orchestrator.old_days import drop_days, old_days
 from orchestrator.old_runs import Limits, OldRun, sorted_out
 from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack
 from orchestrator.refusal import HELD, Refusal
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RUNS
-
-SHOWN = 20
-"""Runs that a person is shown by name before the rest is counted."""
 
 
 def answer_runs(
@@ -26,22 +24,31 @@ def answer_runs(
         raise Refusal(Problem("--keep", "the newest run always stays", "write 1 or more"))
     limits = _limits(arguments, default)
     problems: list[Problem] = []
-    root = repository.root
-    if arguments.dry_run or not (root / RUNS).is_dir():
+    packed: dict[str, int] = {}
+    if arguments.dry_run:
         found = sorted_out(repository, limits, at)
-        packed: dict[str, int] = {}
-    else:
-        with held_archive(root) as free:
-            if not free:
-                what = "another process packs runs into it"
-                raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
+        going = [one.run for one in found if not one.reason]
+        deleted = [*leftovers(repository, at), *old_days(repository, at, going)]
+    elif any((repository.root / folder).is_dir() for folder in (RUNS, ARCHIVE)):
+        with held_archive(repository.root) as free:
+            refuse_busy(free=free)
             clear_remains(repository)
             found, packed = _pack(repository, sorted_out(repository, limits, at), problems)
+            deleted = _dropped(repository, at, problems)
+    else:
+        found, deleted = [], _dropped(repository, at, problems)
     left = sum(one.bytes for one in found if one.reason)
     if limits.size is not None and left > limits.size:
-        what = f"the runs that stay take {_size(left)}, and {_size(limits.size)} were allowed"
+        what = f"the runs that stay take {size_of(left)}, and {size_of(limits.size)} were allowed"
         problems.append(Problem(".taskers/runs", what, "see why each of them stays", "warning"))
-    return _answered(arguments, found, packed, problems)
+    return _answered(arguments, found, packed, deleted, problems)
+
+
+def refuse_busy(*, free: bool) -> None:
+    """Refuse to go on beside another process that packs, or deletes what is packed. Raises Refusal."""
+    if not free:
+        what = "another process packs runs into it"
+        raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
 
 
 def _limits(arguments: argparse.Namespace, default: timedelta) -> Limits:
@@ -71,9 +78,25 @@ def _pack(
     return after, packed
 
 
+def _dropped(repository: Repository, at: datetime, problems: list[Problem]) -> list[Leftover]:
+    """Delete what nobody needs, now that the runs have gone."""
+    gone = []
+    for one in leftovers(repository, at):
+        if drop(repository, one):
+            gone.append(one)
+        else:
+            problems.append(Problem(one.what, "cannot be deleted", "see to its rights", "warning"))
+    days = drop_days(repository, at)
+    if days is None:
+        what = "another process holds the ledger: its old days stay"
+        problems.append(Problem(".git/orchestrate/spending", what, "call again", "warning"))
+    return [*gone, *(days or ())]
+
+
 def _answered(
-    arguments: argparse.Namespace, found: Sequence[OldRun], packed: dict[str, int], problems: list[Problem]
-) -> Answer:
+    arguments: argparse.Namespace, found: Sequence[OldRun], packed: dict[str, int],
+    deleted: Sequence[Leftover], problems: list[Problem],
+) -> Answer:  # fmt: skip
     moved = [
         {"kind": "run", "what": one.run.id, "to": one.run.relative(archive_of(one.run)), "bytes": one.bytes,
          "archive_bytes": packed.get(one.run.id)}
@@ -82,13 +105,14 @@ def _answered(
     kept = [{"run": one.run.id, "reason": one.reason, "bytes": one.bytes} for one in found if one.reason]
     errors = any(problem.severity == "error" for problem in problems)
     next_action = "orchestrate status"
-    if arguments.dry_run and moved:
+    if arguments.dry_run and (moved or deleted):
         next_action = _again(arguments)
     document = envelope(
-        problems, next_action, ok=not errors, dry_run=arguments.dry_run,
-        moved=moved, kept=kept, bytes=sum(one["bytes"] for one in moved),
+        problems, next_action, ok=not errors, dry_run=arguments.dry_run, moved=moved, kept=kept,
+        deleted=[{"what": one.what, "reason": one.reason, "bytes": one.bytes} for one in deleted],
+        bytes=sum(one.bytes for one in found if not one.reason) + sum(one.bytes for one in deleted),
     )  # fmt: skip
-    lines = [clean(line) for line in _lines(document)]
+    lines = [clean(line) for line in lines_of(document)]
     return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
 
 
@@ -99,24 +123,3 @@ def _again(arguments: argparse.Namespace) -> str:
     said += f" --older-than {spelled(arguments.older_than)}" if arguments.older_than is not None else ""
     said += f" --keep {arguments.keep}" if arguments.keep is not None else ""
     return said + (f" --max-size {arguments.max_size}" if arguments.max_size is not None else "")
-
-
-def _lines(document: dict[str, Any]) -> list[str]:
-    verb = "would move" if document["dry_run"] else "moved"
-    moved, kept = document["moved"], document["kept"]
-    lines = [f"{verb:<11} {one['what']} ({_size(one['bytes'])}) -> {one['to']}" for one in moved[:SHOWN]]
-    if len(moved) > SHOWN:
-        lines.append(f"{'':<11} and {len(moved) - SHOWN} more")
-    lines += [f"stays       {one['run']} ({_size(one['bytes'])}): {one['reason']}" for one in kept[:SHOWN]]
-    if len(kept) > SHOWN:
-        reasons = Counter(one["reason"] for one in kept[SHOWN:])
-        lines += [f"{'':<11} and {number} more: {reason}" for reason, number in reasons.items()]
-    runs = f"{len(moved)} run{'' if len(moved) == 1 else 's'}"
-    return [*lines, f"{runs}, {_size(document['bytes'])}" if moved else "no run is to go"]
-
-
-def _size(number: int) -> str:
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= factor:
-            return f"{number / factor:.1f} {unit}"
-    return f"{number} bytes"
