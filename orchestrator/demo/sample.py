@@ -1,5 +1,6 @@
 """The sample repository: a package with faults, its tests, its plan, and eight tickets that mend it."""
 
+import json
 import os
 import shutil
 import sys
@@ -8,14 +9,18 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from orchestrator import settings_text
 from orchestrator.refusal import Refusal
+from orchestrator.settings import FILE
 from orchestrator.setup import GITIGNORE, files_to_write
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store import Store
+from orchestrator.verifying import verify
 from tickets.markdown import one_line
 from tickets.problems import Problem
 from tickets.template import FOLDER
-from workers.git import GitError, Repository, git
+from workers.agents import WorkerError
+from workers.git import GitError, Repository, git, git_line
 
 PLAN = "STATUS.md"
 PHASE = "phase-1"
@@ -24,6 +29,9 @@ PROGRAM = "tools/mend.py"
 SUFFIX = ".txt"
 """Ends every name in `files/`: neither linters nor test runners shall take faulty code for ours."""
 STATE_COMMIT = "Set up orchestrate"
+TESTS = "-m unittest -q"
+_LONGEST = 60.0
+"""Seconds; the tests take less than one."""
 
 
 def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repository:
@@ -31,11 +39,8 @@ def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repos
 
     Nothing that is in the folder already is written over: it must be empty, or not be there yet.
     """
-    words = {
-        "@NOW@": minute(facts.at),
-        "@LEAD@": one_line(facts.lead),
-        "@PYTHON@": python_for_workers(environ),
-    }
+    python = python_for_workers(environ)
+    words = {"@NOW@": minute(facts.at), "@LEAD@": one_line(facts.lead), "@PYTHON@": python}
     texts = {path: _filled(text, words) for path, text in _shipped()}
     plan = texts.pop(PLAN)
     paths = [path for path in texts if path.startswith(f"{FOLDER}/")]
@@ -43,14 +48,18 @@ def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repos
     try:
         _take(folder)
         _commit_package(folder, texts)
+        tests = _counted(folder, f"{python} {TESTS}", facts, environ)
     except OSError as error:
         what = f"cannot be made: {error.strerror or error}"
         raise Refusal(Problem(str(folder), what, "name another folder: orchestrate demo DIR")) from error
     except GitError as error:
         raise Refusal(Problem(str(folder), str(error), "mend that, and delete the folder")) from error
+    except WorkerError as error:
+        raise Refusal(Problem("tests", str(error), "mend that, and delete the folder")) from error
     repository = Repository(folder, folder / ".git")
-    there = {PLAN: plan, GITIGNORE: texts[GITIGNORE]}
+    there = {PLAN: _filled(plan, {"@TESTS@": tests}), GITIGNORE: texts[GITIGNORE]}
     state = {one.path: one.text for one in files_to_write(facts, there, templates)}
+    state[FILE] = _settings(f"{python} {TESTS}")
     Store(repository).write(state, message=STATE_COMMIT, commit=True)
     return repository
 
@@ -73,6 +82,21 @@ def python_for_workers(environ: Mapping[str, str]) -> str:
         if shutil.which(name, path=path):
             return name
     return sys.executable
+
+
+def _settings(tests: str) -> bytes:
+    """Give the settings that `init` writes, with the tests as the gate and as the project's check."""
+    text, said = settings_text.TEXT, json.dumps(tests)
+    return text.replace("# gate = []", f"gate = [{said}]").replace('# test = ""', f"test = {said}").encode()
+
+
+def _counted(folder: Path, tests: str, facts: Facts, environ: Mapping[str, str]) -> str:
+    """Run the tests of the package, and say what they came to: STATUS.md states no figure that nobody saw."""
+    commit = git_line("rev-parse", "HEAD", cwd=folder)
+    [figure] = verify(
+        folder, {"test": tests}, commit=commit, changed=False, at=facts.at, environ=environ, timeout=_LONGEST
+    )
+    return figure.in_words()
 
 
 def _shipped() -> Iterator[tuple[str, bytes]]:

@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from orchestrator.demo.sample import python_for_workers
+from orchestrator.demo.sample import make_sample, python_for_workers
+from orchestrator.settings import read_settings
+from orchestrator.state.facts import Facts
 
 SCRIPT = Path(sys.executable).with_name("orchestrate")
+AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 NAMES = [f"Command-Worker-{number}" for number in range(1, 9)]
 MENDED = ["basket", "orders", "pricing", "receipts", "stock"]
 
@@ -124,6 +128,40 @@ def test_the_tests_of_the_sample_pass_before_and_after(demo, tmp_path):
     for done in (before, after):
         assert done.returncode == 0
         assert "Ran 8 tests" in done.stderr
+
+
+def test_what_is_said_of_the_tests_was_counted_and_is_the_same_wherever_it_is_said(demo):
+    project, _ = demo
+    package = git(project, "rev-parse", "--short=10", "HEAD~3").strip()
+    assert f"**Tests:** 8/8 passing (100%), at {package}\n" in (project / "STATUS.md").read_text()
+    assert "\nGate: passed: python3 -m unittest -q\nTests: 8/8 passing (100%)\n" in git(
+        project, "log", "-1", "--format=%B"
+    )
+    resume = json.loads(called("resume", "--json", "--project", str(project), cwd=project.parent).stdout)
+    [check] = resume["checks"]
+    assert (check["name"], check["good"], check["total"], check["commit"][:10]) == ("test", 8, 8, package)
+    report = json.loads(called("report", "--json", "--project", str(project), cwd=project.parent).stdout)
+    assert report["report"]["progress"]["tests"]["Overall"].startswith("8/8 passing (100%)")
+
+
+def test_the_tests_of_the_sample_are_its_check_and_its_gate(demo):
+    settings = read_settings(demo[0])
+    assert settings.integration.gate == (settings.checks.test,)
+    done = called("deliverable", "done", "Repairs", "--json", "--project", str(demo[0]), cwd=demo[0].parent)
+    assert done.returncode == 0, done.stdout
+    assert "\nTests: 8/8 passing (100%)\n" in git(demo[0], "log", "-1", "--format=%B")
+    git(demo[0], "reset", "--quiet", "--hard", "HEAD~1")
+
+
+def test_a_sample_whose_tests_fail_says_so(tmp_path):
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 7\n")
+    (tmp_path / "python3").chmod(0o755)
+    facts = Facts("shop", "Ada", AT, "Repair", "The shop without faults")
+    make_sample(tmp_path / "shop", facts, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    [said] = [
+        line for line in (tmp_path / "shop" / "STATUS.md").read_text().splitlines() if "**Tests:**" in line
+    ]
+    assert said.startswith("**Tests:** 0/1 passing (0%), at ")
 
 
 def test_every_fault_that_was_found_is_gone_and_written_down(demo):
