@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from orchestrator import holding
 from orchestrator.belongings import KEEP, MESSAGES, PLACES, bytes_of, drop_refs
+from orchestrator.old_runs import began
 from orchestrator.packing import ARCHIVE, GOING
 from workers.git import GitError, Repository, git_fields
 from workers.output import RUNS, RunDir, is_locked
@@ -118,7 +119,7 @@ def _unbegun(repository: Repository, at: datetime) -> Iterator[Leftover]:
     """Give the runs whose start was cut before they were whole: nothing of them ever ran."""
     busy = _with_slots(repository)
     for path in _children(repository.root / RUNS):
-        if not RUN_ID.fullmatch(path.name) or path.name in busy or _began(path.name) > at - SETTLED:
+        if not RUN_ID.fullmatch(path.name) or path.name in busy or began(path.name) > at - SETTLED:
             continue
         run = RunDir(repository.root, path.name)
         if run.manifest_path.exists() or (path / "events.jsonl").exists():
@@ -137,10 +138,6 @@ def _of_kills(repository: Repository, at: datetime) -> Iterator[Leftover]:
             status = path.stat()
             if datetime.fromtimestamp(status.st_mtime, UTC) < at - SETTLED:
                 yield Leftover(said_of(repository, path), "a killed process left it", path, status.st_size)
-
-
-def _began(run_id: str) -> datetime:
-    return datetime.strptime(run_id[:15], "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
 
 
 def _children(folder: Path) -> list[Path]:

@@ -66,6 +66,14 @@ def why_it_stays(run: RunDir, *, mine: bool = False) -> str:
     return _why(state)
 
 
+def began(run_id: str) -> datetime:
+    """Give when a run began; a name that says no time is as young as can be, so that it stays."""
+    try:
+        return datetime.strptime(run_id[:15], "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
 def files_below(folder: Path) -> Iterator[tuple[str, int]]:
     """Give what is below a folder, links and empty folders too: relative path and size."""
     waiting = [""]
@@ -83,7 +91,7 @@ def files_below(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _facts(run: RunDir) -> tuple[datetime, str]:
-    last = datetime.strptime(run.id[:15], "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
+    last = began(run.id)
     for record in reversed(read_journal(run.path / "events.jsonl")):
         with suppress(KeyError, TypeError, ValueError):
             last = datetime.fromisoformat(record["at"])

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.archiving import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.archived_text import spelled
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
@@ -38,17 +39,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=int, metavar="N", help="with `--runs`: the newest so many stay")
     parser.add_argument("--max-size", type=_bytes, metavar="SIZE",
                         help="with `--runs`: the oldest go until the others take no more: 2GB")  # fmt: skip
+    parser.add_argument("--delete-packed", action="store_true",
+                        help="with `--runs --older-than`: delete archives instead of packing")  # fmt: skip
 
 
 def answer(arguments: argparse.Namespace) -> Answer:
     """Move what is old: out of the state files as one change, or runs one by one."""
     repository, at = repository_of(arguments), now()
     age = timedelta(days=DAYS) if arguments.older_than is None else arguments.older_than
+    if arguments.runs and arguments.delete_packed:
+        from orchestrator.cli.delete_packed import answer_packed  # noqa: PLC0415 - only where runs are looked at
+
+        return answer_packed(arguments, repository, at)
     if arguments.runs:
         from orchestrator.cli.archive_runs import answer_runs  # noqa: PLC0415 - only where runs are looked at
 
         return answer_runs(arguments, repository, at, age)
-    for option, value in (("--keep", arguments.keep), ("--max-size", arguments.max_size)):
+    asked = {"--keep": arguments.keep, "--max-size": arguments.max_size}
+    for option, value in {**asked, "--delete-packed": arguments.delete_packed or None}.items():
         if value is not None:
             raise Refusal(Problem(option, "is about runs", "add `--runs`"))
     root = repository.root
@@ -92,12 +100,6 @@ def _age(text: str) -> timedelta:
     if not found:
         raise argparse.ArgumentTypeError(f"`{text}` is not an age: write 14, 14d, 2w or 36h")
     return timedelta(hours=int(found[1]) * {"h": 1, "w": 168}.get(found[2], 24))
-
-
-def spelled(age: timedelta) -> str:
-    """Write an age as the option takes it."""
-    hours = age // timedelta(hours=1)
-    return f"{hours}h" if hours % 24 else str(hours // 24)
 
 
 def _bytes(text: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.archived_text import lines_of, size_of
+from orchestrator.cli.archived_text import lines_of, size_of, spelled
 from orchestrator.leftovers import Leftover, drop, leftovers
 from orchestrator.old_days import drop_days, old_days
 from orchestrator.old_runs import Limits, OldRun, sorted_out
@@ -117,8 +117,6 @@ def _answered(
 
 
 def _again(arguments: argparse.Namespace) -> str:
-    from orchestrator.cli.archive import spelled  # noqa: PLC0415 - that module imports this one
-
     said = "orchestrate archive --runs"
     said += f" --older-than {spelled(arguments.older_than)}" if arguments.older_than is not None else ""
     said += f" --keep {arguments.keep}" if arguments.keep is not None else ""

@@ -30,7 +30,8 @@ def spent(made, days, *runs, root=None):
     lines = [
         json.dumps({
             "at": f"{day_of(days)}T10:00:00+00:00", "event": "settled", "run": run, "attempt": 1,
-            "worker": "Command-Worker-1", "usd": 1.25, "tokens": 1000, "by": "agent", "root": str(root or made.root),
+            "worker": "Command-Worker-1", "usd": 1.25, "tokens": 1000, "by": "agent",
+            "root": str(root or made.root),
         })
         for run in runs
     ]  # fmt: skip
@@ -120,7 +121,8 @@ def test_places_of_runs_that_are_gone_go_and_a_dry_run_names_them(closed):
     old, run = closed
     paths = [
         f".taskers/scratch/{GONE}", f".taskers/homes/{GONE}",
-        f".taskers/messages/{GONE}.Codex-Worker-1.jsonl", f".git/orchestrate/runs/{GONE}", f"refs/orchestrate/keep/{GONE}",
+        f".taskers/messages/{GONE}.Codex-Worker-1.jsonl",
+        f".git/orchestrate/runs/{GONE}", f"refs/orchestrate/keep/{GONE}",
     ]  # fmt: skip
     for path in (*paths[:2], paths[3]):
         old.write(f"{path}/one/file", "x" * 100)
