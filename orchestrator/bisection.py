@@ -52,7 +52,7 @@ _Asking = Generator[Ask, bool, bool]
 def breakers(order: Sequence[str], needs: Mapping[str, Collection[str]]) -> Search:
     """Find the fewest workers to drop, and end with a set that was seen green.
 
-    Nobody is blamed on the word of one red run, unless there is nobody else.
+    Nobody is named on the word of one red run: the set that breaks it was asked for twice.
     """
     search = _Search(order, needs)
     breaking: list[Breaking] = []
@@ -90,6 +90,8 @@ class _Search:
         self.above = {name: reached(name, needs).intersection(order) for name in order}
         """Worker to itself and all that it builds on."""
         self.known: dict[Names, bool] = {frozenset(): True, frozenset(order): False}
+        self.sure: set[Names] = set()
+        """Those that were red twice."""
 
     def without(self, dropped: Iterable[str]) -> Names:
         gone = frozenset(dropped)
@@ -131,14 +133,23 @@ class _Search:
             return None
         last, red = line[high - 1], firsts[high]
         alone = self.above[last]
-        if alone != red and not (yield from self.is_green(alone)):
-            return Breaking((last,), alone)
-        if len(self.order) > 1 and (yield Ask(red, again=True)):
-            self.known[red] = True
-            return red
-        if alone == red:
-            return Breaking((last,), red)
-        return (yield from self._partners(firsts[:high], line, last))
+        if alone == red or not (yield from self.is_green(alone)):
+            found = Breaking((last,), alone)
+        elif (yield from self._passes_again(red)):
+            return red  # before partners are looked for, which would cost many runs
+        else:
+            found = yield from self._partners(firsts[:high], line, last)
+        if found.seen in self.sure or not (yield from self._passes_again(found.seen)):
+            return found
+        return found.seen
+
+    def _passes_again(self, kept: Names) -> _Asking:
+        """Ask once more for a set that was red; where it stays so, that is sure."""
+        if (yield Ask(kept, again=True)):
+            self.known[kept] = True
+            return True
+        self.sure.add(kept)
+        return False
 
     def _partners(
         self, firsts: Sequence[Names], line: Sequence[str], last: str

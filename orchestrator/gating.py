@@ -156,8 +156,8 @@ async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...
     tree = await gate.tree_of(found.kept) if kept else ""
     if found.flaky is None:
         return Gated(kept, tree, broken)
-    first = gate.reds[await gate.tree_of(found.flaky), 1]
-    what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {first['words']}"
+    looks = gate.looks_at(await gate.tree_of(found.flaky))
+    what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {looks}"
     if kept:
         return Gated(kept, tree, broken, "", (Problem("gate", what, "make it steady", "warning"),))
     return Gated(kept, tree, broken, f"the gate is not steady: {what}")
@@ -211,6 +211,11 @@ class _Gate:
     def red_of(self, breaking: Breaking) -> dict[str, Any]:
         tree = self._trees[breaking.seen]
         return self.reds[tree, 1]
+
+    def looks_at(self, tree: str) -> str:
+        """Say how a command went that failed on a tree, and then passed."""
+        first = self.reds[tree, 1]
+        return f"{first['words']}, then {self._known[tree, 2, first['command']]['words']}"
 
     async def tree_of(self, kept: Names) -> str:
         if kept not in self._trees:

@@ -43,7 +43,7 @@ def drive(order, green, needs=None):
 # The search
 
 
-def test_one_breaker_of_fifteen_is_named_by_about_four_runs_more_than_there_must_be():
+def test_one_breaker_of_fifteen_is_named_by_about_five_runs_more_than_there_must_be():
     figures = {}
     for breaker in FIFTEEN:
         found, asked = drive(FIFTEEN, lambda kept, breaker=breaker: breaker not in kept)
@@ -52,7 +52,7 @@ def test_one_breaker_of_fifteen_is_named_by_about_four_runs_more_than_there_must
         assert found.kept == set(FIFTEEN) - {breaker}
         figures[breaker] = len(asked) + AROUND
     print("gate runs by position of the breaker:", figures)
-    assert max(figures.values()) <= 8
+    assert max(figures.values()) <= 9
 
 
 def test_two_who_break_it_only_together_are_both_named_and_the_later_one_goes():
@@ -60,7 +60,7 @@ def test_two_who_break_it_only_together_are_both_named_and_the_later_one_goes():
         found, asked = drive(FIFTEEN, lambda kept, pair=pair: not set(pair) <= kept)
         assert found.dropped == (pair[1],)
         assert found.breaking[0].members == (pair[1], pair[0])
-        assert len(asked) + AROUND <= 14
+        assert len(asked) + AROUND <= 15
 
 
 def test_one_who_breaks_it_with_each_of_three_others_goes_alone():
@@ -152,6 +152,44 @@ def test_a_gate_that_failed_once_for_no_reason_blames_nobody():
     assert asked[-1] == (frozenset(FIFTEEN), True)
 
 
+def test_one_alone_is_not_named_where_the_gate_passes_the_second_time():
+    found, asked = drive(["w01"], lambda _: True)
+    assert (found.dropped, found.breaking) == ((), ())
+    assert found.kept == found.flaky == {"w01"}
+    assert asked == [(frozenset({"w01"}), True)]
+
+
+def test_a_gate_that_fails_once_for_one_of_many_without_the_others_blames_nobody_either():
+    odd = [frozenset(FIFTEEN[:7]), frozenset({"w07"})]
+
+    def green(kept):
+        if kept in odd:
+            odd.remove(kept)
+            return False
+        return True
+
+    found, _ = drive(FIFTEEN, green)
+    assert odd == []
+    assert (found.dropped, found.breaking, found.flaky) == ((), (), {"w07"})
+    assert found.kept == set(FIFTEEN)
+
+
+@given(st.integers(1, 15), st.floats(0.3, 0.9), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_who_is_named_was_seen_to_break_it_twice(count, share, random):
+    order = FIFTEEN[:count]
+    reds = {frozenset(order): 1}
+
+    def green(kept):
+        answer = random.random() < share
+        reds[kept] = reds.get(kept, 0) + (not answer)
+        return answer
+
+    found, _ = drive(order, green)
+    assert all(reds[one.seen] >= 2 for one in found.breaking)
+    assert {name for one in found.breaking for name in one.members} >= set(found.dropped)
+
+
 def test_a_gate_that_is_red_at_one_time_and_green_at_another_blames_nobody_in_the_middle_either():
     seen = [frozenset(FIFTEEN)]
 
@@ -233,7 +271,7 @@ def test_a_planted_breaker_out_of_fifteen_is_named_and_the_fourteen_others_land(
     ]
     assert out(lab) == {str(n) for n in range(1, 16)} - {str(breaker)}
     count = gate_runs(lab, document)
-    assert count <= 8
+    assert count <= 9
     line = f"failed, {count} runs, broken by {name}; without it passed: "
     assert any(one.startswith(f"gate: {line}") for one in said(document))
     decisions, state = (lab.root / "DECISIONS.md").read_text(), lab.git("log", "-1", "--format=%B")
@@ -276,21 +314,21 @@ def test_two_who_do_not_go_together_are_both_named_and_who_builds_on_the_later_f
     assert again == document
 
 
-def test_one_alone_is_rejected_by_two_runs_and_the_leads_word_asks_the_gate_again(cli_lab):
+def test_one_alone_is_rejected_by_three_runs_and_the_leads_word_asks_the_gate_again(cli_lab):
     lab = cli_lab
     gate(lab, NOT_BAD)
     lab.templates(command_1=writer(1, text="bad"), command_2=shell("true", depends_on=["command-1"]))
     document = call(lab, "run", "phase-1", code=1)
     assert verdicts(document) == {"command-1": "rejected", "command-2": "rejected"}
     assert document["status"] == "integrated"
-    assert gate_runs(lab, document) == 2
-    assert "gate: failed, 2 runs, broken by Command-Worker-1" in said(document)
+    assert gate_runs(lab, document) == 3
+    assert "gate: failed, 3 runs, broken by Command-Worker-1" in said(document)
     assert not out(lab)
 
     again = call(lab, "integrate", document["run"], "--accept", "Command-Worker-1", code=1)
     assert verdicts(again) == verdicts(document)
-    assert "gate: failed, 2 runs, broken by Command-Worker-1" in said(again)
-    assert gate_runs(lab, document) == 4
+    assert "gate: failed, 3 runs, broken by Command-Worker-1" in said(again)
+    assert gate_runs(lab, document) == 6
     assert not out(lab)
 
     gate(lab, "true")
@@ -341,6 +379,25 @@ def test_a_gate_that_passes_the_second_time_is_told_of_and_everything_lands(cli_
     )  # fmt: skip
 
 
+def test_one_alone_lands_where_the_gate_passes_the_second_time_and_both_outputs_are_told(cli_lab):
+    lab = cli_lab
+    once = lab.root.parent / "once"
+    words = "echo odd; exit 3"
+    gate(lab, f"test ! -e out/1 || test -e {once} || {{ touch {once}; {words}; }}; echo even", fence="off")
+    lab.templates(command_1=writer(1))
+    document = call(lab, "run", "phase-1", code=0)
+    assert verdicts(document) == {"command-1": "accepted"}
+    assert out(lab) == {"1"}
+    (problem,) = document["problems"]
+    assert problem["severity"] == "warning"
+    assert "failed once and passed once on the same tree, so nobody is blamed" in problem["what"]
+    outputs = re.findall(r"\((exit code \d); see (\S+?)\)", problem["what"])
+    assert [(code, (lab.root / path).read_text()) for code, path in outputs] == [
+        ("exit code 3", "odd\n"), ("exit code 0", "even\n"),
+    ]  # fmt: skip
+    assert gate_runs(lab, document) == 3  # it, the base, it once more
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_search_that_is_stopped_goes_on_where_it_was_and_no_tree_is_run_twice(lives, number):
     fifth = lives.outside / "fifth"
@@ -363,7 +420,9 @@ def test_a_search_that_is_stopped_goes_on_where_it_was_and_no_tree_is_run_twice(
     document = call(lives, "resume", run.name, code=1)
     ran = trees(lives.lab, document)
     assert ran[:4] == before
-    assert len(ran) == len({tree for tree, _ in ran}) == 7
+    looks = [(one["tree"], one["look"]) for one in journal(run) if one["event"] == "gate_run"]
+    # One tree twice: that of the worker who is named.
+    assert (len(looks), len(set(looks)), len(dict(looks))) == (8, 8, 7)
     assert f"failed, {len(ran)} runs, broken by Command-Worker-5" in " ".join(said(document))
     assert out(lives.lab) == {str(n) for n in range(1, 9)} - {"5"}
     assert lives.living() == []
@@ -380,7 +439,7 @@ def test_a_runtime_killed_when_all_had_fallen_leaves_no_search_to_be_done_again(
     (run / "events.jsonl").write_text("".join(lines[: at + 1]))
     again = call(lab, "integrate", document["run"], code=1)
     assert said(again) == said(document)
-    assert gate_runs(lab, document) == 2
+    assert gate_runs(lab, document) == 3
 
 
 # What is not landed is kept
