@@ -18,34 +18,28 @@ _LEAD = (
     r"|\bavailable (?:again )?in|\bwait(?: for)?(?: at least)?)"
 )
 _AROUND = r"[\s\"':=]*(?:about |approximately )?\"?"
-_WORDED = re.compile(rf"{_LEAD}{_AROUND}({_SPAN})", re.IGNORECASE)
-_BARE = re.compile(
-    rf"{_LEAD}{_AROUND}(\d{{1,12}}(?:\.\d{{1,12}})?)(?![\w.:-]|\s*[ap]\.?m|\s\d)", re.IGNORECASE
-)
-_FIELD = re.compile(
+# Left as text until something is read: to compile them is a tenth of what `ps` has time for.
+_WORDED = rf"{_LEAD}{_AROUND}({_SPAN})"
+_BARE = rf"{_LEAD}{_AROUND}(\d{{1,12}}(?:\.\d{{1,12}})?)(?![\w.:-]|\s*[ap]\.?m|\s\d)"
+_FIELD = (
     r"\b(?:retry[-_]?(?:after|delay)|resets?[-_]?(?:after|in))[-_]?(ms|seconds|secs?|s)"
-    r"\b[\s\"':=]*(\d{1,12}(?:\.\d{1,12})?)(?![\w.])",
-    re.IGNORECASE,
+    r"\b[\s\"':=]*(\d{1,12}(?:\.\d{1,12})?)(?![\w.])"
 )
-_EPOCH = re.compile(r"(?:\||\bresets?[-_ ]?(?:at|time)\b[\s\"':=]*)(\d{10}|\d{13})(?!\d)", re.IGNORECASE)
+_EPOCH = r"(?:\||\bresets?[-_ ]?(?:at|time)\b[\s\"':=]*)(\d{10}|\d{13})(?!\d)"
 _NAMED = r"(?:\bresets?\b(?:[-_ ]?(?:at|on))?|\b(?:try|retry) again (?:at|on)|\bretry[-_ ]?after\b)[\s\"':=]*"
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_ISO = re.compile(
-    _NAMED + r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)", re.IGNORECASE
-)
-_HTTP = re.compile(
+_ISO = _NAMED + r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)"
+_HTTP = (
     _NAMED + r"[a-z]{3}, (?P<day>\d\d) (?P<month>[a-z]{3}) (?P<year>\d{4})"
-    r" (?P<hour>\d\d):(?P<minute>\d\d):\d\d (?P<zone>GMT)",
-    re.IGNORECASE,
+    r" (?P<hour>\d\d):(?P<minute>\d\d):\d\d (?P<zone>GMT)"
 )
-_CLOCK = re.compile(
+_CLOCK = (
     _NAMED + rf"(?:(?P<month>{'|'.join(_MONTHS)})[a-z]* (?P<day>\d{{1,2}})(?:st|nd|rd|th)?"
     r"(?:,? (?P<year>\d{4}))?,?(?: at)? )?"
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?(?P<half>[ap]\.?m\b\.?)?(?![\d:])"
-    r"(?: \(?(?P<zone>[a-z]+(?:/[a-z_+-]+\d*)*(?:[+-]\d{1,2}(?::?\d\d)?)?)\)?)?",
-    re.IGNORECASE,
+    r"(?: \(?(?P<zone>[a-z]+(?:/[a-z_+-]+\d*)*(?:[+-]\d{1,2}(?::?\d\d)?)?)\)?)?"
 )
-_OFFSET = re.compile(r"(?:GMT|UTC)(?:([+-])(\d{1,2}):?(\d\d)?)?", re.IGNORECASE)
+_OFFSET = r"(?:GMT|UTC)(?:([+-])(\d{1,2}):?(\d\d)?)?"
 _SHORT = {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4}
 """What JavaScript calls the zones of the United States; it writes all others as `GMT+1`."""
 
@@ -65,15 +59,18 @@ def reset_in(text: str, *, now: float | None = None, zone: tzinfo | None = None)
     `now` is when it was said, in epoch seconds: without it, no time of day and no date is understood. `zone`
     is where a time without one is meant; None is the machine's own. Nonsense and what is past give None.
     """
-    spans = [_seconds(found[1]) for found in _WORDED.finditer(text)]
-    spans += [float(found[1]) for found in _BARE.finditer(text)]
-    spans += [float(number) * (0.001 if unit.lower() == "ms" else 1) for unit, number in _FIELD.findall(text)]
+    spans = [_seconds(found[1]) for found in re.finditer(_WORDED, text, re.IGNORECASE)]
+    spans += [float(found[1]) for found in re.finditer(_BARE, text, re.IGNORECASE)]
+    fields = re.findall(_FIELD, text, re.IGNORECASE)
+    spans += [float(number) * (0.001 if unit.lower() == "ms" else 1) for unit, number in fields]
     after = max((min(span, LONGEST) for span in spans if span > 0), default=None)
     if now is None:
         return Reset(after)
-    times = [float(found) / (1000 if len(found) == 13 else 1) for found in _EPOCH.findall(text)]
+    epochs = re.findall(_EPOCH, text, re.IGNORECASE)
+    times = [float(found) / (1000 if len(found) == 13 else 1) for found in epochs]
     for pattern, reading in ((_ISO, _of_iso), (_HTTP, _of_clock), (_CLOCK, _of_clock)):
-        times += [at for found in pattern.finditer(text) if (at := reading(found, now, zone)) is not None]
+        named = re.finditer(pattern, text, re.IGNORECASE)
+        times += [at for found in named if (at := reading(found, now, zone)) is not None]
     return Reset(after, max((min(at, now + LONGEST) for at in times if at > now), default=None))
 
 
@@ -146,7 +143,7 @@ def _zone(name: str | None, zone: tzinfo | None) -> tzinfo | None:
         return zone
     if name.upper() == "Z":
         return timezone.utc  # noqa: UP017 - beside `timedelta` the short name says less
-    if offset := _OFFSET.fullmatch(name):
+    if offset := re.fullmatch(_OFFSET, name, re.IGNORECASE):
         sign, hours, minutes = offset.groups()
         span = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
         return timezone(-span if sign == "-" else span) if span < timedelta(hours=24) else _UNKNOWN
