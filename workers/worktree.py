@@ -123,7 +123,7 @@ def make_place(
 
 def _appear(metadata: Path, folder: Path, path: Path) -> Path:
     """Move a worktree's metadata among the others in one step; a run's id and a worker's name are unique."""
-    stem = f"{path.parent.name}.{path.name}"
+    stem = _stem_of(path)
     while True:
         free = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
         admin = next(folder / name for name in free if not (folder / name).exists())
@@ -136,6 +136,10 @@ def _appear(metadata: Path, folder: Path, path: Path) -> Path:
                 raise
         else:
             return admin
+
+
+def _stem_of(path: Path) -> str:
+    return f"{path.parent.name}.{path.name}"
 
 
 def found_place(common: Path, path: Path, base: str, index: Path) -> Place | None:
@@ -203,7 +207,14 @@ def _clear_half_made(common: Path, path: Path) -> None:
 
 
 def _pointing_at(common: Path, path: Path) -> list[Path]:
-    return [p.parent for p in sorted((common / "worktrees").glob("*/gitdir")) if _points_at(p, path)]
+    """Give the metadata of the worktree at a path, by its name first: to read all is to read everybody's."""
+    stem = _stem_of(path)
+    try:
+        names = sorted(os.listdir(common / "worktrees"))  # noqa: PTH208 - names are all that is looked at
+    except FileNotFoundError:
+        return []
+    ours = (common / "worktrees" / name for name in names if name == stem or name.startswith(f"{stem}."))
+    return [admin for admin in ours if _points_at(admin / "gitdir", path)]
 
 
 def _points_at(pointer: Path, path: Path) -> bool:
