@@ -122,6 +122,8 @@ def paragraphs(text: str) -> str:
 def plain(text: str) -> str:
     """Take out what a terminal would act upon, and leave the spaces as they are."""
     text = _ESCAPE.sub("", text.rstrip("\r").expandtabs())
+    if text.isprintable():
+        return text  # as most is: to look at each character takes longer than to read the record
     return "".join(c if c.isprintable() else " " for c in text)
 
 

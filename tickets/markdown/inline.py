@@ -59,6 +59,8 @@ def plain(text: str) -> str:
 
 
 def _printable(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
     kept = []
     for char in _ANSI.sub("", text):
         kind = unicodedata.category(char)
