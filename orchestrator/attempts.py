@@ -154,12 +154,12 @@ async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place |
     """
     facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
     place = placed_earlier(d, ticket, facts["base"])
-    if d.guard is not None:
-        d.guard.entered(ticket.worker)
     noted = Begin.noted(facts)
     if noted is not None:
         # It was judged already, and its retry counted.
         return place, None, noted
+    if d.guard is not None:
+        d.guard.entered(ticket.worker, number)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
     mark = mark_of(d.run, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
@@ -170,6 +170,8 @@ async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place |
         reason = tried.ended.error or ("its runtime stopped" if lost else "its tree is gone")
         entry = account(d, ticket, number, Judged(Judgement("interrupted", reason), *tried, None))
         begin = going_on(ticket, tried, reason)
+        if d.guard is not None:
+            d.guard.gone(ticket.worker)
         await settle(d, ticket, number, entry["usage"])
         d.note(
             "lost", worker=ticket.worker, attempt=number, reason=reason, tried=entry, begin=begin._asdict()

@@ -71,8 +71,10 @@ async def judged_attempt(
         return Judged(Judgement("failed", error.reason), *tried, None)
     ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
     keep_text(files, answer.text)
-    if found.changes and not files.patch.exists():
-        await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
+    if found.changes:
+        if not files.patch.exists():
+            await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
+        # Also where one stood there: what lands is what was found, whoever has written that.
         d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
     scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
@@ -237,7 +239,7 @@ async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> 
     if not ticket.acceptance:
         return []
     if d.guard is not None:
-        d.guard.entered(ticket.worker)
+        d.guard.entered(ticket.worker, d.facts(ticket)["attempts"])
     inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
     tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
     results: list[CheckResult] = []
@@ -272,7 +274,11 @@ def end(
         "flags": list(judgement.flags),
         **evidence,
     }
+    if d.guard is not None:
+        d.guard.gone(ticket.worker)
     stands = read_json(record)
-    if stands is None:
-        create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+    # What somebody else has put there stands too, and is told: the journal has ours.
+    with contextlib.suppress(FileExistsError):
+        if stands is None:
+            create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
     d.note("ended", worker=ticket.worker, facts=facts)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
+from workers.output import read_whole
 
 
 class Move(NamedTuple):
@@ -37,12 +38,14 @@ def decided(repository: Repository, kind: str) -> Path:
 def read_intent(path: Path) -> dict[str, Any] | None:
     """Give an intent, None where nothing is decided. Raises StateError for one that we did not write."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        found = json.loads(read_whole(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
         do = "somebody wrote over it; compare the state files with the last commit, then take it away"
-        raise StateError(Problem(str(path), "is no intent of ours", do)) from error
+        raise StateError(Problem(str(path), "is no intent of ours", do))
     return found
 
 

@@ -4,12 +4,13 @@ Most of it is written once. What has no owner that still runs is looked at again
 back, for what was changed is evidence, too.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,7 +59,11 @@ class Leavings:
         self._final: dict[Path, str] = {}
         self._grown: dict[Path, _Grown] = {}
         self._trees: dict[Path, str] = {}
-        self._intents: dict[Path, bytes] = {}
+        self._intents: dict[Path, str] = {}
+        self._unwritten: dict[str, set[Path]] = {}
+        self._begun: set[str] = set()
+        self._strays: dict[Path, bool] = {}
+        """What stood there of workers before they began, and whether it has been told."""
         for path in (*self._messages.values(), *self._growing(())):
             if (now := _grown(path)) is not None:
                 self._grown[path] = now
@@ -75,12 +80,33 @@ class Leavings:
         """How many files have no owner that runs: what it costs to look at all of them."""
         return len(self._final) + len(self._messages)
 
+    def begun(self, workers: Iterable[str], *, all_: bool = False) -> None:
+        """Take what stands there of these for theirs: they have begun, here or under another runtime."""
+        self._begun.update(self._messages if all_ else workers)
+
+    def expect(self, worker: str, number: int, *, is_new: bool) -> None:
+        """Remember what nobody can have written of an attempt yet: we do so once it has ended.
+
+        Of one that is new that is all; others may have left some of it under another runtime.
+        """
+        self._begun.add(worker)
+        files = self._run.attempt(worker, number)
+        paths = (files.text, files.record, files.patch)
+        there = {path for path in paths if os.path.lexists(path)}
+        self._unwritten[worker] = {*paths} - there
+        for path in there if is_new else ():
+            self._strays.setdefault(path, False)
+
+    def wrote(self, worker: str) -> None:
+        """Take what a worker's attempt is to leave for ours from here on; before it is written."""
+        self._unwritten.pop(worker, None)
+
     def changed(self, running: Collection[str]) -> list[str]:
         """Name what was changed of the run's first files, its locks, and what those that run append to."""
         found = [path for path, mark in self._first.items() if not self._still(self._first, path, mark)]
         found += [path for path in self._growing(running) if not self._still_begins(path, may_grow=True)]
         found += [path for path, held in [*self._locks.items()] if not self._still_lock(path, held)]
-        found += self._look_at_intents()
+        found += [*self._look_at_intents(), *self._planted()]
         return sorted({self._name(path) for path in found})
 
     def changed_of_ended(self, running: Collection[str]) -> list[str]:
@@ -89,15 +115,40 @@ class Leavings:
         silent = [path for one, path in self._messages.items() if one not in running]
         found += [path for path in silent if not self._still_begins(path, may_grow=False)]
         found += [path for path, mark in list(self._trees.items()) if not self._still_tree(path, mark)]
+        self._look_for_strays()
+        found += [path for path, is_told in list(self._strays.items()) if not is_told]
+        self._strays.update(dict.fromkeys(self._strays, True))
         return sorted({self._name(path) for path in found})
 
     def settled(self, worker: str, *, tree: Path | None = None) -> None:
         """Take what a worker has left for final, and the tree that is kept of it."""
+        self.wrote(worker)
+        self._begun.add(worker)
         for path in _left_by(self._run, worker):
             if path not in self._final and (status := _plain(path)) is not None:
                 self._final[path] = self._marked(path, status)
         if tree is not None:
             self._trees[tree] = _tree_mark(tree)
+
+    def _look_for_strays(self) -> None:
+        """Find what stands there of workers that have not begun."""
+        for folder in (self._run.path, self._run.path / "shims"):
+            # All names at once, before it is asked who has begun: it may begin in between.
+            for name in os.listdir(folder) if folder.is_dir() else ():  # noqa: PTH208 - paths cost more than all else
+                worker = name.partition(".")[0]
+                if worker in self._messages and worker not in self._begun:
+                    self._strays.setdefault(folder / name, False)
+
+    def _planted(self) -> list[Path]:
+        """Name what stands where we are going to write what a worker leaves."""
+        found = []
+        for worker, paths in list(self._unwritten.items()):
+            there = [path for path in paths if os.path.lexists(path)]
+            # Asked for after it was found: else we have just begun to write it ourselves.
+            if there and self._unwritten.get(worker) is paths:
+                paths.difference_update(there)
+                found += there
+        return found
 
     def _still(self, marks: dict[Path, str], path: Path, mark: str) -> bool:
         marks[path] = now = self._mark(path)
@@ -133,6 +184,8 @@ class Leavings:
         if now is None:
             return before is None
         self._grown[path] = now
+        if now.size < 0:
+            return now == before  # nothing that we made: a folder, a pipe
         if before is None:
             return may_grow or now.size == 0
         if before.size and (now.inode != before.inode or not _begins_so(path, before)):
@@ -142,18 +195,18 @@ class Leavings:
     def _look_at_intents(self) -> list[Path]:
         """Name intents that nobody is carrying out, and that were not there."""
         found = []
-        if is_locked(self._repository.own / "store.lock"):
-            return []
+        # What cannot be opened is no lock that anybody holds; that it was changed is told elsewhere.
+        with contextlib.suppress(OSError):
+            if is_locked(self._repository.own / "store.lock"):
+                return []
         for kind in ("intent", "landing"):
             path = decided(self._repository, kind)
-            try:
-                data = path.read_bytes()
-            except OSError:
+            if (mark := self._mark(path)) == "gone":
                 self._intents.pop(path, None)
                 continue
-            if self._intents.get(path) != data and not _is_intent(path):
+            if self._intents.get(path) != mark and not _is_intent(path):
                 found.append(path)
-            self._intents[path] = data
+            self._intents[path] = mark
         return found
 
     def _mark(self, path: Path) -> str:
@@ -308,5 +361,5 @@ def _tree_mark(tree: Path) -> str:
 def _is_intent(path: Path) -> bool:
     try:
         return bool(read_intent(path))
-    except StateError:
+    except (StateError, OSError):
         return False

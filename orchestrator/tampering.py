@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,10 +60,13 @@ class Guard:
         state_files: Scope,
         *,
         afresh: bool = False,
+        ran: Collection[str] = (),
+        ended: Collection[str] = (),
     ) -> None:
         """Remember how the repository stood when the run began, also if an earlier runtime began it.
 
-        `directory` is the checker's, called after the run. With `afresh`, what came before is of no interest.
+        `directory` is the checker's, called after the run. With `afresh`, what came before is of no interest;
+        else `ran` are those who may have done it under another runtime, and `ended` those who are judged.
         """
         self._state_files = state_files
         self._own = repository.own
@@ -75,8 +78,10 @@ class Guard:
         """When there may be another look, by the clock of `time.monotonic`."""
         self._looks = 0
         """Looks begun: one that began after an end has seen all that came before it."""
+        self._seen = 0
+        """The newest look that came to its end: one that could not look has seen nothing."""
         self._running: set[str] = set()
-        self._exposed: set[str] = set()
+        self._exposed: set[str] = set(ran)
         self._suspects: set[str] = set()
         """Who ran since all that others had left was looked at."""
         self._put_off = 0
@@ -92,13 +97,23 @@ class Guard:
                 create_file(remembered, as_text(found))
         self._before = found
         self._leavings = Leavings(RunDir(repository.root, directory.name), repository, directory)
+        self._leavings.begun(ran, all_=afresh)
+        for worker in ended:
+            self._leavings.settled(worker)
 
-    def entered(self, worker: str) -> None:
-        """Count a worker among those that may have done what is found."""
+    def entered(self, worker: str, number: int = 1, *, is_new: bool = False) -> None:
+        """Count a worker among those that may have done what is found; say whether its attempt is new."""
+        self._leavings.expect(worker, number, is_new=is_new)
         # Without the lock, which a look holds for as long as it takes: all else of the runtime would wait.
         # In this order: a look that ends in between begins its next list with who is running.
         self._running.add(worker)
         self._exposed.add(worker)
+
+    def gone(self, worker: str) -> None:
+        """Take a worker for ended of which a record is about to be written, looked after or not."""
+        # What it did and nobody has looked for is found by the next look, with it among those named.
+        self._leavings.wrote(worker)
+        self._running.discard(worker)
 
     async def look_after(
         self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
@@ -106,7 +121,7 @@ class Guard:
         """Do as `left` does, with a pause between two looks: a hundred that end together share a few."""
         asked = self._looks
         async with self._turn:
-            if not also and not self._is_quiet(worker) and self._looks == asked:
+            if not also and not self._is_quiet(worker) and not self._is_seen(worker, asked, also):
                 await anyio.sleep(max(0.0, self._free_at - time.monotonic()))
             if self._is_seen(worker, asked, also):
                 self._let_go(worker)
@@ -127,7 +142,11 @@ class Guard:
                 self._let_go(worker)
                 return ()
             due = (self._put_off + 1) * SHARE >= self._leavings.size
-            harm, moves = self._look()
+            try:
+                harm, moves = self._look()
+            except BaseException:
+                self.gone(worker)
+                raise
             late, before = self._look_at_ended() if due or self._is_quiet(worker) else ((), ())
             # After the looks: one that came while they went on may have done what they found.
             candidates = tuple(sorted(self._exposed))
@@ -146,6 +165,17 @@ class Guard:
                 self._blamed[worker] = (*self._blamed.get(worker, ()), *harm)
                 harm = ()
             return [*_tampering(harm, moves, candidates), *_tampering(late, (), suspects), *others]
+
+    def last(self) -> Sequence[Tampering]:
+        """Look at the end for what no look was left for: of a worker whose own could not be made, say."""
+        with self._lock:
+            if not (self._exposed or self._put_off):
+                return ()
+            harm, moves = self._look()
+            late, before = self._look_at_ended()
+            suspects = tuple(sorted({*before, *self._exposed}))
+            self._exposed = set(self._running)
+            return _tampering((*harm, *late), moves, suspects)
 
     def settled(self, worker: str, tree: Path | None) -> None:
         """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
@@ -176,7 +206,7 @@ class Guard:
 
     def _is_seen(self, worker: str, asked: int, also: tuple[str, ...]) -> bool:
         """Tell whether a look has begun since that many, which has seen what a worker did that had ended."""
-        return self._looks > asked and not also and not (self._put_off and self._is_quiet(worker))
+        return self._seen > asked and not also and not (self._put_off and self._is_quiet(worker))
 
     def _let_go(self, worker: str) -> None:
         self._running.discard(worker)
@@ -196,15 +226,17 @@ class Guard:
         """Give the harm, and the moves, since the last look."""
         began = time.monotonic()
         self._looks += 1
+        number = self._looks
         self._put_off += 1
         self._suspects |= self._exposed
         after = self._lens.snapshot()
-        before, self._before = self._before, after
-        found = compare(before, after, own_moves(self._own))
+        found = compare(self._before, after, own_moves(self._own))
         # State files have a writer of their own, who tells by himself when a hand has been at them.
         moves = (one.path for one in found if one.weight == "move" and not self._state_files.covers(one.path))
         harm = [one.path for one in found if one.weight == "harm"]
         harm += self._leavings.changed(frozenset(self._running))
+        # Only now: what a look that fails had found is there for the next one.
+        self._before, self._seen = after, number
         now = time.monotonic()
         self._free_at = now + max(PAUSE, now - began)
         return tuple(harm), tuple(moves)

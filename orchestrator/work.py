@@ -35,7 +35,7 @@ from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.places import give_back_shared, placed
 from orchestrator.providers import LONGEST_PAUSE
-from orchestrator.tampering import Guard
+from orchestrator.tampering import Guard, told
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
 from workers.agents import Answer, WorkerError
@@ -57,8 +57,7 @@ async def work(d: Deployment) -> None:
     awaited = {before for some in d.manifest.dependencies.values() for before in some}
     done = {id_: anyio.Event() for id_ in awaited}
     if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
-        guard = partial(Guard, d.repository, d.checker.directory, d.environ, d.manifest.state_files)
-        d.guard = await anyio.to_thread.run_sync(guard)
+        await _begin_to_guard(d)
     async with anyio.create_task_group() as watching:
         watching.start_soon(watch_room, d)
         async with anyio.create_task_group() as group:
@@ -68,8 +67,27 @@ async def work(d: Deployment) -> None:
                 elif ticket.id in done:
                     done[ticket.id].set()
         watching.cancel_scope.cancel()
+    if d.guard is not None and not d.stopping:
+        for found in await anyio.to_thread.run_sync(d.guard.last):
+            d.note("unattributed", **told(found))
+            d.tampered.append(found)
     if d.state.has_ended:
         await give_back_shared(d)
+
+
+async def _begin_to_guard(d: Deployment) -> None:
+    """Look after the user's repository from here on, knowing who ran before."""
+    workers = d.state.workers.items()
+    guard = partial(
+        Guard,
+        d.repository,
+        d.checker.directory,
+        d.environ,
+        d.manifest.state_files,
+        ran=[name for name, one in workers if one["started"]],
+        ended=[name for name, one in workers if one["started"] and one["ended"]],
+    )
+    d.guard = await anyio.to_thread.run_sync(guard)
 
 
 async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
@@ -220,7 +238,7 @@ async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:
 
 def _note_start(d: Deployment, ticket: Ticket, number: int, place: Place, begin: Begin) -> None:
     if d.guard is not None:
-        d.guard.entered(ticket.worker)
+        d.guard.entered(ticket.worker, number, is_new=True)
     level = fence_in_force(d.settings.fence).level
     d.note(
         "started", worker=ticket.worker, attempt=number, base=place.base, fence=level, kind=begin.kind,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from workers.git import GitError, Repository, git_fields
+from workers.output import read_whole
 from workers.worktree import module_directories
 
 Weight = Literal["harm", "move"]
@@ -102,17 +103,20 @@ class Lens:
     def _take(self, path: Path, found: dict[str, str], *, below: bool = True) -> None:
         try:
             status = os.lstat(path)
-        except OSError:
+            if not stat.S_ISDIR(status.st_mode):
+                found[self._name(path)] = self._read(path, status)[0]
+                return
+            entries = sorted(entry.name for entry in path.iterdir()) if below else []
+        except FileNotFoundError:
             return
-        if stat.S_ISDIR(status.st_mode):
-            if below:
-                with os.scandir(path) as entries:
-                    for entry in sorted(entry.name for entry in entries):
-                        # Locks come and go; `git gc` leaves a list of refs for those who read by HTTP.
-                        if not entry.endswith(".lock") and (path.name, entry) != ("info", "refs"):
-                            self._take(path / entry, found)
+        except OSError as error:
+            # Told as changed: a look that fails for it would tell of nothing at all.
+            found[self._name(path)] = str(error.errno)
             return
-        found[self._name(path)] = self._read(path, status)[0]
+        for entry in entries:
+            # Locks come and go; `git gc` leaves a list of refs for those who read by HTTP.
+            if not entry.endswith(".lock") and (path.name, entry) != ("info", "refs"):
+                self._take(path / entry, found)
 
     def _read(self, path: Path, status: os.stat_result) -> tuple[str, bytes]:
         """Give a file's fingerprint and its content; a link is its target, a pipe just what it is."""
@@ -168,8 +172,9 @@ class Lens:
         found["HEAD"] = os.fsdecode((self._content(own / "HEAD") or b"").strip())
         ours = os.fsencode(self._repository.root / ".taskers")
         for path, name in _files_below(common / "worktrees", "worktrees", depth=2):
-            value = self._content(path) or b""
-            if name.endswith("/gitdir") and not value.startswith(ours):
+            value = self._content(path)
+            # An empty one is being written: whose it is will show.
+            if value and name.endswith("/gitdir") and not value.startswith(ours):
                 found[name.removesuffix("/gitdir")] = os.fsdecode(value.strip())
         return found
 
@@ -224,7 +229,7 @@ def note_move(own: Path, commit: str) -> None:
 def own_moves(own: Path) -> frozenset[str]:
     """Give the commits to which we ever moved a ref."""
     try:
-        return frozenset((own / MOVES).read_text().split())
+        return frozenset(read_whole(own / MOVES).decode("ascii", "replace").split())
     except OSError:
         return frozenset()
 

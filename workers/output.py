@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import json
 import os
+import stat
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -206,8 +207,8 @@ def create_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None where there is no such file, or one that no writer of ours completed."""
     try:
-        found = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        found = json.loads(read_whole(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -221,6 +222,21 @@ def read_start(path: Path, most: int) -> bytes:
     try:
         data = b""
         while len(data) < most and (part := os.read(descriptor, most - len(data))):
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: Path) -> bytes:
+    """Read a regular file. Raises OSError.
+
+    Anything else is empty: whoever puts a pipe in the place of a file must not have us wait for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status, data = os.fstat(descriptor), b""
+        while stat.S_ISREG(status.st_mode) and (part := os.read(descriptor, status.st_size + 4096)):
             data += part
         return data
     finally:
@@ -306,7 +322,7 @@ class JournalReader:
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Read all records; a line that was cut by a kill is passed over."""
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except FileNotFoundError:
         return []
     return _records(data)
@@ -360,7 +376,7 @@ def held_folder(folder: Path, patience: float) -> Iterator[bool]:
 def is_locked(path: Path) -> bool:
     """Tell whether some process holds the lock of `held_lock`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

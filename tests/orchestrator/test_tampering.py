@@ -1,6 +1,7 @@
 """A worker that reaches the user's repository because nothing fences it: told, attributed, never landed."""
 
 import json
+import os
 import queue
 import runpy
 import threading
@@ -14,7 +15,7 @@ import pytest
 from orchestrator.tampering import Guard
 from tickets.scope import Scope
 from workers.git import find_repository
-from workers.output import new_run_dir
+from workers.output import RunDir, new_run_dir
 
 CLI = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 _pattern, lab, shell = CLI["_pattern"], CLI["lab"], CLI["shell"]
@@ -393,6 +394,8 @@ def test_all_that_a_worker_and_its_checks_left_is_final_when_it_has_ended(crowd,
         record = text.with_name("checks") / f"{name}.started.json"
         record.parent.mkdir(exist_ok=True)
         record.write_text("{}")
+    (text.parent / "shims").mkdir(exist_ok=True)
+    (text.parent / "shims" / "W-1.2.started.json").write_text("{}")
     left = text.parent / path
     left.parent.mkdir(exist_ok=True)
     left.write_text("so")
@@ -434,3 +437,171 @@ def test_what_was_found_while_two_ran_is_not_laid_upon_the_one_looked_after_last
     guard.entered("three")
     assert guard.left("three", ("events.jsonl",), ("three",)) == []
     assert guard.blamed("three") == ("events.jsonl",)
+
+
+def test_a_look_that_cannot_be_made_lets_nobody_go_and_hides_nothing(lab, guard, monkeypatch):
+    def fail():
+        raise OSError(5, "Input/output error")
+
+    for name in ("W-1", "W-2", "W-3"):
+        guard.entered(name)
+    with ThreadPoolExecutor(2) as threads:
+        with guard._lock:
+            guard._lock.arrivals.get(timeout=30)
+            monkeypatch.setattr(guard._lens, "snapshot", fail)
+            ends = [threads.submit(guard.left, name) for name in ("W-1", "W-2")]
+            for _ in ends:
+                guard._lock.arrivals.get(timeout=30)
+            lab.git("config", "core.pager", "evil")
+        assert [type(end.exception()) for end in ends] == [OSError, OSError]
+    monkeypatch.undo()
+    (found,) = guard.left("W-3")
+    assert (found.paths, found.candidates) == ((".git/config",), ("W-1", "W-2", "W-3"))
+    guard.entered("W-4")
+    lab.git("config", "core.pager", "worse")
+    assert guard.left("W-4") == []
+    assert guard.blamed("W-4") == (".git/config",)
+
+
+@pytest.mark.parametrize("name", ["intent.json", "landing.json", "moves"])
+def test_a_pipe_in_the_place_of_a_file_of_ours_is_told_and_nobody_waits_for_it(guard, name):
+    guard.entered("W-1")
+    os.mkfifo(guard._own / name)
+    assert guard.left("W-1") == []
+    assert guard.blamed("W-1") == (f".git/orchestrate/{name}",)
+
+
+@pytest.mark.parametrize("text", [b"[1]", b"7", b"[" * 100_000])
+def test_an_intent_that_says_nothing_is_told(guard, text):
+    guard.entered("W-1")
+    (guard._own / "intent.json").write_bytes(text)
+    assert guard.left("W-1") == []
+    assert guard.blamed("W-1") == (".git/orchestrate/intent.json",)
+
+
+def test_a_lock_that_leads_nowhere_keeps_no_look_from_being_made(lab, guard):
+    guard.entered("W-1")
+    (guard._own / "store.lock").symlink_to("store.lock")
+    lab.git("config", "core.pager", "evil")
+    assert guard.left("W-1") == []
+    assert guard.blamed("W-1") == (".git/config",)
+
+
+@pytest.mark.parametrize("kind", ["text", "record", "patch"])
+def test_what_is_put_where_a_running_workers_answer_will_be_is_told(crowd, kind):
+    guard, text = crowd
+    for n in (1, 2, 3):
+        guard.entered(f"W-{n}")
+    path = getattr(RunDir(guard._own.parents[1], text.parent.name).attempt("W-2", 1), kind)
+    path.write_text("forged")
+    (found,) = guard.left("W-1")
+    assert [Path(one).name for one in found.paths] == [path.name]
+    assert found.candidates == ("W-1", "W-2", "W-3")
+    assert guard.left("W-3") == []
+
+
+def test_what_we_write_ourselves_of_a_worker_is_not_told(crowd):
+    guard, text = crowd
+    guard.entered("W-1")
+    guard.entered("W-2")
+    guard.gone("W-1")
+    text.with_name("W-1.json").write_text("{}")
+    assert guard.left("W-2") == []
+    assert guard.blamed("W-2") == ()
+
+
+def test_who_went_without_a_look_is_named_in_the_next_one_or_the_last(lab, guard):
+    guard.entered("W-1")
+    lab.git("config", "core.pager", "evil")
+    guard.gone("W-1")
+    (found,) = guard.last()
+    assert (found.paths, found.candidates) == ((".git/config",), ("W-1",))
+    assert guard.last() == ()
+    guard.entered("W-1")
+    guard.entered("W-2")
+    lab.git("config", "core.pager", "worse")
+    guard.gone("W-1")
+    (found,) = guard.left("W-2")
+    assert (found.candidates, guard.blamed("W-2")) == (("W-1", "W-2"), ())
+
+
+def test_what_those_before_a_kill_did_is_not_laid_upon_who_runs_after_it(lab, crowd):
+    _, text = crowd
+    repository = find_repository(lab.root)
+    lab.git("config", "core.pager", "evil")
+    directory, scope = repository.own / "runs" / text.parent.name, Scope.of(["STATUS.md"])
+    again = Guard(repository, directory, {"HOME": str(lab.root)}, scope, ran=["W-0"], ended=["W-0"])
+    again.entered("W-1")
+    (found,) = again.left("W-1")
+    assert (found.paths, found.candidates, again.blamed("W-1")) == ((".git/config",), ("W-0", "W-1"), ())
+    again.entered("W-2")
+    text.write_text("forged")
+    assert again.left("W-2") == []
+    assert again.blamed("W-2") == (f".taskers/runs/20260101_000000/{text.name}",)
+
+
+PLANT = """
+import os, pathlib
+run = pathlib.Path(os.environ["ORCHESTRATE_PROJECT"], ".taskers/runs", os.environ["ORCHESTRATE_RUN"])
+for end in ("patch", "txt", "json"):
+    (run / f"Command-Worker-2.{end}").write_text("forged")
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_answer_that_somebody_puts_in_the_place_of_anothers_is_told_and_does_not_land(unfenced, waits):
+    here = '"$ORCHESTRATE_PROJECT/.taskers/'
+    meet = f'touch {here}{{0}}"; until [ -e {here}{{1}}" ]; do sleep 0.01; done'
+    unfenced.commit({"plant.py": PLANT})
+    first, second = ("", "") if waits else (meet.format("one", "two"), meet.format("two", "done"))
+    unfenced.templates(
+        command_1=shell(f'{first or ":"}; python3 plant.py; touch {here}done"'),
+        command_2=shell(
+            f"{second or ':'}; echo mine > one", mode="write", owns=["one"],
+            depends_on=["command-1"] if waits else [],
+        ),
+    )  # fmt: skip
+    called = unfenced.call("run", "phase-1", "--json")
+    workers = called.document["workers"]
+    for end in ("patch", "txt", "json"):
+        told = [one for one in (*called.says(), str(workers[0]["violations"])) if f"Worker-2.{end}" in one]
+        assert len(told) == 1, called
+    assert not workers[1]["violations"]
+    assert bool(workers[0]["violations"]) == waits
+    assert called.code == 1
+
+
+def test_a_worker_that_cannot_be_started_is_not_named_for_what_later_ones_do(unfenced):
+    here = '"$ORCHESTRATE_PROJECT/.taskers/scratch/$ORCHESTRATE_RUN/'
+    unfenced.templates(
+        command_1=shell(f'touch {here}Command-Worker-2"; touch {here}Command-Worker-3"'),
+        **{f"command_{n}": shell("true", depends_on=["command-1"]) for n in (2, 3)},
+        command_4=shell(f"{EVIL}", depends_on=["command-1"]),
+        command_5=shell("true", depends_on=["command-4"]),
+    )
+    called = unfenced.call("run", "phase-1", "--json")
+    workers = {one["worker"]: one for one in called.document["workers"]}
+    assert {workers[f"Command-Worker-{n}"]["outcome"] for n in (2, 3)} == {"failed"}
+    (said,) = (
+        one
+        for one in (*called.says(), str(workers["Command-Worker-4"]["violations"]))
+        if ".git/config" in one
+    )
+    assert "Command-Worker-5" not in said
+
+
+def test_an_answer_that_stood_there_before_a_worker_began_is_not_laid_upon_it(crowd):
+    guard, text = crowd
+    guard.entered("W-1")
+    guard.entered("W-2")
+    guard.entered("W-3")
+    planted = text.with_name("W-4.json")
+    planted.write_text("forged")
+    assert guard.left("W-1") == []
+    guard.entered("W-4", is_new=True)
+    assert guard.left("W-2") == []
+    (found,) = guard.left("W-3")
+    assert [Path(one).name for one in found.paths] == ["W-4.json"]
+    assert {"W-1", "W-2", "W-3", "W-4"} == set(found.candidates)
+    assert guard.left("W-4") == []
+    assert guard.blamed("W-4") == ()
