@@ -9,6 +9,7 @@ from orchestrator.lost import LostWorker, lost_workers
 from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.repo import Head, RepoBlocked, UserRepo
+from orchestrator.rosters import shown_runs
 from orchestrator.runs import RunState, read_run
 from orchestrator.settings import read_settings
 from orchestrator.spent import Spending, spending
@@ -22,6 +23,7 @@ from tickets.problems import Problem, TicketError
 from workers.git import GitError, Repository, git_line
 from workers.output import runs_of
 
+STATE_FILES = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 WINDOW = 7
 """Days of decisions that a new lead reads."""
 LOOKED_AT = 20
@@ -66,6 +68,10 @@ class Gathered(NamedTuple):
     lost: tuple[LostWorker, ...]
     head: Head
     uncommitted: tuple[str, ...]
+    changed: tuple[str, ...]
+    """State files among them with changes of their own: more than the roster of a run."""
+    roster_of: tuple[str, ...]
+    """The runs whose workers are all that STATUS.md has beyond its commit, which comes with the run's."""
     behind: int
     """Commits since STATUS.md was last updated."""
     figures: tuple[Figure, ...]
@@ -81,7 +87,7 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     """Read everything; what cannot be read is a problem and not the end of it."""
     problems: list[Problem] = []
     root = repository.root
-    texts = {path: _text(repository, path, problems) for path in ("STATUS.md", "DECISIONS.md", "AGENTS.md")}
+    texts = {path: _text(repository, path, problems) for path in STATE_FILES}
     status = _status(texts["STATUS.md"], problems)
     recent, count, started = _decisions(texts["DECISIONS.md"], since_of(status, at), problems)
     runs = [state for run in runs_of(root)[-LOOKED_AT:] if (state := read_run(run)) is not None]
@@ -91,8 +97,8 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     return Gathered(
         repository, at, status, recent, count, started,
         _rules(root, texts, problems), tuple(runs),
-        lost, head, uncommitted, _behind(repository, status, head), known_figures(root), cost, texts,
-        tuple(problems),
+        lost, head, uncommitted, *_changed(repository, texts, uncommitted),
+        _behind(repository, status, head), known_figures(root), cost, texts, tuple(problems),
     )  # fmt: skip
 
 
@@ -230,6 +236,18 @@ def _git(repository: Repository, problems: list[Problem]) -> tuple[Head, tuple[s
     except RepoBlocked as blocked:
         problems += blocked.problems
         return Head(None, None), ()
+
+
+def _changed(
+    repository: Repository, texts: Mapping[str, bytes | None], uncommitted: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the state files that were changed for more than the roster of runs, and those runs."""
+    paths = tuple(path for path in STATE_FILES if path in uncommitted)
+    text = texts[status_reading.PATH]
+    shown = shown_runs(repository, text) if text and status_reading.PATH in paths else None
+    if shown is None:
+        return paths, ()
+    return tuple(path for path in paths if path != status_reading.PATH), shown
 
 
 def _behind(repository: Repository, status: Status | None, head: Head) -> int:

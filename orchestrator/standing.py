@@ -14,7 +14,6 @@ from orchestrator.runs import RunState
 from orchestrator.state.canonical.phases_run import PATH as DECISIONS
 from orchestrator.state.canonical.phases_run import phases_run
 
-STATE_FILES = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 OLD = 7
 """Days after which STATUS.md cannot be taken at its word."""
 TOKEN = 3
@@ -57,9 +56,8 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
             if active.run == run.run.id and (active.run, active.worker) in known:
                 what = f"{active.worker} is on the roster, and run {active.run} is {run.status()}"
                 stale.append(Stale("worker", what, f"`orchestrate integrate {active.run}`"))
-    touched = [path for path in STATE_FILES if path in found.uncommitted]
-    if touched:
-        what = f"not committed: {', '.join(touched)}"
+    if found.changed:
+        what = f"not committed: {', '.join(found.changed)}"
         stale.append(Stale("state", what, "`orchestrate handoff` commits it"))
     return (*stale, *_old(found))
 
@@ -118,6 +116,7 @@ def standing(found: Gathered, step: Step) -> dict[str, Any]:
             "commit": found.head.sha,
             "uncommitted": len(found.uncommitted),
             "paths": list(found.uncommitted[:_SHOWN]),
+            "roster_of": list(found.roster_of),
         },
         "checks": [_check(one) for one in found.figures],
         "rules": {

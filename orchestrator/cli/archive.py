@@ -12,10 +12,10 @@ from orchestrator.archiving import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.archived_text import spelled
 from orchestrator.cli.calling import now, repository_of
+from orchestrator.gathering import STATE_FILES
 from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.settings import Size, read_settings
-from orchestrator.standing import STATE_FILES
 from orchestrator.state.canonical import backlog
 from orchestrator.state.canonical.status_reading import PATH
 from orchestrator.state.opening import present

@@ -8,13 +8,13 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.report import NAMES, keep_report
 from orchestrator.cli.verifying import add_verify_arguments, run_checks
-from orchestrator.gathering import gather
+from orchestrator.gathering import STATE_FILES, gather
 from orchestrator.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
 from orchestrator.reading import read_state
 from orchestrator.reporting import report_on
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
-from orchestrator.standing import STATE_FILES, next_step
+from orchestrator.standing import next_step
 from orchestrator.state.canonical.status_reading import PATH, refuse_doubts
 from orchestrator.state.opening import present
 from orchestrator.store import Store, Texts

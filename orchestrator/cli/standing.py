@@ -101,6 +101,9 @@ def _lines(document: dict[str, Any]) -> list[str]:
         lines += _more(run["workers"], "  ")
     if not document["runs"]:
         lines.append("run           no run is unfinished")
+    if of := document["git"]["roster_of"]:
+        whose = f"run {', '.join(of)}; its" if len(of) == 1 else f"runs {', '.join(of)}; each"
+        lines.append(f"state         STATUS.md shows the workers of {whose} commit comes with the run's")
     lines += [f"stale         {one['what']}; {one['do']}" for one in document["stale"][:SHOWN]]
     lines += _more(document["stale"], "stale         ")
     lines.append(f"decisions     {len(document['decisions'])} since {document['decisions_since']}")

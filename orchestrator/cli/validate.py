@@ -9,10 +9,12 @@ from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.recording import SETTINGS, Desk, desk_of
 from orchestrator.decision_history import ARCHIVES, all_edits
 from orchestrator.refusal import Refusal
+from orchestrator.rosters import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical import gates, rules
 from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
 from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
+from orchestrator.state.canonical.status_reading import PATH as STATUS
 from orchestrator.state.errors import StateError
 from orchestrator.validating import every_template_problem, readable, settings_problems, templates_in
 from tickets.problems import Problem
@@ -57,7 +59,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
             found += (
                 rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
             )
-    found += anti_patterns(texts, _uncommitted(desk), _last_commit(desk))
+    found += anti_patterns(texts, _uncommitted(desk, texts), _last_commit(desk))
     found += [one.problem() for one in all_edits(root)]
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         found += settings_problems(root)
@@ -132,11 +134,15 @@ def _approved(texts: dict[str, bytes]) -> int:
         return rules.LIMIT
 
 
-def _uncommitted(desk: Desk) -> set[str]:
+def _uncommitted(desk: Desk, texts: dict[str, bytes]) -> set[str]:
+    """Give the paths with changes to commit; the roster of a run is committed with the run."""
     root = desk.repository.root
     fields = git_fields("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--",
                         *NEEDED, "docs/backlog.md", ARCHIVES, cwd=root)  # fmt: skip
-    return {field[3:] for field in fields}
+    found = {field[3:] for field in fields}
+    if STATUS in found & texts.keys() and shown_runs(desk.repository, texts[STATUS]) is not None:
+        found.remove(STATUS)
+    return found
 
 
 def _last_commit(desk: Desk) -> datetime | None:
