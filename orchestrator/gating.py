@@ -8,7 +8,7 @@ import anyio.to_thread
 from orchestrator.bisection import Ask, Breaking, Found, Names, breakers
 from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
-from orchestrator.harm import Excused, excused, note_harm
+from orchestrator.harm import BEGUN, Excused, excused, is_unseen, note_harm
 from orchestrator.repo import UserRepo
 from orchestrator.tampering import Guard, Tampering
 from tickets.problems import Problem
@@ -85,6 +85,7 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     if guard is not None:
         known, before = excused(d), len(d.tampered)
         begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
+        d.note(BEGUN, workers=workers)
     try:
         gated = await _passed(d, gate, tuple(candidates), tree)
     except _NoWord as no_word:
@@ -98,7 +99,13 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
 def _guard(d: Deployment) -> Guard | None:
     """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
     if d.guard is None and not fence_in_force(d.settings.fence).holds:
-        d.guard = Guard(d.repository, d.checker.directory, d.environ, d.manifest.state_files, afresh=True)
+        before = (d.repository, d.checker.directory, d.environ, d.manifest.state_files)
+        if is_unseen(d):
+            # What came since the run began is of interest: a gate that was cut off may have done it.
+            everyone = tuple(d.state.workers)
+            d.guard = Guard(*before, ran=everyone, ended=everyone)
+        else:
+            d.guard = Guard(*before, afresh=True)
     return d.guard
 
 

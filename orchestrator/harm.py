@@ -13,6 +13,8 @@ from workers.output import read_journal
 
 HARM = "harm"
 """Who has settled a verdict that waits for the lead because of it."""
+BEGUN, SEEN = "gate_begun", "gate_seen"
+"""Events: an unfenced gate begins, which may kill its runtime; what it did has been looked for."""
 Excused = Mapping[str, frozenset[str]]
 
 
@@ -22,6 +24,12 @@ def excused(d: Deployment) -> Excused:
     To be asked before the gate runs: what it writes into the journal excuses nobody.
     """
     return _read(d)[1]
+
+
+def is_unseen(d: Deployment) -> bool:
+    """Tell whether a runtime went while its gate ran, and so nobody has looked for what that did."""
+    steps = [one["event"] for one in _journal(d) if one.get("event") in (BEGUN, SEEN)]
+    return steps[-1:] == [BEGUN]
 
 
 def note_harm(d: Deployment, found: Iterable[Tampering], known: Excused) -> str:
@@ -37,6 +45,7 @@ def note_harm(d: Deployment, found: Iterable[Tampering], known: Excused) -> str:
     why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:3])} changed" if fresh else ""
     for one in found:
         d.note("unattributed", **told(one), **({"holds": why} if why and one.is_harm else {}))
+    d.note(SEEN)
     return why
 
 

@@ -428,6 +428,26 @@ def test_a_search_that_is_stopped_goes_on_where_it_was_and_no_tree_is_run_twice(
     assert lives.living() == []
 
 
+def test_harm_by_a_gate_that_takes_its_runtime_along_is_found_by_the_next(lives):
+    harmed = lives.outside / "harmed"
+    evil = 'git -C "$ORCHESTRATE_PROJECT" config core.pager evil'
+    gate(lives.lab, f"test -e {harmed} || {{ {evil}; touch {harmed}; {lives.waits}; }}", fence="off")
+    lives.lab.templates(command_1=writer(1))
+    runtime = lives.begin("run", "phase-1")
+    wait_until(harmed.exists)
+    runtime.kill()
+    runtime.communicate(timeout=60)
+    (run,) = (lives.root / ".taskers" / "runs").glob("2*")
+    for _ in range(2):
+        document = call(lives, "integrate", run.name, code=1)
+        assert verdicts(document) == {"command-1": "pending"}
+        assert reasons(document)["command-1"].endswith("meanwhile .git/config changed")
+        assert not out(lives.lab)
+    landed = call(lives, "integrate", run.name, "--accept", "Command-Worker-1", code=0)
+    assert verdicts(landed) == {"command-1": "accepted"}
+    assert lives.living() == []
+
+
 def test_a_runtime_killed_when_all_had_fallen_leaves_no_search_to_be_done_again(cli_lab):
     lab = cli_lab
     gate(lab, NOT_BAD)

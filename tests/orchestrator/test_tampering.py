@@ -247,7 +247,7 @@ def test_harm_that_was_told_just_before_the_runtime_was_killed_is_not_forgotten(
     first = held_by_the_gate(unfenced, EVIL)
     path = unfenced.root / ".taskers" / "runs" / first["run"] / "events.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    at = next(n for n, line in enumerate(lines) if '"event": "unattributed"' in line)
+    at = next(n for n, line in enumerate(lines) if '"event": "gate_seen"' in line)
     path.write_text("".join(lines[: at + 1]))
     again = unfenced.call("integrate", first["run"], "--json")
     assert (again.code, again.document["workers"][0]["verdict"]) == (1, "pending"), again
