@@ -31,7 +31,7 @@ from workers.agents import Answer, Usage, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
 from workers.exits import Exit
-from workers.output import create_json, is_empty, read_json
+from workers.output import AttemptFiles, create_json, is_empty, read_json
 from workers.worktree import Place, left_its_base, remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
@@ -67,11 +67,13 @@ async def judged_attempt(
     try:
         found = await _found(d, ticket, place)
     except WorkerError as error:
-        keep_text(files, tried.answer.text)
+        _keep(d, ticket, files, tried.answer.text)
         return Judged(Judgement("failed", error.reason), *tried, None)
     ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
-    keep_text(files, answer.text)
+    _keep(d, ticket, files, answer.text)
     if found.changes:
+        if d.guard is not None:
+            d.guard.writes(ticket.worker, files.patch)
         if not files.patch.exists():
             await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
         # Also where one stood there: what lands is what was found, whoever has written that.
@@ -195,6 +197,12 @@ def total(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**found, "cost_usd": round(sum(costs), 6) if costs else None, "cost_by": said}
 
 
+def _keep(d: Deployment, ticket: Ticket, files: AttemptFiles, text: str) -> None:
+    if d.guard is not None:
+        d.guard.writes(ticket.worker, files.text)
+    keep_text(files, text)
+
+
 async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:
     if is_shared(d, ticket, place):
         # It is looked into when its last reader has gone: until then nobody could say whose a change is.
@@ -276,6 +284,7 @@ def end(
     }
     if d.guard is not None:
         d.guard.gone(ticket.worker)
+        d.guard.writes(ticket.worker, record)
     stands = read_json(record)
     # What somebody else has put there stands too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):

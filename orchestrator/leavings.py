@@ -80,9 +80,9 @@ class Leavings:
         """How many files have no owner that runs: what it costs to look at all of them."""
         return len(self._final) + len(self._messages)
 
-    def begun(self, workers: Iterable[str], *, all_: bool = False) -> None:
-        """Take what stands there of these for theirs: they have begun, here or under another runtime."""
-        self._begun.update(self._messages if all_ else workers)
+    def begun(self, workers: Iterable[str] | None) -> None:
+        """Take what stands there of these for theirs: they have begun under another runtime; None is all."""
+        self._begun.update(self._messages if workers is None else workers)
 
     def expect(self, worker: str, number: int, *, is_new: bool) -> None:
         """Remember what nobody can have written of an attempt yet: we do so once it has ended.
@@ -97,9 +97,13 @@ class Leavings:
         for path in there if is_new else ():
             self._strays.setdefault(path, False)
 
-    def wrote(self, worker: str) -> None:
-        """Take what a worker's attempt is to leave for ours from here on; before it is written."""
-        self._unwritten.pop(worker, None)
+    def writes(self, worker: str, path: Path) -> None:
+        """Take a file of an attempt for ours from here on; one that stands there by now is told."""
+        paths = self._unwritten.get(worker, set())
+        if path in paths:
+            paths.discard(path)
+            if os.path.lexists(path):
+                self._strays.setdefault(path, False)
 
     def changed(self, running: Collection[str]) -> list[str]:
         """Name what was changed of the run's first files, its locks, and what those that run append to."""
@@ -122,7 +126,6 @@ class Leavings:
 
     def settled(self, worker: str, *, tree: Path | None = None) -> None:
         """Take what a worker has left for final, and the tree that is kept of it."""
-        self.wrote(worker)
         self._begun.add(worker)
         for path in _left_by(self._run, worker):
             if path not in self._final and (status := _plain(path)) is not None:
@@ -142,12 +145,11 @@ class Leavings:
     def _planted(self) -> list[Path]:
         """Name what stands where we are going to write what a worker leaves."""
         found = []
-        for worker, paths in list(self._unwritten.items()):
-            there = [path for path in paths if os.path.lexists(path)]
-            # Asked for after it was found: else we have just begun to write it ourselves.
-            if there and self._unwritten.get(worker) is paths:
-                paths.difference_update(there)
-                found += there
+        for paths in list(self._unwritten.values()):
+            # Asked for once more after it was found: else we have just begun to write it ourselves.
+            there = [path for path in list(paths) if os.path.lexists(path) and path in paths]
+            paths.difference_update(there)
+            found += there
         return found
 
     def _still(self, marks: dict[Path, str], path: Path, mark: str) -> bool:

@@ -60,13 +60,14 @@ class Guard:
         state_files: Scope,
         *,
         afresh: bool = False,
-        ran: Collection[str] = (),
+        ran: Collection[str] | None = None,
         ended: Collection[str] = (),
     ) -> None:
         """Remember how the repository stood when the run began, also if an earlier runtime began it.
 
         `directory` is the checker's, called after the run. With `afresh`, what came before is of no interest;
         else `ran` are those who may have done it under another runtime, and `ended` those who are judged.
+        Where nobody says who ran, all that stands there of anybody is taken for theirs.
         """
         self._state_files = state_files
         self._own = repository.own
@@ -81,7 +82,7 @@ class Guard:
         self._seen = 0
         """The newest look that came to its end: one that could not look has seen nothing."""
         self._running: set[str] = set()
-        self._exposed: set[str] = set(ran)
+        self._exposed: set[str] = set(ran or ())
         self._suspects: set[str] = set()
         """Who ran since all that others had left was looked at."""
         self._put_off = 0
@@ -97,7 +98,7 @@ class Guard:
                 create_file(remembered, as_text(found))
         self._before = found
         self._leavings = Leavings(RunDir(repository.root, directory.name), repository, directory)
-        self._leavings.begun(ran, all_=afresh)
+        self._leavings.begun(ran)
         for worker in ended:
             self._leavings.settled(worker)
 
@@ -112,14 +113,19 @@ class Guard:
     def gone(self, worker: str) -> None:
         """Take a worker for ended of which a record is about to be written, looked after or not."""
         # What it did and nobody has looked for is found by the next look, with it among those named.
-        self._leavings.wrote(worker)
         self._running.discard(worker)
+
+    def writes(self, worker: str, path: Path) -> None:
+        """Know, before it is written, that a file of a worker's attempt comes from us."""
+        self._leavings.writes(worker, path)
 
     async def look_after(
         self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
     ) -> Sequence[Tampering]:
         """Do as `left` does, with a pause between two looks: a hundred that end together share a few."""
         asked = self._looks
+        # Before it waits: what others do to it meanwhile would be taken for its own.
+        self._leavings.settled(worker)
         async with self._turn:
             if not also and not self._is_quiet(worker) and not self._is_seen(worker, asked, also):
                 await anyio.sleep(max(0.0, self._free_at - time.monotonic()))
@@ -137,6 +143,7 @@ class Guard:
         Of several that end at once, one look does: one that began after they had ended.
         """
         asked = self._looks
+        self._leavings.settled(worker)
         with self._lock:
             if self._is_seen(worker, asked, also):
                 self._let_go(worker)
@@ -153,7 +160,6 @@ class Guard:
             suspects = tuple(sorted({*before, *candidates}))
             self._running.discard(worker)
             self._exposed = set(self._running)
-            self._leavings.settled(worker)
             if suspects == candidates:
                 harm, late = (*harm, *late), ()
             others: list[Tampering] = []
@@ -211,7 +217,6 @@ class Guard:
     def _let_go(self, worker: str) -> None:
         self._running.discard(worker)
         self._exposed.discard(worker)
-        self._leavings.settled(worker)
 
     def _is_quiet(self, worker: str) -> bool:
         """Tell whether at most one other runs: from here on it may be alone, and answers for itself only."""

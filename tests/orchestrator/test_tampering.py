@@ -504,10 +504,23 @@ def test_what_we_write_ourselves_of_a_worker_is_not_told(crowd):
     guard, text = crowd
     guard.entered("W-1")
     guard.entered("W-2")
-    guard.gone("W-1")
-    text.with_name("W-1.json").write_text("{}")
+    record = text.with_name("W-1.json")
+    guard.writes("W-1", record)
+    record.write_text("{}")
     assert guard.left("W-2") == []
     assert guard.blamed("W-2") == ()
+
+
+def test_an_answer_that_is_put_there_just_before_we_write_it_is_told(crowd):
+    guard, text = crowd
+    guard.entered("W-1", is_new=True)
+    guard.entered("W-2", is_new=True)
+    assert guard.left("W-1") == []
+    record = text.with_name("W-1.json")
+    record.write_text("{}")
+    guard.writes("W-1", record)
+    assert guard.left("W-2") == []
+    assert [Path(one).name for one in guard.blamed("W-2")] == ["W-1.json"]
 
 
 def test_who_went_without_a_look_is_named_in_the_next_one_or_the_last(lab, guard):
@@ -588,6 +601,24 @@ def test_a_worker_that_cannot_be_started_is_not_named_for_what_later_ones_do(unf
         if ".git/config" in one
     )
     assert "Command-Worker-5" not in said
+
+
+def test_what_is_done_to_an_ended_workers_files_while_it_waits_for_its_look_is_told(crowd):
+    guard, text = crowd
+    left = text.with_name("W-1.stdout")
+    left.write_text("so")
+    guard.entered("W-1")
+    guard.entered("W-2")
+    guard._lock = Watched()
+    with ThreadPoolExecutor(1) as threads:
+        with guard._lock:
+            guard._lock.arrivals.get(timeout=30)
+            end = threads.submit(guard.left, "W-1")
+            guard._lock.arrivals.get(timeout=30)
+            left.write_text("or so")
+        (found,) = end.result()
+    assert [Path(one).name for one in found.paths] == ["W-1.stdout"]
+    assert found.candidates == ("W-1", "W-2")
 
 
 def test_an_answer_that_stood_there_before_a_worker_began_is_not_laid_upon_it(crowd):
