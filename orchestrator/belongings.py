@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrator import holding
 from workers.git import GitError, Repository, git, git_fields
 from workers.output import RunDir
 from workers.worktree import remove_tree
@@ -44,6 +45,8 @@ def drop_beside(repository: Repository, run: RunDir) -> None:
         remove_tree(folder)
     with suppress(OSError):
         (taskers(run) / "worktrees" / run.id).rmdir()
+    # Left by who was about to judge the run once more, and was refused since it goes.
+    holding.drop(repository, run)
     drop_refs(repository, run.id)
 
 

@@ -16,7 +16,7 @@ from orchestrator.belongings import KEEP, MESSAGES, PLACES, bytes_of, drop_refs
 from orchestrator.old_runs import began
 from orchestrator.packing import ARCHIVE, GOING
 from workers.git import GitError, Repository, git_fields
-from workers.output import RUNS, RunDir, is_locked
+from workers.output import RUNS, RunDir, is_empty, is_locked
 from workers.pool import holders
 from workers.worktree import remove_tree
 
@@ -84,12 +84,17 @@ def _own(repository: Repository) -> Iterator[tuple[str, Leftover]]:
         for path in _children(repository.root / ".taskers" / place):
             if RUN_ID.fullmatch(path.name):
                 yield path.name, Leftover(said_of(repository, path), _GONE, path, bytes_of(path))
+    for path in _children(repository.root / ".taskers" / "worktrees"):
+        # Whatever is in it may be somebody's only copy.
+        if RUN_ID.fullmatch(path.name) and is_empty(path):
+            yield path.name, Leftover(said_of(repository, path), _GONE, path)
     for path in _children(repository.root / ".taskers" / MESSAGES):
         run_id = path.name.partition(".")[0]
-        # Empty ones alone: what somebody said is nobody's leftover.
-        is_log = RUN_ID.fullmatch(run_id) and path.suffix == ".jsonl" and path.is_file()
-        if is_log and not path.stat().st_size:
-            yield run_id, Leftover(said_of(repository, path), _GONE, path)
+        # Empty ones alone: what somebody said is nobody's leftover. A dry run holds no lock: they may go.
+        with suppress(FileNotFoundError):
+            is_log = RUN_ID.fullmatch(run_id) and path.suffix == ".jsonl" and path.is_file()
+            if is_log and not path.stat().st_size:
+                yield run_id, Leftover(said_of(repository, path), _GONE, path)
 
 
 def _common(repository: Repository) -> Iterator[tuple[str, Leftover]]:

@@ -22,11 +22,14 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def old_days(repository: Repository, at: datetime, going: Collection[RunDir] = ()) -> list[Leftover]:
     """List the days that can go once the runs that are `going` have gone; a run may stand in several."""
     needed = _Needed(repository, going)
-    return [
-        Leftover(said_of(repository, path), _REASON, path, path.stat().st_size)
-        for path in _past(repository.own / "spending", at)
-        if not any(needed.by(root, run_id) for root, run_id, *_ in entries_of(path))
-    ]
+    found = []
+    for path in _past(repository.own / "spending", at):
+        # Whoever only looks holds no lock, and what was listed may be gone.
+        with suppress(FileNotFoundError):
+            size = path.stat().st_size
+            if not any(needed.by(root, run_id) for root, run_id, *_ in entries_of(path)):
+                found.append(Leftover(said_of(repository, path), _REASON, path, size))
+    return found
 
 
 def drop_days(repository: Repository, at: datetime) -> list[Leftover] | None:

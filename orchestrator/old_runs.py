@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from orchestrator.belongings import bytes_beside, bytes_of
 from orchestrator.runs import RunState, read_run
+from orchestrator.spent import entries_of
 from workers.git import Repository
 from workers.output import RunDir, is_locked, read_journal, runs_of
 
@@ -39,9 +40,12 @@ def sorted_out(repository: Repository, limits: Limits, at: datetime) -> list[Old
     runs = runs_of(repository.root)
     number = max(limits.keep or 0, 1)
     newest = {run.id for run in runs[-number:]}
+    unsettled = _unsettled(repository, at)
     found: list[OldRun] = []
     for run in runs:
         last, reason = _facts(run)
+        if not reason and (str(run.root), run.id) in unsettled:
+            reason = "what it cost today stands in its record alone, and counts until midnight (UTC)"
         if not reason and run.id in newest:
             reason = "is the newest" if number == 1 else f"is among the {number} newest"
         found.append(OldRun(run, bytes_of(run.path) + bytes_beside(repository, run), last, reason))
@@ -97,6 +101,12 @@ def _facts(run: RunDir) -> tuple[datetime, str]:
             last = datetime.fromisoformat(record["at"])
             break
     return last, why_it_stays(run)
+
+
+def _unsettled(repository: Repository, at: datetime) -> set[tuple[str, str]]:
+    """Name the runs with an attempt of today whose cost the ledger knows from their records alone."""
+    today = entries_of(repository.own / "spending" / f"{at.astimezone(UTC):%Y-%m-%d}.jsonl")
+    return {(one.root, one.run_id) for one in today.values() if one.tokens is None}
 
 
 def _why(state: RunState) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import tarfile
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -28,10 +29,13 @@ def packed_runs(root: Path, age: timedelta, at: datetime) -> list[Packed]:
     found = []
     folder = root / ARCHIVE
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if (name := _NAME.fullmatch(path.name)) and path.is_file():
-            run = RunDir(root, name[1])
-            size = path.stat().st_size + sum(log.stat().st_size for log in _logs(run))
-            found.append(Packed(run, size, _why(run, path, at - age)))
+        name = _NAME.fullmatch(path.name)
+        # Whoever only looks holds no lock, and what was listed may be gone.
+        with suppress(FileNotFoundError):
+            if name and path.is_file():
+                run = RunDir(root, name[1])
+                size = path.stat().st_size + sum(log.stat().st_size for log in _logs(run))
+                found.append(Packed(run, size, _why(run, path, at - age)))
     return found
 
 

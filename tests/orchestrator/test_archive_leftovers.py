@@ -81,6 +81,21 @@ def test_status_still_tells_what_a_run_that_stays_has_cost(closed):
     assert old.call("status", "--json").document["runs"] == before
 
 
+@pytest.mark.parametrize(("days", "stays"), [(0, True), (1, False)])
+def test_a_run_whose_cost_of_today_is_not_settled_stays_until_the_day_is_over(closed, days, stays):
+    old, run = closed
+    aged(old, run, -1)
+    path = old.root / spent(old, days, run)
+    path.write_text(path.read_text().replace('"settled"', '"reserved"'))
+    record = json.loads((old.root / RUNS / run / "Command-Worker-1.json").read_text())
+    record["tries"][0]["usage"].update(cost_usd=7.5, input_tokens=3, output_tokens=4)
+    (old.root / RUNS / run / "Command-Worker-1.json").write_text(json.dumps(record))
+    before = old.call("status", "--json").document["spent"]["usd"]
+    assert before == (7.5 if stays else 0)
+    assert gone(archive(old, "--older-than", "0")) == ([] if stays else [run])
+    assert old.call("status", "--json").document["spent"]["usd"] == before
+
+
 def test_a_day_stays_for_a_run_of_another_work_tree_that_is_there_or_away(closed):
     old, _ = closed
     linked, away = old.root.parent / "linked", old.root.parent / "away"

@@ -6,8 +6,6 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -245,54 +243,6 @@ def test_a_second_process_is_told_that_one_is_at_it(closed):
     finally:
         os.close(folder)
     assert (old.root / RUNS / name / "run.json").exists()
-
-
-KILLED = """\
-import os, sys
-from orchestrator.cli import main
-left, PLACE = int(sys.argv.pop(1)), "/.taskers/"
-def hook(event, args):
-    global left
-    changes = event in ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
-    if event == "open":
-        changes = bool(args[2] & (os.O_WRONLY | os.O_RDWR))
-    # A tree is removed by names in open folders, which say no place.
-    if changes and (PLACE in str(args[0]) or event in ("os.remove", "os.rmdir")):
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-sys.addaudithook(hook)
-sys.exit(main())
-"""
-
-
-def test_killed_at_any_moment_each_run_is_whole_in_one_place_and_the_next_call_goes_on(closed):
-    old, run = closed
-    name = aged(old, run, 400)
-    keep = old.root.parent / "keep"
-    shutil.copytree(old.root / ".taskers", keep, symlinks=True)
-    whole = seen_in(old.root / RUNS / name)
-    steps = ends = 0
-    while not ends:
-        call = [sys.executable, "-P", "-c", KILLED, str(steps), "archive", "--runs", "--json"]
-        done = subprocess.run(call, cwd=old.root, env=old.env(), capture_output=True, check=False)
-        assert done.returncode in (0, -9), done.stderr
-        ends = done.returncode == 0
-        if (old.root / ARCHIVE / f"{name}.tar.gz").exists():
-            assert packed(old, name) == whole, steps
-        else:
-            found = seen_in(old.root / RUNS / name)
-            assert {path: one for path, one in found.items() if path != "run.lock"} == {
-                path: one for path, one in whole.items() if path != "run.lock"
-            }, steps
-        archive(old)
-        assert listed(old.root / ARCHIVE) == [f"{name}.tar.gz"], steps
-        assert packed(old, name) == whole
-        shutil.rmtree(old.root / ".taskers")
-        shutil.copytree(keep, old.root / ".taskers", symlinks=True)
-        # Every step at first, then in strides: the deletion of each file is much like that of the next.
-        steps += 1 if steps < 9 else 11
-    assert steps > 20
 
 
 @pytest.mark.parametrize(
