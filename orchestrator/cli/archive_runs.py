@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.archived_text import lines_of, size_of, spelled
 from orchestrator.leftovers import Leftover, drop, leftovers
+from orchestrator.old_checks import old_checks
 from orchestrator.old_days import drop_days, old_days
 from orchestrator.old_runs import Limits, OldRun, sorted_out
 from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack
@@ -28,7 +29,7 @@ def answer_runs(
     if arguments.dry_run:
         found = sorted_out(repository, limits, at)
         going = [one.run for one in found if not one.reason]
-        deleted = [*leftovers(repository, at), *old_days(repository, at, going)]
+        deleted = [*leftovers(repository, at), *old_checks(repository, at), *old_days(repository, at, going)]
     elif any((repository.root / folder).is_dir() for folder in (RUNS, ARCHIVE)):
         with held_archive(repository.root) as free:
             refuse_busy(free=free)
@@ -81,7 +82,7 @@ def _pack(
 def _dropped(repository: Repository, at: datetime, problems: list[Problem]) -> list[Leftover]:
     """Delete what nobody needs, now that the runs have gone."""
     gone = []
-    for one in leftovers(repository, at):
+    for one in (*leftovers(repository, at), *old_checks(repository, at)):
         if drop(repository, one):
             gone.append(one)
         else:

@@ -4,6 +4,7 @@ import json
 import os
 import runpy
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from orchestrator.cli import main
 
 HERE = Path(__file__)
+LAB = runpy.run_path(str(HERE.with_name("cli_lab.py")))
 AGED = runpy.run_path(str(HERE.with_name("test_archive_runs.py")))
 CRASH = runpy.run_path(str(HERE.with_name("crash_lab.py")))
 BESIDE = runpy.run_path(str(HERE.with_name("test_archive_beside.py")))
@@ -170,3 +172,21 @@ def test_others_that_look_at_the_run_or_work_on_it_meanwhile_are_answered_and_lo
         ):
             assert code in codes, (steps[moment - 1], arguments, code, said)
         stage.is_done(steps[moment - 1])
+
+
+def test_of_several_processes_at_once_each_does_all_or_is_told_to_wait(closed):
+    lab, run = closed
+    names = [aged(lab, run, days) for days in (400, 300, 200)]
+    whole = {name: seen_in(lab.root / RUNS / name) for name in names}
+    calls = [
+        subprocess.Popen([LAB["SCRIPT"], "archive", "--runs", "--json"], cwd=lab.root, env=lab.env(),
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]  # fmt: skip
+    said = [json.loads(call.communicate()[0]) for call in calls]
+    codes = [call.returncode for call in calls]
+    assert set(codes) <= {0, 5}, said
+    moved = [one["what"] for told in said for one in told.get("moved", ())]
+    assert sorted(moved) == names
+    assert {name: AGED["packed"](lab, name) for name in names} == whole
+    assert AGED["listed"](lab.root / RUNS) == [run]

@@ -197,6 +197,26 @@ def test_a_run_whose_start_was_cut_goes_and_one_that_may_be_starting_stays(close
     assert (deleted(told), told["deleted"][0]["reason"]) == ([f"{RUNS}/{GONE}"], "it never began")
 
 
+def test_old_results_of_checks_go_but_the_newest_of_each_kind(closed):
+    old, _ = closed
+    checks = old.root / ".taskers/checks"
+    young = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    both, unit = ("unit", "smoke"), ("unit",)
+    for name, kinds in {
+        GONE: both, "20200103_000000": unit, "20200104_000000": both, "20200105_000000": (),
+        "20200106_000000": unit, young: (),
+    }.items():  # fmt: skip
+        (checks / name).mkdir(parents=True)
+        for kind in kinds:
+            (checks / name / f"{kind}.json").write_text("{}")
+    old.write(".taskers/checks/notes/unit.txt", "mine")
+    told = archive(old)
+    assert deleted(told) == [
+        f".taskers/checks/{name}" for name in ("20200105_000000", "20200103_000000", GONE)
+    ]
+    assert {one["reason"] for one in told["deleted"]} == {"a newer check has taken its place"}
+
+
 def test_files_that_kills_left_go_after_a_day(closed):
     old, _ = closed
     names = [".git/orchestrate/providers/codex.4711", ".git/orchestrate/scopes/x.json.12.0.tmp",
