@@ -52,20 +52,24 @@ OPEN = Fence("advisory", 'switched off by `fence = "off"`')
 
 def begin_trial(wanted: FenceWanted) -> None:
     """Have the trial made meanwhile, beside what need not wait for it."""
-    if wanted != "off":
-        _trials[wanted] = trial = threading.Thread(target=_try_early, args=(wanted,), daemon=True)
+    if wanted == "off":
+        return
+    # No daemon: a command that ends first would leave the trial's folder and its process behind.
+    trial = threading.Thread(target=_try_early, args=(wanted,))
+    with contextlib.suppress(RuntimeError):  # no thread to be had: then it is made when it is asked for
         trial.start()
+        _trials[wanted] = trial
 
 
 def fence_in_force(wanted: FenceWanted = "auto") -> Fence:
     """Find out what holds here, by a trial run with the very arguments; once in a process."""
-    if trial := _trials.pop(wanted, None):
+    if trial := _trials.get(wanted):  # left there: all who ask meanwhile wait for the same one
         trial.join()
     return _found(wanted)
 
 
 def _try_early(wanted: FenceWanted) -> None:
-    with contextlib.suppress(OSError):  # who asks for it meets it again, and says so
+    with contextlib.suppress(Exception):  # who asks for it meets it again, and says so
         _found(wanted)
 
 

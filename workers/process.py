@@ -130,6 +130,8 @@ class Nursery:
             with anyio.CancelScope(shield=True):
                 with anyio.move_on_after(_DEATH_DEADLINE):
                     await self._process.wait()
+                if self._process.returncode is None:
+                    self._process.kill()  # one that is stopped never sees that its socket is gone
                 await self._process.aclose()
             self._process = None
 

@@ -416,3 +416,18 @@ def test_a_program_that_is_a_link_is_shown_with_the_folders_at_both_of_its_ends(
 )
 def test_a_program_comes_with_its_package(program, package):
     assert package_of(Path(program)) == Path(package)
+
+
+def test_a_command_that_ends_before_its_trial_leaves_nothing_of_it(tmp_path):
+    slow = tmp_path / "bin" / "bwrap"
+    slow.parent.mkdir()
+    slow.write_text(f"#!/bin/sh\nsleep 0.5; touch {tmp_path}/ended; exit 1\n")
+    slow.chmod(0o755)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    code = "from workers.fence import begin_trial; begin_trial('auto')"
+    env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "ended").exists()
+    assert list(temporary.iterdir()) == []

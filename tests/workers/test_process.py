@@ -4,6 +4,7 @@
 # ruff: noqa: ASYNC110, ASYNC220, ASYNC240
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -164,6 +165,37 @@ async def test_a_dead_nursery_is_replaced_and_its_workers_are_not_harmed(tmp_pat
         assert not ends
         (tmp_path / "go").touch()
     assert [(it.end, it.exit_code) for it in ends] == [("exited", 0)]
+
+
+async def test_a_stopped_nursery_that_takes_no_launch_is_replaced_and_seen_dead(tmp_path, mark, monkeypatch):
+    monkeypatch.setattr("workers.process._DEATH_DEADLINE", 0.1)
+    monkeypatch.setattr("workers.process._SEND_DEADLINE", 0.5)
+    big = {"PATH": os.environ["PATH"], **{f"BIG_{number}": "x" * 100_000 for number in range(10)}}
+    async with open_nursery(tmp_path / "log") as nursery:
+        former = nursery.pid
+        os.kill(former, signal.SIGSTOP)
+        found = await nursery.run(launch(tmp_path, "true", env=big, mark=mark))
+        assert (found.end, found.exit_code, lives(former)) == ("exited", 0, False)
+        last = nursery.pid
+        os.kill(last, signal.SIGSTOP)
+    assert not lives(last)
+
+
+async def test_a_nursery_killed_in_the_middle_of_launches_starts_each_worker_once(tmp_path, mark):
+    big = {"PATH": os.environ["PATH"], **{f"BIG_{number}": "x" * 100_000 for number in range(10)}}
+    async with open_nursery(tmp_path / "log") as nursery:
+        former = nursery.pid
+        os.kill(former, signal.SIGSTOP)  # so that its socket is full while the others wait
+        async with anyio.create_task_group() as group:
+            for number in range(4):
+                it = launch(
+                    tmp_path, "sh", "-c", f"echo x >> {number}", name=f"w{number}", env=big, mark=mark
+                )
+                group.start_soon(nursery.run, it)
+            while select.select([], [nursery._socket], [], 0)[1]:
+                await anyio.sleep(0.01)
+            os.kill(former, signal.SIGKILL)
+    assert [(tmp_path / str(number)).read_text() for number in range(4)] == ["x\n"] * 4
 
 
 async def test_where_no_shim_can_be_had_the_reason_is_plain(tmp_path):
