@@ -102,7 +102,7 @@ TEXT = """\
 # gate = []
 
 # Where the gate fails with the work of several workers and passes without it, find out by further runs of it
-# who breaks it (for one of 15, about eight in all), reject those and land the rest. `false`: nothing lands,
+# who breaks it (for one of 15, about nine in all), reject those and land the rest. `false`: nothing lands,
 # and the lead decides.
 # bisect = true
 
