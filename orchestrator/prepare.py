@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.availability import why_off
+from orchestrator.budgets import budget_warnings
 from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
@@ -96,6 +97,7 @@ def examine(
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
+    warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], agents)
     if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
     prepared = Prepared(

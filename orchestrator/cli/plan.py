@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import holding
-from orchestrator.budgets import budget_lines, budget_of, unheld
+from orchestrator.budgets import budget_lines, budget_of
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import next_step, now
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
@@ -63,7 +63,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     budget = _budget(project, prepared)
     seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared), budget)
     warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
-    said = list(problems) or [*warned, *prepared.warnings, *unheld(budget)]
+    said = list(problems) or [*warned, *prepared.warnings]
     next_action = holding.next_action(held) if held else f"orchestrate run {arguments.phase}"
     if problems:
         next_action = next_step(problems, arguments)

@@ -1,0 +1,102 @@
+"""What is known of money before a phase starts is said by `plan`, `run` and `deploy`, in the same words."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
+ticket = FAULTS["ticket"]
+PLACE = "docs/worker-ticket-templates"
+CALLS = (("plan", "phase-1"), ("run", "phase-1"), ("deploy", "phase-1"), ("deploy", "phase-1", "--detach"))
+
+
+@pytest.fixture
+def prepare(rehearsal):
+    """Commit templates, and settings with more at their end."""
+
+    def commit(tickets, more):
+        rehearsal.prepare(tickets)
+        text = (rehearsal.root / "orchestrate.toml").read_text()
+        rehearsal.lab.commit({"orchestrate.toml": text + more})
+        return rehearsal
+
+    return commit
+
+
+def of_money(document):
+    return [one for one in document["problems"] if "USD" in one["what"] or "budget" in one["what"]]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_an_agent_that_no_limit_holds_is_told_of_by_all_that_start_it(prepare, call):
+    lab = prepare(
+        {"claude-1": ticket(), "codex-1": ticket(agent="codex"), "gemini-1": ticket(agent="gemini")},
+        "[budget]\nrun_usd = 5.00\n",
+    )
+    document = lab.lab.call(*call, "--json").document
+    lab.lab.call("wait", "last", "--timeout", "60")
+    assert [(one["place"], one["what"], one["severity"]) for one in of_money(document)] == [
+        (name, f"no limit in USD holds {name}: its price is not known", "warning")
+        for name in ("codex", "gemini")
+    ]
+    assert "`[agents.codex] model`" in of_money(document)[0]["do"]
+
+
+@pytest.mark.parametrize("call", CALLS[:2], ids=" ".join)
+def test_a_ticket_that_fits_into_no_run_and_no_day_is_told_of_before_it_is_refused(prepare, call):
+    lab = prepare(
+        {
+            "claude-1": ticket(budget_usd=6.00),
+            "claude-2": ticket(budget_usd=5.00, budget_tokens=3000),
+            "claude-3": ticket(budget_tokens=2000, budget_usd=4.00),
+        },
+        "[budget]\nrun_usd = 5.00\nday_usd = 5.50\nday_tokens = 2000\n",
+    )
+    called = lab.lab.call(*call, "--json")
+    said = [(one["place"].partition(":")[0], one["what"], one["do"]) for one in of_money(called.document)]
+    assert said == [
+        (
+            f"{PLACE}/claude-1.md",
+            "claude-1 can never start: its budget of $6.00 is more than the run's, $5.00",
+            "lower its `budget_usd`, or raise `run_usd` below `[budget]`",
+        ),
+        (
+            f"{PLACE}/claude-1.md",
+            "claude-1 can never start: its budget of $6.00 is more than the day's, $5.50",
+            "lower its `budget_usd`, or raise `day_usd` below `[budget]`",
+        ),
+        (
+            f"{PLACE}/claude-2.md",
+            "claude-2 can never start: its budget of 3,000 tokens is more than the day's, 2,000 tokens",
+            "lower its `budget_tokens`, or raise `day_tokens` below `[budget]`",
+        ),
+    ]
+    assert {one["severity"] for one in of_money(called.document)} == {"warning"}
+    if call[0] == "run":
+        ended = {one["ticket"]: one["outcome"] for one in called.document["workers"]}
+        assert ended == {"claude-1": "over_budget", "claude-2": "over_budget", "claude-3": "complete"}
+
+
+def test_a_fan_out_that_can_never_start_is_one_warning_and_who_is_not_counted_is_none(prepare):
+    lab = prepare(
+        {
+            "claude-1": ticket(budget_usd=6.00, matrix={"module": ["a", "b", "c"]}),
+            "command-1": ticket("true", agent="command", budget_usd=7.00),
+        },
+        "[budget]\nrun_usd = 5.00\n",
+    )
+    (one,) = of_money(lab.lab.call("plan", "phase-1", "--json").document)
+    assert one["what"] == "3 tickets can never start: a budget of $6.00 is more than the run's, $5.00"
+
+
+def test_a_ticket_that_is_skipped_is_not_told_of(prepare):
+    lab = prepare(
+        {"claude-1": ticket(), "codex-1": ticket(agent="codex", budget_usd=6.00)},
+        "[budget]\nrun_usd = 5.00\n",
+    )
+    text = (lab.root / "orchestrate.toml").read_text()
+    off = text.replace("[agents.codex]\nenabled = true", "[agents.codex]\nenabled = false")
+    assert off != text
+    lab.lab.commit({"orchestrate.toml": off})
+    assert of_money(lab.lab.call("plan", "phase-1", "--json").document) == []
