@@ -59,10 +59,10 @@ def _too_large(tickets: Sequence[Ticket], limits: Limits) -> list[Problem]:
         refused: dict[tuple[str, str], list[str]] = {}
         for ticket in tickets if limit is not None else ():
             is_usd = unit == "usd"
-            asked = Budget(usd=ticket.budget_usd) if is_usd else Budget(tokens=ticket.budget_tokens)
+            own = Budget(usd=ticket.budget_usd) if is_usd else Budget(tokens=ticket.budget_tokens)
             # The rule that a start is held against, in a run and on a day in which nothing was spent.
-            if any(asked) and refusal_of(asked, Spent(), Spent(), Limits(**{name: limit})):
-                key = ticket.place(f"budget_{unit}"), _amount(asked.usd or asked.tokens or 0, unit)
+            if any(own) and refusal_of(own, Spent(), Spent(), Limits(**{name: limit})):
+                key = ticket.place(f"budget_{unit}"), _amount(own.usd or own.tokens or 0, unit)
                 refused.setdefault(key, []).append(ticket.id)
         do = f"lower its `budget_{unit}`, or raise `{name}` below `[budget]`"
         for (place, asked), ids in refused.items():

@@ -238,7 +238,7 @@ def test_rules_without_a_pool_leave_the_defaults_and_say_so(lab):
     lab.commit({"AGENTS.md": "# Coding guidance\n\nUse tabs.\n"})
     called = lab.call("plan", "phase-1", "--json")
     assert called.code == 0
-    assert called.document["slots"] == {"total": 15, "codex": 5, "claude": 5, "gemini": 5}
+    assert called.document["slots"] == {"total": 15, "codex": 5, "claude": 5, "gemini": 0}
     (line,) = (line for line in called.says() if line.startswith("AGENTS.md"))
     assert "defaults hold" in line
 
