@@ -23,7 +23,8 @@ def message_logs(run: RunDir) -> dict[str, Path]:
     found = {}
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(taskers(run) / MESSAGES) as entries:
         for entry in entries:
-            if entry.name.startswith(start) and entry.name.endswith(".jsonl") and entry.is_file():
+            is_log = entry.name.startswith(start) and entry.name.endswith(".jsonl")
+            if is_log and entry.is_file(follow_symlinks=False):
                 found[f"{MESSAGES}/{entry.name}"] = Path(entry.path)
     return dict(sorted(found.items()))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from orchestrator.belongings import message_logs
 from orchestrator.old_runs import began
-from orchestrator.packing import ARCHIVE, archive_of
+from orchestrator.packing import ARCHIVE, GOING, archive_of
 from workers.output import RunDir
 
 _NAME = re.compile(r"([0-9]{8}_[0-9]{6}(?:_[0-9]+)?)\.tar\.gz")
@@ -50,6 +50,8 @@ def _why(run: RunDir, path: Path, until: datetime) -> str:
     # A copy may have lost its time: one made later only stays longer, and none is older than its run.
     if max(datetime.fromtimestamp(path.stat().st_mtime, UTC), began(run.id)) >= until:
         return "is young enough"
+    if path.with_name(f"{run.id}{GOING}").exists():
+        return "something of its run could not be deleted yet, and is known by it"
     try:
         with tarfile.open(path, "r:gz") as tar:
             first = tar.next()

@@ -67,6 +67,14 @@ def pack(repository: Repository, run: RunDir) -> int:
     return size
 
 
+def remains(root: Path) -> list[Path]:
+    """List the folders of runs that are packed, and of which something could not yet be deleted."""
+    try:
+        return sorted(path for path in (root / ARCHIVE).iterdir() if path.name.endswith(GOING))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def clear_remains(repository: Repository) -> None:
     """Finish what a crash left: folders whose archive is there, archives that were not yet whole."""
     folder = repository.root / ARCHIVE
@@ -74,8 +82,9 @@ def clear_remains(repository: Repository) -> None:
         for path in sorted(folder.iterdir()):
             if path.name.endswith(_MAKING):
                 path.unlink(missing_ok=True)
-            elif path.name.endswith(GOING):
-                _finish(repository, RunDir(repository.root, path.name.removesuffix(GOING)), path)
+    for path in remains(repository.root):
+        with suppress(OSError):  # one that cannot be finished keeps no other from it
+            _finish(repository, RunDir(repository.root, path.name.removesuffix(GOING)), path)
 
 
 def _finish(repository: Repository, run: RunDir, going: Path) -> None:
@@ -88,9 +97,10 @@ def _finish(repository: Repository, run: RunDir, going: Path) -> None:
 
 
 def _drop(repository: Repository, run: RunDir, going: Path) -> None:
-    # The folder last: as long as it is there, the next call knows that the rest is to go.
-    drop_beside(repository, run)
-    remove_tree(going)
+    # The run has moved, whatever goes wrong now. The folder last: by it the next call knows what is to go.
+    with suppress(OSError):
+        drop_beside(repository, run)
+        remove_tree(going)
 
 
 def _contents(folder: Path, logs: Mapping[str, Path]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from orchestrator.leftovers import Leftover, drop, leftovers
 from orchestrator.old_checks import old_checks
 from orchestrator.old_days import drop_days, old_days
 from orchestrator.old_runs import Limits, OldRun, sorted_out
-from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack
+from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack, remains
 from orchestrator.refusal import HELD, Refusal
 from tickets.problems import Problem
 from workers.git import Repository
@@ -36,6 +36,7 @@ def answer_runs(
             clear_remains(repository)
             found, packed = _pack(repository, sorted_out(repository, limits, at), problems)
             deleted = _dropped(repository, at, problems)
+            problems += remaining(repository)
     else:
         found, deleted = [], _dropped(repository, at, problems)
     left = sum(one.bytes for one in found if one.reason)
@@ -50,6 +51,15 @@ def refuse_busy(*, free: bool) -> None:
     if not free:
         what = "another process packs runs into it"
         raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
+
+
+def remaining(repository: Repository) -> list[Problem]:
+    """Say of which runs something is still there, though they are packed."""
+    what, do = (
+        "its run is packed, and something of it could not be deleted",
+        "call again, or see to its rights",
+    )
+    return [Problem(f"{ARCHIVE}/{path.name}", what, do, "warning") for path in remains(repository.root)]
 
 
 def _limits(arguments: argparse.Namespace, default: timedelta) -> Limits:

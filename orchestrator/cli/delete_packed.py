@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.archive_runs import refuse_busy
+from orchestrator.cli.archive_runs import refuse_busy, remaining
 from orchestrator.cli.archived_text import lines_of, spelled
 from orchestrator.packed import Packed, delete_packed, packed_runs
 from orchestrator.packing import ARCHIVE, archive_of, clear_remains, held_archive
@@ -26,6 +26,7 @@ def answer_packed(arguments: argparse.Namespace, repository: Repository, at: dat
             refuse_busy(free=free)
             # A run that was being packed is whole in one place first.
             clear_remains(repository)
+            problems += remaining(repository)
             found = [_deleted(one, problems) for one in packed_runs(root, age, at)]
     return _answered(arguments, found, problems)
 

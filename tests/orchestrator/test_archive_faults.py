@@ -141,7 +141,13 @@ def test_whatever_goes_wrong_at_whichever_step_the_run_is_whole_and_the_next_cal
         if not outcome.killed:
             assert "Traceback" not in outcome.err + outcome.out, why
             assert outcome.code in (0, 1), why
-            json.loads(outcome.out)
+            document = json.loads(outcome.out)
+            kept = stage.name in [one["run"] for one in document.get("kept", ())]
+            assert kept == ("kept" in document and (stage.lab.root / RUNS / stage.name).exists()), why
+            rests = [
+                one["place"] for one in document["problems"] if one["what"].startswith("its run is packed")
+            ]
+            assert bool(rests) == (stage.lab.root / ARCHIVE / f"{stage.name}.going").exists(), why
         after = stage.archive()
         assert after.code == 0, (why, after)
         stage.is_done((why, after))

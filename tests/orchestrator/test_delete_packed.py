@@ -144,6 +144,17 @@ def test_a_run_that_a_kill_left_half_way_is_whole_in_its_archive_before_any_goes
     assert not going.exists()
 
 
+def test_an_archive_stays_while_something_of_its_run_is_still_being_deleted(packed):
+    old, names = packed
+    shutil.unpack_archive(old.root / of(names)[0], old.root / RUNS, filter="data")
+    old.write(f"{ARCHIVE}/{names[0]}.going/more", "in no archive")
+    told = delete(old, "--older-than", "200d")
+    assert deleted(told) == []
+    assert reasons(told)[names[0]] == "something of its run could not be deleted yet, and is known by it"
+    assert [one["place"] for one in told["problems"]] == [f"{ARCHIVE}/{names[0]}.going"]
+    assert (old.root / f"{ARCHIVE}/{names[0]}.going/more").exists()
+
+
 def test_it_is_refused_while_another_process_packs(packed):
     old, names = packed
     folder = os.open(old.root / ARCHIVE, os.O_RDONLY)
