@@ -224,3 +224,28 @@ def test_a_thousand_loose_refs_are_looked_at_in_no_time(lab):
     spent = time.process_time() - start
     assert len(snapshot.places) > 1000
     assert spent < 0.25  # ten times what it takes, on a machine that does other things too
+
+
+def test_a_worktree_that_git_is_just_making_is_no_difference(lab):
+    def act(lab):
+        made = lab.common / "worktrees" / "r.W-1"
+        made.mkdir(parents=True)
+        (made / "gitdir").touch()
+
+    assert lab.differences(act) == []
+
+
+def test_a_folder_that_cannot_be_looked_into_is_a_difference_and_hides_no_other(lab, monkeypatch):
+    listed = Path.iterdir
+
+    def refused(path):
+        if path.name == "hooks":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    def act(lab):
+        hook(lab)
+        monkeypatch.setattr(Path, "iterdir", refused)
+        lab.git("config", "core.pager", "evil")
+
+    assert {(".git/hooks", "harm"), (".git/config", "harm")} <= set(lab.differences(act))
