@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import runpy
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -584,23 +585,21 @@ def test_an_answer_that_somebody_puts_in_the_place_of_anothers_is_told_and_does_
     assert called.code == 1
 
 
-def test_a_worker_that_cannot_be_started_is_not_named_for_what_later_ones_do(unfenced):
-    here = '"$ORCHESTRATE_PROJECT/.taskers/scratch/$ORCHESTRATE_RUN/'
+def test_workers_that_cannot_be_started_are_not_named_for_what_a_later_one_does_alone(unfenced):
+    scratch = '"$ORCHESTRATE_PROJECT/.taskers/scratch/$ORCHESTRATE_RUN/'
+    record = '"$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/'
+    until = " && ".join(f'[ -e {record}Command-Worker-{n}.json" ]' for n in (2, 3))
     unfenced.templates(
-        command_1=shell(f'touch {here}Command-Worker-2"; touch {here}Command-Worker-3"'),
+        command_1=shell(f'touch {scratch}Command-Worker-2"; touch {scratch}Command-Worker-3"'),
         **{f"command_{n}": shell("true", depends_on=["command-1"]) for n in (2, 3)},
-        command_4=shell(f"{EVIL}", depends_on=["command-1"]),
-        command_5=shell("true", depends_on=["command-4"]),
+        command_4=shell(f"until {until}; do sleep 0.01; done", depends_on=["command-1"]),
+        command_5=shell(EVIL, depends_on=["command-4"]),
     )
     called = unfenced.call("run", "phase-1", "--json")
-    workers = {one["worker"]: one for one in called.document["workers"]}
-    assert {workers[f"Command-Worker-{n}"]["outcome"] for n in (2, 3)} == {"failed"}
-    (said,) = (
-        one
-        for one in (*called.says(), str(workers["Command-Worker-4"]["violations"]))
-        if ".git/config" in one
-    )
-    assert "Command-Worker-5" not in said
+    workers = called.document["workers"]
+    assert [one["outcome"] for one in workers] == ["complete", "failed", "failed", "complete", "complete"]
+    assert workers[4]["violations"] == [{"kind": "git_write", "path": ".git/config"}]
+    assert not [one for one in called.says() if "unattributed" in one]
 
 
 def test_what_is_done_to_an_ended_workers_files_while_it_waits_for_its_look_is_told(crowd):
@@ -636,3 +635,30 @@ def test_an_answer_that_stood_there_before_a_worker_began_is_not_laid_upon_it(cr
     assert {"W-1", "W-2", "W-3", "W-4"} == set(found.candidates)
     assert guard.left("W-4") == []
     assert guard.blamed("W-4") == ()
+
+
+def test_who_outlives_a_killed_runtime_is_not_blamed_alone_for_what_another_did_before(unfenced):
+    here = unfenced.root / ".taskers"
+    unfenced.templates(
+        command_1=shell(f"until [ -e {here}/both ]; do sleep 0.01; done; {EVIL}"),
+        command_2=shell(f"touch {here}/both; until [ -e {here}/done ]; do sleep 0.01; done"),
+    )
+    command = [CLI["SCRIPT"], "run", "phase-1", "--json"]
+    process = subprocess.Popen(
+        command, cwd=unfenced.root, env=unfenced.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    try:
+        while not any('"ended"' in path.read_text() for path in here.glob("runs/*/events.jsonl")):
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.communicate()
+        (here / "done").touch()
+    (run,) = (path.parent.name for path in here.glob("runs/*/events.jsonl"))
+    called = unfenced.call("resume", run, "--json")
+    assert [(one["outcome"], one["violations"]) for one in called.document["workers"]] == [
+        ("complete", [])
+    ] * 2
+    (said,) = (one for one in called.says() if "unattributed" in one)
+    assert ".git/config changed while Command-Worker-1, Command-Worker-2 ran" in said
