@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tickets.words import AgentName
 from workers.agents import Answer, Progress, agent_named
+from workers.output import open_regular
 from workers.reasons import is_throttled, retry
 from workers.stream import Lines, printable
 
@@ -50,10 +51,8 @@ class Follower:
         found: list[Progress] = []
         self.throttled = None
         self._listen(found)
-        try:
-            # At once, whatever a worker has put in its place: a pipe would hold up the whole runtime.
-            descriptor = os.open(self._stdout, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = open_regular(self._stdout)
+        if descriptor is None:
             return found
         try:
             if self._offset is None:
@@ -149,9 +148,8 @@ def _last_change(*paths: Path) -> float | None:
 
 
 def _end_of(path: Path, size: int) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    descriptor = open_regular(path)
+    if descriptor is None:
         return b""
     try:
         return os.pread(descriptor, size, max(0, os.fstat(descriptor).st_size - size))

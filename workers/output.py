@@ -228,6 +228,19 @@ def read_start(path: Path, most: int) -> bytes:
         os.close(descriptor)
 
 
+def open_regular(path: Path) -> int | None:
+    """Open a regular file to be read; None where there is none, whatever else stands in its place."""
+    try:
+        # At once: a pipe, which a worker may put there, would hold up whoever opens it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def read_whole(path: Path) -> bytes:
     """Read a regular file. Raises OSError.
 

@@ -17,6 +17,7 @@ from orchestrator.live import LiveRun, doing_of
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.follow import Follower
+from workers.output import open_regular
 from workers.stream import Lines, plain
 
 LOOK = 0.1
@@ -152,9 +153,8 @@ class _Chunks:
 
     def read(self) -> Iterator[bytes]:
         """Give what is new."""
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = open_regular(self._path)
+        if descriptor is None:
             return
         try:
             while chunk := os.pread(descriptor, CHUNK, self._offset):

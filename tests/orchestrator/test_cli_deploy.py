@@ -227,6 +227,16 @@ def test_logs_are_plain_text_unless_asked_for_raw(lives):
     assert lives.call("logs", "last", "command-1", "--stderr").out == "oops\n"
 
 
+def test_logs_of_a_stream_that_was_replaced_by_a_pipe_hang_nobody(lives):
+    lives.lab.templates(command_1=shell("echo said"))
+    run = lives.call("deploy", "phase-1", "--json").document["run"]
+    stream = lives.root / ".taskers" / "runs" / run / "Command-Worker-1.stdout"
+    stream.unlink()
+    os.mkfifo(stream)
+    for more in ((), ("--raw",), ("--json",)):
+        assert "said" not in lives.call("logs", "last", "command-1", *more).out
+
+
 def test_a_reader_of_logs_that_has_gone_is_no_trace(lives):
     lives.lab.templates(command_1=shell("seq 1 200000"))
     assert lives.call("deploy", "phase-1", "--json").code == 0
