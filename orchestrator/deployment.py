@@ -23,7 +23,8 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import ABSENT, Change, Checker
 from workers.git import Repository
-from workers.output import Journal, RunDir, held_lock, read_journal
+from workers.journal import Journal, read_journal
+from workers.output import RunDir, held_lock
 from workers.pool import Pool, PoolLimits
 from workers.process import Nursery, hurry, kill_marked, open_nursery
 from workers.worktree import Place

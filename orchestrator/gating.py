@@ -16,7 +16,7 @@ from tickets.ticket import Ticket
 from workers.changes import Change
 from workers.fence import fence_in_force
 from workers.follow import read_tail
-from workers.output import read_journal
+from workers.journal import read_journal
 
 EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
 """Ends of a command that say something about the tree that it ran in."""

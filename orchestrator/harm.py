@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.deployment import Deployment
 from orchestrator.tampering import Tampering, told
 from tickets.problems import Problem
-from workers.output import read_journal
+from workers.journal import read_journal
 
 HARM = "harm"
 """Who has settled a verdict that waits for the lead because of it."""

@@ -24,7 +24,7 @@ from orchestrator.verifying import counted
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.follow import read_tail
-from workers.output import read_journal
+from workers.journal import read_journal
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""

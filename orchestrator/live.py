@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 from orchestrator.runs import RunState, read_roster
 from workers.exits import is_held, read_exit
 from workers.follow import last_said
-from workers.output import JournalReader, RunDir, is_locked, runs_of
+from workers.journal import JournalReader
+from workers.output import RunDir, is_locked, runs_of
 
 NOBODY: Mapping[str, str] = {}
 NEXT = 5

@@ -11,7 +11,8 @@ from orchestrator.belongings import bytes_beside, bytes_of
 from orchestrator.runs import RunState, read_run
 from orchestrator.spent import entries_of
 from workers.git import Repository
-from workers.output import RunDir, is_locked, read_journal, runs_of
+from workers.journal import read_journal
+from workers.output import RunDir, is_locked, runs_of
 
 
 class Limits(NamedTuple):

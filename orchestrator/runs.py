@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from workers.output import RunDir, is_locked, read_journal, read_json, runs_of
+from workers.journal import read_journal
+from workers.output import RunDir, is_locked, read_json, runs_of
 
 FINAL = ("accepted", "partial", "rejected", None)
 HELD_UP = ("gate", "hook", "conflict", "dependency")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.runs import RunState
-from workers.output import RunDir, is_locked, read_journal, read_json
+from workers.journal import read_journal
+from workers.output import RunDir, is_locked, read_json
 from workers.pool import holders
 
 IsLive = Callable[[RunDir, str], bool]

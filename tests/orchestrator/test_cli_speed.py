@@ -85,7 +85,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.edits", "tickets.markdown.errors", "tickets.markdown.front",
         "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
         "tickets.markdown.spans", "tickets.markdown.tables", "tickets.problems",
-        "workers", "workers.environment", "workers.git", "workers.output", "workers.pool",
+        "workers", "workers.environment", "workers.git", "workers.journal", "workers.output", "workers.pool",
         "workers.waiting",
     }  # fmt: skip
 

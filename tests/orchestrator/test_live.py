@@ -11,7 +11,8 @@ import pytest
 
 from orchestrator.live import NEXT, clock, live_run, live_runs, parked_words
 from workers.follow import last_said
-from workers.output import JournalReader, RunDir, runs_of
+from workers.journal import JournalReader
+from workers.output import RunDir, runs_of
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 BASE = "0" * 40

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from workers.journal import Journal, read_journal
 from workers.output import (
-    Journal,
     RunDir,
     create_file,
     create_json,
     held_lock,
     is_locked,
     new_run_dir,
-    read_journal,
     read_json,
     runs_of,
 )
