@@ -13,7 +13,7 @@ from workers.git import find_repository, git, git_line
 from workers.making import Made, make_tree
 from workers.worktree import Place, found_place, modules_of, remove_place, remove_places_below
 
-Lab = runpy.run_path(str(Path(__file__).with_name("test_changes.py")))["Lab"]
+Lab = runpy.run_path(str(Path(__file__).with_name("changes_lab.py")))["Lab"]
 CAP = 10_000_000
 LOCAL = ("-c", "protocol.file.allow=always")
 

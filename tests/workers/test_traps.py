@@ -13,7 +13,7 @@ from workers.changes import Change
 from workers.git import GitError, git, git_line
 from workers.worktree import remove_place, remove_tree
 
-LAB = runpy.run_path(str(Path(__file__).with_name("test_changes.py")))
+LAB = runpy.run_path(str(Path(__file__).with_name("changes_lab.py")))
 Lab, rich, CAP = LAB["Lab"], LAB["rich"], LAB["CAP"]
 
 
