@@ -195,6 +195,13 @@ def test_modules_and_functions_can_be_read():
     assert long == []
 
 
+def test_test_modules_can_be_read_too():
+    # No deeper: a package of npm, which stands beside the tests that call it, may bring Python along.
+    found = [*(ROOT / "tests").glob("*.py"), *(ROOT / "tests").glob("*/*.py")]
+    assert len(found) > 100
+    assert [path.name for path in found if len(path.read_text().splitlines()) > 400] == []
+
+
 def test_no_module_has_a_name_that_says_nothing():
     vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service", "misc", "tools"}
     assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
