@@ -35,7 +35,7 @@ from workers.worktree import remove_places_below, remove_tree
 
 START_WAIT = 30.0
 """Seconds that a run waits while another command is starting one."""
-STARTING = 0.3
+STARTING = 0.6
 """Seconds that it takes to start a pool full of workers."""
 SCOPES_LOOK = 0.1
 """Seconds between two looks at the scopes in use."""
