@@ -28,6 +28,8 @@ RUNTIMES = {b"run", b"deploy", b"resume", b"integrate", b"_runtime"}
 NOISE = ("Traceback", "a bug of ours", "never retrieved")
 EXPECTED = {0, 1, 5, 129, 130, 143}
 """Exit codes of a command in a soak; any below 0 is a signal of ours."""
+CHECK = re.compile(r"[/.](?:acceptance|setup|gate)-")
+"""In the mark of what is run for a worker or on its work, which has no slot of the pool."""
 DEADLINE = 240.0
 """Seconds after which a command hangs, however busy the machine is."""
 
@@ -381,7 +383,7 @@ class Striker:
 
     def sample(self):
         """Count the workers that live: never more than fifteen."""
-        marks = {one.mark for one in self.world.processes() if one.mark and "acceptance" not in one.mark}
+        marks = {one.mark for one in self.world.processes() if one.mark and not CHECK.search(one.mark)}
         self.samples.append(len(marks))
         if len(marks) > 15:  # a look takes a while, and its first may be gone when its last has come
             again = {one.mark for one in self.world.processes()}

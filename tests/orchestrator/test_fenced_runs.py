@@ -40,7 +40,9 @@ def escapes(lab):
         "another's messages": f"{PROJECT}/.taskers/messages/$ORCHESTRATE_RUN.Command-Worker-2.jsonl",
         "the user's home": f"{lab.home}/.bashrc",
     }
-    return [attempt(name, f"echo x >> {target}") for name, target in targets.items()]
+    # A command has no home: another's can only be made.
+    tries = {name: f"mkdir -p $(dirname {target}) && echo x >> {target}" for name, target in targets.items()}
+    return [attempt(name, one) for name, one in tries.items()]
 
 
 def stood_before(lab):
@@ -150,14 +152,14 @@ def test_what_is_not_a_worker_s_own_cannot_even_be_seen(walled, other):
     walled.templates(command_1=shell(script), command_2=shell("true"))
     printed = walled.run()["command-1"]["printed"].split()
     run = next(walled.root.glob(".taskers/runs/2*")).name
-    places = [f"{name}/{run}/Command-Worker-1" for name in ("homes", "scratch")]
+    places = [f"scratch/{run}/Command-Worker-1"]
     files = [f"runs/{run}/tickets/Command-Worker-1.md", f"messages/{run}.Command-Worker-1.jsonl"]
     # The tree that readers of one base share; it is read-only.
     places += [path[2:] for path in printed if path.startswith(f"./worktrees/{run}/shared-")][:1]
     own = {f"./{path}" for path in (*places, *files)}
     above = {str(above) for path in own for above in Path(path).parents} - {"."}
     seen = {path for path in printed if path.startswith("./")}
-    assert len(places) == 3
+    assert len(places) == 2
     assert seen == own | {f"./{path}" for path in above}
     hidden = {path for path in printed if not path.startswith("./")}
     assert hidden - {"systemd"} == {f"{walled.root}/.git/orchestrate:", "/run:"}  # names are resolved by that
