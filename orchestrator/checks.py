@@ -13,6 +13,9 @@ from orchestrator.tree_command import CheckResult, free_stem, run_in_tree
 from workers.making import make_tree
 from workers.worktree import Place, remove_place
 
+EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
+"""Ends of a command that say something about the tree that it ran in; else somebody kept it from that."""
+
 
 async def run_check(
     d: Deployment,
@@ -28,7 +31,23 @@ async def run_check(
     The worktree is furnished like a worker's. `before` prepares it and the scratch folder further.
 
     `name` is unique in the run; a check that an earlier runtime had begun is run again beside its leavings.
+    One that never came to run, or whose shim is gone, says nothing of the work: it is run once more.
     """
+    result = await _run_once(d, name, command, tree, parent, before=before)
+    if result.end not in (*EVIDENCE, "cancelled") and not d.stopping:
+        result = await _run_once(d, name, command, tree, parent, before=before)
+    return result
+
+
+async def _run_once(
+    d: Deployment,
+    name: str,
+    command: str,
+    tree: str,
+    parent: str,
+    *,
+    before: Callable[[Place, Path], None] | None,
+) -> CheckResult:
     stem = await free_stem(d, name)
     scratch = d.run.scratch(stem)
     scratch.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from orchestrator.bisection import Ask, Breaking, Found, Names, breakers
-from orchestrator.checks import run_check
+from orchestrator.checks import EVIDENCE, run_check
 from orchestrator.deployment import Deployment
 from orchestrator.harm import BEGUN, Excused, excused, is_unseen, note_harm
 from orchestrator.repo import UserRepo
@@ -17,9 +17,6 @@ from workers.changes import Change
 from workers.fence import fence_in_force
 from workers.follow import read_tail
 from workers.journal import read_journal
-
-EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
-"""Ends of a command that say something about the tree that it ran in."""
 
 
 class Candidate(NamedTuple):

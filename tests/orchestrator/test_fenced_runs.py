@@ -55,14 +55,14 @@ def stood_before(lab):
     return found
 
 
-def frail(lab, *, dies):
-    """Put a bubblewrap first in the PATH that is killed so many times before it holds anybody."""
+def frail(lab, *, dies, holds=0):
+    """Put a bubblewrap first in the PATH that holds so many, and then is killed so many times."""
     folder = lab.folder / "frail"
     folder.mkdir()
     program = folder / "bwrap"
-    dying = (
-        f"for n in {' '.join(map(str, range(dies)))}; do mkdir {folder}/$n 2>/dev/null && kill -9 $$; done"
-    )
+    numbers = " ".join(map(str, range(holds + dies)))
+    turn = f"[ $n -lt {holds} ] || kill -9 $$; break"
+    dying = f"for n in {numbers}; do if mkdir {folder}/$n 2>/dev/null; then {turn}; fi; done"
     program.write_text(
         f'#!/bin/sh\ntest -z "$ORCHESTRATE_WORKER" || {{ {dying}; }}\nexec {programs()[0]} "$@"\n'
     )
@@ -85,12 +85,23 @@ def test_a_gate_whose_fence_was_killed_while_it_went_up_says_nothing_and_is_aske
     mine.settings('[integration]\ngate = ["true"]\n')
     mine.templates(command_1=template(("sh", "-c", "echo x > new"), mode="write", owns=["new"]))
     run = mine.call("deploy", "phase-1", "--json").document["run"]
-    env = frail(mine, dies=1)
+    env = frail(mine, dies=2)  # once more at once
     first = mine.call("integrate", run, "--json", env=env)
     assert (first.code, first.document["workers"][0]["verdict"]) == (1, "pending")
     assert "the gate said nothing" in first.document["problems"][0]["what"]
     again = mine.call("integrate", run, "--json", env=env)
     assert (again.code, again.document["workers"][0]["verdict"]) == (0, "accepted"), again
+
+
+def test_an_acceptance_command_whose_fence_was_killed_is_run_once_more(mine):
+    front = {"mode": "write", "owns": ["new"], "acceptance": ["test -s new"]}
+    mine.templates(command_1=template(("sh", "-c", "echo x > new"), **front))
+    called = mine.call("run", "phase-1", "--json", env=frail(mine, holds=1, dies=1))
+    (worker,) = called.document["workers"]
+    assert (called.code, worker["outcome"], worker["verdict"]) == (0, "complete", "accepted"), called
+    checks = mine.root / ".taskers" / "runs" / called.document["run"] / "checks"
+    ends = [json.loads(path.read_text())["end"] for path in sorted(checks.glob("*.exit.json"))]
+    assert sorted(ends) == ["exited", "not_started"]
 
 
 @LEVELS
