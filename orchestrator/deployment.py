@@ -235,8 +235,8 @@ async def open_deployment(
     """Become the runtime of a run for the block. Raises Refusal while another one is."""
     with held_lock(run.path / "run.lock") as free:
         if not free:
-            problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `status`")
-            raise Refusal(problem, exit_code=HELD, next_action="orchestrate status")
+            problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `ps`")
+            raise Refusal(problem, exit_code=HELD, next_action=f"orchestrate wait {run.id}")
         # Left by a runtime that was interrupted: whoever goes on with the run wants its workers to run.
         run.stopping_path.unlink(missing_ok=True)
         journal = Journal(run.path / "events.jsonl")

@@ -178,6 +178,7 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         reservation = await _reserved(d, ticket, number)
         if isinstance(reservation, Refused):
             return reservation
+        began = anyio.current_time()
         try:
             tell = partial(hold_up, d, ticket)
             await d.starts.turn(ticket.agent, tell)
@@ -185,6 +186,12 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         except BaseException:
             await give_back(d, reservation)
             raise
+        if reservation is not None and anyio.current_time() > began + LOOK:
+            # Others may have told meanwhile what they cost.
+            await give_back(d, reservation)
+            reservation = await _reserved(d, ticket, number)
+            if isinstance(reservation, Refused):
+                return reservation
         if d.providers.parked(ticket.agent) is None:
             return Leave(slot, reservation)
         # Parked while it waited for its start: whoever is told so first tells all.

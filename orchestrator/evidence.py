@@ -290,4 +290,6 @@ def end(
     with contextlib.suppress(FileExistsError):
         if stands is None:
             create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+    if d.guard is not None and not d.facts(ticket)["started"]:
+        d.guard.settled(ticket.worker, None)
     d.note("ended", worker=ticket.worker, facts=facts)

@@ -99,6 +99,11 @@ class Leavings:
 
     def writes(self, worker: str, path: Path) -> None:
         """Take a file of an attempt for ours from here on; one that stands there by now is told."""
+        if worker not in self._begun:
+            # It ends without having begun: all that stands there of it is somebody else's.
+            there = [one for one in _left_by(self._run, worker) if os.path.lexists(one)]
+            self._strays.update({one: False for one in there if one not in self._strays})
+            self._begun.add(worker)
         paths = self._unwritten.get(worker, set())
         if path in paths:
             paths.discard(path)

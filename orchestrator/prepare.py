@@ -347,12 +347,11 @@ def _refuse_unfinished(root: Path, request: Request) -> None:
         return
     for state in unfinished_runs(root):
         if state.phase == request.phase:
+            status = state.status()
+            goes_on = status == "running"
+            do = "wait for it, or `--new`" if goes_on else "go on with it, or `--new`"
             raise Refusal(
-                Problem(
-                    state.run.id,
-                    f"this run of {state.phase} is {state.status()}",
-                    "go on with it, or `--new`",
-                ),
+                Problem(state.run.id, f"this run of {state.phase} is {status}", do),
                 exit_code=HELD,
-                next_action=f"orchestrate resume {state.run.id}",
+                next_action=f"orchestrate {'wait' if goes_on else 'resume'} {state.run.id}",
             )

@@ -4,8 +4,8 @@ Whoever waits costs one entry in one heap: ten thousand are as quick, each, as t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeVar
@@ -42,6 +42,17 @@ class Queue:
         self._waiting: dict[str, list[_Entry]] = {}
         self._held: dict[str, int] = {}
         self._asking: set[str] = set()
+        self._is_gathering = False
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Give no turn inside the block: of all who come meanwhile, the most urgent goes first."""
+        self._is_gathering = True
+        try:
+            yield
+        finally:
+            self._is_gathering = False
+            self._grant()
 
     @asynccontextmanager
     async def turn(
@@ -86,6 +97,8 @@ class Queue:
 
     def _grant(self) -> None:
         """Give turns while there is room, each to the first of those agents that have some."""
+        if self._is_gathering:
+            return
         held = sum(self._held.values())
         rooms: dict[str, bool] = {}
         while held < self.total:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from orchestrator.attempts import (
@@ -22,6 +23,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.dispatch import (
     Leave,
     give_back,
+    hold_up,
     is_far,
     leave_for,
     most_usd,
@@ -61,11 +63,13 @@ async def work(d: Deployment) -> None:
     async with anyio.create_task_group() as watching:
         watching.start_soon(watch_room, d)
         async with anyio.create_task_group() as group:
-            for ticket in d.manifest.tickets:
-                if not d.facts(ticket)["ended"]:
-                    group.start_soon(_see_to, d, ticket, done)
-                elif ticket.id in done:
-                    done[ticket.id].set()
+            with d.queue.gathered():
+                for ticket in d.manifest.tickets:
+                    if not d.facts(ticket)["ended"]:
+                        group.start_soon(_see_to, d, ticket, done)
+                    elif ticket.id in done:
+                        done[ticket.id].set()
+                await anyio.lowlevel.checkpoint()  # each comes as far as its wait for a turn
         watching.cancel_scope.cancel()
     if d.guard is not None and not d.stopping:
         for found in await anyio.to_thread.run_sync(d.guard.last):
@@ -221,6 +225,7 @@ async def _once(
         await wait_for_budget(d, ticket, leave)
         return place, begin
     if is_asked:
+        hold_up(d, ticket, f"nobody is asked: {leave.reason}")
         await _stand(d, ticket, place)
         return place, None
     end(d, ticket, Judgement("over_budget", leave.reason), _left(d, ticket))

@@ -74,6 +74,17 @@ def test_a_tickets_own_budget_holds_over_all_of_its_attempts(prepare):
     assert worker["reason"] in lab.lab.call("watch", lab.run_folder().name).out
 
 
+def test_what_others_told_while_a_ticket_waited_for_its_start_counts(prepare):
+    tickets = {"claude-1": ticket(step("answer", **THREE_DOLLARS), priority="P0"), "claude-2": ticket()}
+    lab = prepare(tickets, "run_usd = 1.00")
+    settings = (lab.root / "orchestrate.toml").read_text()
+    lab.lab.commit({"orchestrate.toml": settings.replace("start_interval = 0", "start_interval = 4")})
+    workers = {one["ticket"]: one["outcome"] for one in lab.run()["workers"]}
+    assert workers == {"claude-1": "complete", "claude-2": "over_budget"}
+    assert (lab.run_folder() / "Claude-Worker-1.stdout").exists()
+    assert not (lab.run_folder() / "Claude-Worker-2.stdout").exists()
+
+
 def test_claude_is_told_the_least_of_what_is_left_and_nothing_where_nothing_is_limited(prepare):
     lab = prepare(
         {

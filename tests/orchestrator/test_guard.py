@@ -165,6 +165,19 @@ def test_what_was_found_while_two_ran_is_not_laid_upon_the_one_looked_after_last
     assert guard.blamed("three") == ("events.jsonl",)
 
 
+def test_the_record_of_one_that_ends_without_having_begun_is_ours_and_what_was_planted_is_not(lab, guard):
+    run = next(lab.root.glob(".taskers/runs/2*"))
+    guard.entered("W-1")
+    planted = run / "W-2.txt"
+    planted.write_text("forged")
+    for name in ("W-2", "W-3"):
+        guard.writes(name, run / f"{name}.json")
+        (run / f"{name}.json").write_text("{}")
+        guard.settled(name, None)
+    assert guard.left("W-1") == []
+    assert guard.blamed("W-1") == (f"{run.relative_to(lab.root)}/W-2.txt",)
+
+
 def test_a_look_that_cannot_be_made_lets_nobody_go_and_hides_nothing(lab, guard, monkeypatch):
     def fail():
         raise OSError(5, "Input/output error")

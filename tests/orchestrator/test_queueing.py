@@ -72,6 +72,16 @@ async def test_urgent_tickets_come_first_and_then_the_oldest(crowd_of):
     assert crowd.queue.waiting() == 0
 
 
+async def test_of_all_who_come_at_once_the_most_urgent_goes_first(crowd_of):
+    crowd = crowd_of(queue_of(1))
+    with crowd.queue.gathered():
+        for name, priority in (("a", "P1"), ("b", "P2"), ("c", "P0")):
+            await crowd.add(name, priority=priority)
+        assert crowd.order == []
+    await crowd.let_go("c", "a", "b")
+    assert crowd.order == ["c", "a", "b"]
+
+
 async def test_a_ticket_whose_agent_has_no_room_blocks_no_other_agent(crowd_of):
     crowd = crowd_of(queue_of(3, codex=1, claude=5))
     await crowd.add("codex-1")
