@@ -1,5 +1,6 @@
 """What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,7 @@ HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead reads up on before the ticket is run again."""
+_AGAIN = re.compile(r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)")
 _UNSTARTED: dict[str, Any] = {
     "worker": "",
     "ticket": "",
@@ -102,7 +104,7 @@ class RunState:
                 self.landings.update(dict.fromkeys(record["workers"], record["commit"]))
             case "recorded":
                 self.state_commit = record["commit"] or self.state_commit
-                self.recorded = {name: tuple(told) for name, told in record["told"].items()}
+                self.recorded = {name: _told(told) for name, told in record["told"].items()}
             case "closed":
                 self.closed = record["status"]
             case "opened":
@@ -221,7 +223,12 @@ class RunState:
 
 def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     """Give what the state files show of a worker: told once, it need not be told again."""
-    return (facts["outcome"], facts["verdict"], facts["reason"])
+    # Which of a check's outputs it was is no news: each look at a red gate makes another.
+    return _told((facts["outcome"], facts["verdict"], facts["reason"]))
+
+
+def _told(told: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(_AGAIN.sub(r"\1", one) if isinstance(one, str) else one for one in told)
 
 
 def read_run(run: RunDir) -> RunState | None:

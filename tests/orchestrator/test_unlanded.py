@@ -93,6 +93,17 @@ def test_a_conflict_is_kept_through_every_clean_up_and_so_is_what_builds_on_it_a
     assert out(lab) == {"3", "4"}
 
 
+def test_a_gate_that_stays_red_is_told_once_however_often_it_is_asked(cli_lab):
+    lab = cli_lab
+    gate(lab, "false", fence="off")
+    lab.templates(command_1=writer(1))
+    run = call(lab, "run", "phase-1", code=1)["run"]
+    told = lab.git("rev-parse", "HEAD")
+    for _ in range(2):
+        assert verdicts(call(lab, "integrate", run, code=1)) == {"command-1": "pending"}
+    assert lab.git("rev-parse", "HEAD") == told
+
+
 def test_a_tree_stays_until_its_patch_is_on_the_disk(cli_lab):
     lab = cli_lab
     gate(lab, fence="off")
