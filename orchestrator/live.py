@@ -149,6 +149,10 @@ class LiveRun:
         if doing == "running" and stops:
             doing = "stopping"
         began = datetime.fromisoformat(facts["started_at"])
+        seconds = (now - began).total_seconds()
+        if doing in ("stopped", "ended, not judged"):
+            ended = read_exit(self.state.run.attempt(worker, facts["attempts"]).exit)
+            seconds = ended.seconds if ended is not None else seconds
         waits_for = (parked.get(facts["agent"]) or facts.get("held")) if facts.get("retrying") else None
         return Row(
             run=self.state.run.id,
@@ -158,7 +162,7 @@ class LiveRun:
             title=self.state.titles[worker],
             state=doing,
             attempt=facts["attempts"],
-            seconds=max(0.0, round((now - began).total_seconds(), 1)),
+            seconds=max(0.0, round(seconds, 1)),
             last=f"waits for {waits_for}" if waits_for else self._last(worker, facts),
         )
 

@@ -135,7 +135,12 @@ def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: lis
 
 def _counted(rows: list[Row]) -> str:
     """Count those that were started, by what they do; so that it adds up with the lines below."""
-    others = {"to be tried again": "waiting: another attempt", "lost": "lost"}
+    others = {
+        "to be tried again": "waiting: another attempt",
+        "stopped": "stopped",
+        "ended, not judged": "ended, not judged",
+        "lost": "lost",
+    }
     counts = {words: sum(row.state == state for row in rows) for words, state in others.items()}
     running = len(rows) - sum(counts.values())
     return ", ".join(

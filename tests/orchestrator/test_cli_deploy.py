@@ -157,6 +157,7 @@ def test_what_a_dead_runtime_left_is_cancelled_all_the_same(lives, workers):
     states = [one["state"] for one in called.document["workers"]]
     if workers:
         assert (called.document["status"], states) == ("interrupted", ["stopped", "stopped"])
+        assert "interrupted: 0 running, 2 stopped" in lives.call("ps").out
         assert lives.call("resume", "last", "--json").document["status"] == "integrated"
     else:
         assert (called.document["status"], states) == ("cancelled", ["cancelled", "cancelled", "skipped"])
