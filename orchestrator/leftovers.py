@@ -14,9 +14,9 @@ from typing import NamedTuple
 from orchestrator import holding
 from orchestrator.belongings import KEEP, MESSAGES, PLACES, bytes_of, drop_refs
 from orchestrator.old_runs import began
-from orchestrator.packing import ARCHIVE, GOING
+from orchestrator.packing import GOING
 from workers.git import GitError, Repository, git_fields
-from workers.output import RUNS, RunDir, is_empty, is_locked
+from workers.output import ARCHIVE, RUNS, RunDir, is_empty, is_locked
 from workers.pool import holders
 from workers.worktree import remove_tree
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from orchestrator.belongings import message_logs
 from orchestrator.old_runs import began
-from orchestrator.packing import ARCHIVE, GOING, archive_of
-from workers.output import RunDir
+from orchestrator.packing import GOING, archive_of
+from workers.output import ARCHIVE, RunDir
 
 _NAME = re.compile(r"([0-9]{8}_[0-9]{6}(?:_[0-9]+)?)\.tar\.gz")
 

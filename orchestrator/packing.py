@@ -14,10 +14,9 @@ from pathlib import Path
 from orchestrator.belongings import MESSAGES, drop_beside, message_logs, taskers
 from orchestrator.old_runs import files_below, why_it_stays
 from workers.git import Repository
-from workers.output import RunDir, held_folder, held_lock
+from workers.output import ARCHIVE, RunDir, held_folder, held_lock
 from workers.worktree import remove_tree
 
-ARCHIVE = ".taskers/archive"
 GOING = ".going"
 """How the name of a folder ends that is packed and about to be deleted."""
 _MAKING = ".making"

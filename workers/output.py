@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RUNS = ".taskers/runs"
+ARCHIVE = ".taskers/archive"
+"""Where packed runs lie."""
 GLANCE = 0.25
 """Seconds after which a lock is somebody's for good, and not just looked at."""
 _NUMBERS = itertools.count()

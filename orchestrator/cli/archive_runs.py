@@ -10,11 +10,11 @@ from orchestrator.leftovers import Leftover, drop, leftovers
 from orchestrator.old_checks import old_checks
 from orchestrator.old_days import drop_days, old_days
 from orchestrator.old_runs import Limits, OldRun, sorted_out
-from orchestrator.packing import ARCHIVE, KeptError, archive_of, clear_remains, held_archive, pack, remains
+from orchestrator.packing import KeptError, archive_of, clear_remains, held_archive, pack, remains
 from orchestrator.refusal import HELD, Refusal
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.output import RUNS
+from workers.output import ARCHIVE, RUNS
 
 
 def answer_runs(

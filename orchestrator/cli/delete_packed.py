@@ -8,10 +8,11 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.archive_runs import refuse_busy, remaining
 from orchestrator.cli.archived_text import lines_of, spelled
 from orchestrator.packed import Packed, delete_packed, packed_runs
-from orchestrator.packing import ARCHIVE, archive_of, clear_remains, held_archive
+from orchestrator.packing import archive_of, clear_remains, held_archive
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.git import Repository
+from workers.output import ARCHIVE
 
 
 def answer_packed(arguments: argparse.Namespace, repository: Repository, at: datetime) -> Answer:

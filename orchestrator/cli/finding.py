@@ -7,7 +7,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.output import RunDir, runs_of
+from workers.output import ARCHIVE, RUNS, RunDir, runs_of
 
 _NAMED = 5
 """Workers that a message names."""
@@ -24,6 +24,10 @@ def run_named(repository: Repository, name: str) -> RunDir:
     if found:
         ids = ", ".join(run.id for run in found)
         raise Refusal(Problem(name, "begins the names of several runs", f"say one of: {ids}"))
+    packed = f"{ARCHIVE}/{name}.tar.gz"
+    if "/" not in name and (repository.root / packed).is_file():
+        do = f"`tar -xzf {packed} -C {RUNS}` brings it back"
+        raise Refusal(Problem(name, "this run is packed", do), next_action="orchestrate status")
     newest = f"the newest is {runs[-1].id}" if runs else "there are none yet"
     raise Refusal(Problem(name, "there is no such run", newest), next_action="orchestrate status")
 

@@ -133,6 +133,8 @@ def test_what_goes_is_packed_to_the_byte_and_comes_back_by_unpacking(closed):
     assert packed(old, name) == before
     assert [path.name for path in (old.root / ARCHIVE).iterdir()] == [f"{name}.tar.gz"]
     assert old.git("status", "--porcelain") == ""
+    refused = old.call("logs", name, "command-1")
+    assert f"`tar -xzf {ARCHIVE}/{name}.tar.gz -C {RUNS}` brings it back" in refused.out + refused.err
     shutil.copytree(old.home / "unpacked" / name, old.root / RUNS / name)
     assert old.call("logs", name, "command-1").out == "done\n"
 
