@@ -202,6 +202,12 @@ class _Operations:
             return began[0]
 
         if self.fault and self.fault.at == self.count + 1:
+            if self.fault.mode == "killed after" and kwargs.get("stdin") == subprocess.PIPE:
+                # It ends when it has been fed, and that is done by whoever asked for it.
+                fault, self.fault = self.fault, None
+                process = self._step("git", name, plain, None)
+                self.fault, process.communicate = fault, _then_killed(process.communicate)
+                return process
             if self.fault.mode == "torn":
                 # Git itself is gone, and we live on.
                 command = ["sh", "-c", f"kill -{signal.SIGKILL} $$"]
@@ -213,3 +219,11 @@ class _Operations:
                 said = f"fatal: unable to write: {os.strerror(errno.ENOSPC)}"
                 command, self.fault = ["sh", "-c", f"echo '{said}' >&2; exit 128"], None
         return self._step("git", name, plain, None)
+
+
+def _then_killed(function):
+    def last(*args, **kwargs):
+        function(*args, **kwargs)
+        _exit(KILLED)
+
+    return last

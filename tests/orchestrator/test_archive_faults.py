@@ -123,8 +123,6 @@ def chosen(steps):
         is_chosen = alike % 8 == 0 and not step.startswith("open pool-")  # to look at a slot changes nothing
         for fault in faults_of(step, at):
             # Killed after one is killed before the next, and a full disk is one more refusal.
-            if fault.mode == "killed after" and verb == "git":
-                continue  # it would wait for a feed that nobody is left to give
             if IS_SOAK or (is_chosen and fault.mode in ("killed before", "refused")):
                 yield fault, step
 
