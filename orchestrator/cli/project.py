@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TextIO, cast
@@ -19,13 +20,13 @@ from orchestrator.logs import configure
 from orchestrator.prepare import Request, problems_besides
 from orchestrator.refusal import APPROVAL, Refusal
 from orchestrator.run import Ended, Project
-from orchestrator.runs import unfinished_runs
+from orchestrator.runs import RunState, unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.state.canonical import rules
 from tickets.problems import Problem
 from workers.fence import begin_trial
 from workers.git import Repository
-from workers.output import RunDir
+from workers.output import GLANCE, RunDir
 
 PICTURE = 0.5
 """Seconds between two pictures of the live table."""
@@ -102,10 +103,21 @@ def finish(
     except BaseExceptionGroup as group:
         raise _first(group) from group
     state, problems = ended.state, ended.problems
+    _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]
     lines = summary_lines(state, problems, document["next_action"])
     return Answer(_exit_code(ended, document, expected), document, tuple(lines))
+
+
+def _wait_left(state: RunState) -> None:
+    """Wait until nobody works on a run that we have just left.
+
+    A program that we were starting at that moment may hold a copy of its lock for an instant.
+    """
+    until = time.monotonic() + GLANCE
+    while state.status() == "running" and time.monotonic() < until:
+        time.sleep(0.005)
 
 
 def _seconds(text: str) -> float:

@@ -1,18 +1,23 @@
 """Awkward moments: settings that changed meanwhile, stops in the middle of a wait, files that are damaged."""
 
+import fcntl
 import json
 import os
 import runpy
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from orchestrator.claims import claims_of, missing_of
+from orchestrator.cli.project import _wait_left
 from orchestrator.dispatch import budget_pause
 from orchestrator.refusal import Refusal
+from orchestrator.runs import read_run
 from orchestrator.settings import read_settings
+from workers.output import RunDir
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
 step, ticket = FAULTS["step"], FAULTS["ticket"]
@@ -235,3 +240,15 @@ def test_a_setting_that_cannot_be_meant_is_refused_in_one_short_line(lab):
         assert (found.place, f"{found.what}; {found.do}"[-len(said) :]) == ("orchestrate.toml:2", said)
         assert found.what.startswith(f"`{table}.{key}` is ")
         assert len(found.what) < 150
+
+
+def test_a_copy_of_the_lock_that_a_program_holds_while_it_starts_makes_no_run_go_on(prepare):
+    lab = prepare({"claude-1": ticket()})
+    lab.run()
+    state = read_run(RunDir(lab.root, lab.run_folder().name))
+    copy = os.open(lab.run_folder() / "run.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(copy, fcntl.LOCK_EX)
+    threading.Timer(0.05, os.close, (copy,)).start()
+    assert state.status() == "running"
+    _wait_left(state)
+    assert state.status() == "integrated"
