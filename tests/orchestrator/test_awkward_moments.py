@@ -244,11 +244,13 @@ def test_a_setting_that_cannot_be_meant_is_refused_in_one_short_line(lab):
 
 def test_a_copy_of_the_lock_that_a_program_holds_while_it_starts_makes_no_run_go_on(prepare):
     lab = prepare({"claude-1": ticket()})
-    lab.run()
+    assert lab.lab.call("deploy", "phase-1", "--json").code == 0
     state = read_run(RunDir(lab.root, lab.run_folder().name))
-    copy = os.open(lab.run_folder() / "run.lock", os.O_RDWR | os.O_CREAT)
+    copy = os.open(lab.run_folder() / "run.lock", os.O_RDWR)
     fcntl.flock(copy, fcntl.LOCK_EX)
-    threading.Timer(0.05, os.close, (copy,)).start()
+    timer = threading.Timer(0.1, os.close, (copy,))
+    timer.start()
     assert state.status() == "running"
     _wait_left(state)
-    assert state.status() == "integrated"
+    assert state.status() == "finished"
+    timer.join()
