@@ -107,7 +107,9 @@ async def test_a_kill_while_the_fence_goes_up_is_told_from_a_fence_that_cannot_b
 
 @VICTIMS
 async def test_a_kill_of_what_stands_around_a_worker_is_a_death_by_signal(den, victim, number):
-    it = den.launch(fence_of("namespaces"), "sh", "-c", ": > running; sleep 60")
+    # Not before the keeper has said that it started, and waits: that is the first process in there.
+    waits = "until grep -q '^State:.S' /proc/1/status; do :; done"
+    it = den.launch(fence_of("namespaces"), "sh", "-c", f"{waits}; : > running; sleep 60")
     found = await killed_from_outside(den, it, den.inside / "running", victim, number)
     assert (found.end, found.exit_code, found.signal) == ("exited", None, number)
 
