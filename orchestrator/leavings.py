@@ -125,8 +125,10 @@ class Leavings:
         found += [path for path in silent if not self._still_begins(path, may_grow=False)]
         found += [path for path, mark in list(self._trees.items()) if not self._still_tree(path, mark)]
         self._look_for_strays()
-        found += [path for path, is_told in list(self._strays.items()) if not is_told]
-        self._strays.update(dict.fromkeys(self._strays, True))
+        strays = [path for path, is_told in list(self._strays.items()) if not is_told]
+        # Just these: what a worker's end adds meanwhile is told the next time.
+        self._strays.update(dict.fromkeys(strays, True))
+        found += strays
         return sorted({self._name(path) for path in found})
 
     def settled(self, worker: str, *, tree: Path | None = None) -> None:

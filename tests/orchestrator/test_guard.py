@@ -7,6 +7,7 @@ import runpy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,19 @@ class Watched:
         self._lock.release()
 
 
-@pytest.fixture
-def guard(lab):
+def begun(lab):
+    """Begin a run; give its directory, and a way to make the guard of it."""
     repository = find_repository(lab.root)
     run = new_run_dir(lab.root, datetime(2026, 1, 1, tzinfo=UTC))
     directory = repository.own / "runs" / run.id
     directory.mkdir(parents=True)
-    found = Guard(repository, directory, {"HOME": str(lab.root)}, Scope.of(["STATUS.md"]))
+    return run, partial(Guard, repository, directory, {"HOME": str(lab.root)}, Scope.of(["STATUS.md"]))
+
+
+@pytest.fixture
+def guard(lab):
+    _, make = begun(lab)
+    found = make()
     found._lock = Watched()
     return found
 
@@ -71,14 +78,11 @@ def test_one_look_does_for_all_workers_that_had_ended_when_it_began(lab, guard):
 @pytest.fixture
 def crowd(lab):
     """Give the guard of a run of 300 workers, the first of whom has left an answer, and that answer."""
-    repository = find_repository(lab.root)
-    run = new_run_dir(lab.root, datetime(2026, 1, 1, tzinfo=UTC))
-    directory = repository.own / "runs" / run.id
-    directory.mkdir(parents=True)
+    run, make = begun(lab)
     run.roster_path.write_text(json.dumps({"workers": [{"worker": f"W-{n}"} for n in range(300)]}))
     text = run.attempt("W-0", 1).text
     text.write_text("done")
-    guard = Guard(repository, directory, {"HOME": str(lab.root)}, Scope.of(["STATUS.md"]))
+    guard = make()
     guard.entered("W-0")
     assert guard.left("W-0") == []
     return guard, text
@@ -176,6 +180,22 @@ def test_the_record_of_one_that_ends_without_having_begun_is_ours_and_what_was_p
         guard.settled(name, None)
     assert guard.left("W-1") == []
     assert guard.blamed("W-1") == (f"{run.relative_to(lab.root)}/W-2.txt",)
+
+
+def test_a_stray_that_comes_while_a_look_ends_is_told_the_next_time(lab, guard):
+    early, late = (lab.root / ".taskers" / "runs" / name for name in ("early", "late"))
+
+    class Busy(dict):
+        """What another thread adds to just when it has been gone through."""
+
+        def items(self):
+            found = list(super().items())
+            self.setdefault(late, False)
+            return found
+
+    guard._leavings._strays = Busy({early: False})
+    told = [guard._leavings.changed_of_ended(()) for _ in range(3)]
+    assert told == [[".taskers/runs/early"], [".taskers/runs/late"], []]
 
 
 def test_a_look_that_cannot_be_made_lets_nobody_go_and_hides_nothing(lab, guard, monkeypatch):
