@@ -186,7 +186,8 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         except BaseException:
             await give_back(d, reservation)
             raise
-        if reservation is not None and anyio.current_time() > began + LOOK:
+        is_shared = any(limit is not None for limit in d.settings.spending_limits)
+        if reservation is not None and is_shared and anyio.current_time() > began + LOOK:
             # Others may have told meanwhile what they cost.
             await give_back(d, reservation)
             reservation = await _reserved(d, ticket, number)
