@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator import holding
-from workers.git import GitError, Repository, git, git_fields
+from orchestrator.kept_bases import drop_refs
+from workers.git import GitError, Repository
 from workers.output import RunDir
 from workers.worktree import remove_tree
 
-KEEP = "refs/orchestrate/keep"
 MESSAGES = "messages"
 """The folder of the message logs, below `.taskers` and in the pack of a run."""
 PLACES = ("scratch", "homes")
@@ -48,18 +48,9 @@ def drop_beside(repository: Repository, run: RunDir) -> None:
         (taskers(run) / "worktrees" / run.id).rmdir()
     # Left by who was about to judge the run once more, and was refused since it goes.
     holding.drop(repository, run)
-    drop_refs(repository, run.id)
-
-
-def drop_refs(repository: Repository, run_id: str) -> None:
-    """Let go of the commits that a run alone needed: one that was cancelled still holds them."""
-    where = f"--git-dir={repository.common}"
-    folder = f"{KEEP}/{run_id}/"
-    # A ref that is locked now is a leftover then, and goes with the next call.
+    # One that was cancelled still holds some; one that is locked now is a leftover then.
     with suppress(GitError):
-        refs = git_fields(where, "for-each-ref", "--format=%(refname)%00", folder, cwd=repository.root)
-        if feed := "".join(f"delete {name}\n" for ref in refs if (name := ref.strip())):
-            git(where, "update-ref", "--stdin", cwd=repository.root, feed=feed.encode())
+        drop_refs(repository, run.id)
 
 
 def bytes_of(folder: Path) -> int:

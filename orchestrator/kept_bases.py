@@ -4,14 +4,18 @@ What workers start from that build on others is such a commit. Without a ref a `
 once their trees are gone, and with it the only way to read their patches.
 """
 
-from orchestrator.deployment import Deployment
+from typing import TYPE_CHECKING
+
 from orchestrator.runs import RunState
 from workers.git import Repository, git, git_fields
+
+if TYPE_CHECKING:
+    from orchestrator.deployment import Deployment  # which brings a runtime's all, for a word in a signature
 
 KEEP = "refs/orchestrate/keep"
 
 
-def keep_base(d: Deployment, commit: str) -> str:
+def keep_base(d: "Deployment", commit: str) -> str:
     """Hold a commit for as long as the run is on, and give it."""
     git(
         f"--git-dir={d.repository.common}",
@@ -25,9 +29,19 @@ def keep_base(d: Deployment, commit: str) -> str:
 
 def let_bases_go(repository: Repository, state: RunState, base: str) -> None:
     """Take the refs of a run that began at `base` away."""
-    if all(facts.get("base") in (None, base) for facts in state.workers.values()):
-        return
-    where, folder = f"--git-dir={repository.common}", f"{KEEP}/{state.run.id}"
-    refs = git_fields(where, "for-each-ref", "--format=%(refname)%00", folder, cwd=state.run.root)
-    feed = "".join(f"delete {ref.strip()}\n" for ref in refs if ref.strip())
-    git(where, "update-ref", "--stdin", cwd=state.run.root, feed=feed.encode())
+    if any(facts.get("base") not in (None, base) for facts in state.workers.values()):
+        drop_refs(repository, state.run.id)
+
+
+def kept_refs(repository: Repository, below: str = "") -> list[str]:
+    """Name the refs of all runs, or of the one whose id is given. Raises GitError."""
+    where, folder = f"--git-dir={repository.common}", f"{KEEP}/{below}"
+    found = git_fields(where, "for-each-ref", "--format=%(refname)%00", folder, cwd=repository.root)
+    return [name for ref in found if (name := ref.strip())]
+
+
+def drop_refs(repository: Repository, run_id: str) -> None:
+    """Let go of the commits that a run alone needed. Raises GitError."""
+    if feed := "".join(f"delete {name}\n" for name in kept_refs(repository, f"{run_id}/")):
+        where = f"--git-dir={repository.common}"
+        git(where, "update-ref", "--stdin", cwd=repository.root, feed=feed.encode())

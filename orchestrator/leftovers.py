@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator import holding
-from orchestrator.belongings import KEEP, MESSAGES, PLACES, bytes_of, drop_refs
+from orchestrator.belongings import MESSAGES, PLACES, bytes_of
+from orchestrator.kept_bases import KEEP, drop_refs, kept_refs
 from orchestrator.old_runs import began
 from orchestrator.packing import GOING
-from workers.git import GitError, Repository, git_fields
+from workers.git import GitError, Repository
 from workers.output import ARCHIVE, RUNS, RunDir, is_empty, is_locked
 from workers.pool import holders
 from workers.worktree import remove_tree
@@ -50,7 +51,9 @@ def leftovers(repository: Repository, at: datetime) -> list[Leftover]:
 def drop(repository: Repository, one: Leftover) -> bool:
     """Delete a leftover; tell whether it is gone."""
     if one.path is None:
-        drop_refs(repository, one.what.rpartition("/")[2])
+        # A ref that is locked now goes with the next call.
+        with suppress(GitError):
+            drop_refs(repository, one.what.rpartition("/")[2])
         return True
     with suppress(OSError):
         one.path.unlink()
@@ -102,10 +105,10 @@ def _common(repository: Repository) -> Iterator[tuple[str, Leftover]]:
     for path in _children(repository.own / "runs"):
         if RUN_ID.fullmatch(path.name):
             yield path.name, Leftover(said_of(repository, path), _GONE, path, bytes_of(path))
-    where, refs = f"--git-dir={repository.common}", []
+    refs: list[str] = []
     with suppress(GitError):
-        refs = git_fields(where, "for-each-ref", "--format=%(refname)%00", f"{KEEP}/", cwd=repository.root)
-    for run_id in dict.fromkeys(ref.strip().removeprefix(f"{KEEP}/").partition("/")[0] for ref in refs):
+        refs = kept_refs(repository)
+    for run_id in dict.fromkeys(ref.removeprefix(f"{KEEP}/").partition("/")[0] for ref in refs):
         if RUN_ID.fullmatch(run_id):
             yield run_id, Leftover(f"{KEEP}/{run_id}", _GONE, None)
 

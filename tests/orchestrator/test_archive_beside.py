@@ -5,8 +5,6 @@ import runpy
 import tarfile
 from pathlib import Path
 
-from orchestrator import belongings, kept_bases
-
 AGED = runpy.run_path(str(Path(__file__).with_name("test_archive_runs.py")))
 Lab, seen_in, shell = AGED["Lab"], AGED["seen_in"], AGED["shell"]
 lab, _pattern, ran, _closed, closed = (AGED[name] for name in ("lab", "_pattern", "ran", "_closed", "closed"))
@@ -144,7 +142,3 @@ def test_the_commits_that_a_cancelled_run_alone_needed_are_let_go(closed):
     archive(old)
     refs = old.git("for-each-ref", "--format=%(refname)", "refs/orchestrate").split()
     assert refs == [f"refs/orchestrate/{name}", f"refs/orchestrate/keep/{other}/{head}"]
-
-
-def test_the_refs_that_go_are_those_that_hold_the_bases_of_a_run():
-    assert belongings.KEEP == kept_bases.KEEP
