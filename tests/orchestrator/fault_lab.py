@@ -46,6 +46,13 @@ class Rehearsal:
             **{f"{LAB['TEMPLATES']}/{stem}.md": body for stem, body in tickets.items()},
         })  # fmt: skip
 
+    def prepare_with(self, tickets, more):
+        """Do the same, with more at the end of the settings."""
+        self.prepare(tickets)
+        text = (self.root / "orchestrate.toml").read_text()
+        self.lab.commit({"orchestrate.toml": text + more})
+        return self
+
     def run(self, *arguments, **options):
         """Run the phase to its end; give its document, held to the exit code that the worst outcome asks."""
         runtime = self.begin(*(arguments or ("run", "phase-1")), **options)

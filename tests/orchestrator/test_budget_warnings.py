@@ -13,15 +13,7 @@ CALLS = (("plan", "phase-1"), ("run", "phase-1"), ("deploy", "phase-1"), ("deplo
 
 @pytest.fixture
 def prepare(rehearsal):
-    """Commit templates, and settings with more at their end."""
-
-    def commit(tickets, more):
-        rehearsal.prepare(tickets)
-        text = (rehearsal.root / "orchestrate.toml").read_text()
-        rehearsal.lab.commit({"orchestrate.toml": text + more})
-        return rehearsal
-
-    return commit
+    return rehearsal.prepare_with
 
 
 def of_money(document):

@@ -26,15 +26,7 @@ THREE_DOLLARS = answer(1_000_000, 0)
 
 @pytest.fixture
 def prepare(rehearsal):
-    """Commit templates, and settings with more at their end."""
-
-    def commit(tickets, more):
-        rehearsal.prepare(tickets)
-        text = (rehearsal.root / "orchestrate.toml").read_text()
-        rehearsal.lab.commit({"orchestrate.toml": text + more})
-        return rehearsal
-
-    return commit
+    return rehearsal.prepare_with
 
 
 def ledger(rehearsal):
