@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.availability import why_off
-from orchestrator.budgets import budget_warnings
+from orchestrator.budgets import Doers, budget_warnings
 from orchestrator.events import RosterEntry, RunDeployed
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.holding import Conflict, claimed, conflicts, refuse_conflicts
@@ -16,6 +16,7 @@ from orchestrator.refusal import HELD, Refusal
 from orchestrator.repo import Head, UserRepo
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import FAMILIES, Settings
+from orchestrator.spent import Spent, spent_on
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
 from tickets.fan_out import gathered, named, stem_of
@@ -50,6 +51,8 @@ class Request(NamedTuple):
     on_overlap: OnOverlap = "refuse"
     wait: float = 0.0
     """Seconds to wait for scopes that other runs hold."""
+    day: str = ""
+    """Today (UTC, 2026-02-16): what it has cost already is told; not looked at where it is left out."""
 
 
 class Prepared(NamedTuple):
@@ -63,8 +66,8 @@ class Prepared(NamedTuple):
     files: tuple[str, ...]
     """Patterns that name a file of the base: they own that file and nothing below it."""
     ignore_case: bool
-    agents: Mapping[str, AgentName]
-    """By ticket, the agent that will do it: its own, or a fallback where that one is not to be had."""
+    doers: Doers
+    """The agent that will do each ticket: its own, or a fallback where that one is not to be had."""
     skipped: Mapping[str, str]
     """Tickets that cannot be started, with the reason."""
     warnings: tuple[Problem, ...]
@@ -91,18 +94,19 @@ def examine(
     found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
     problems += unmet(settings, fence_of(settings))
-    agents, skipped = _available(plan.tickets, settings, environ)
+    doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     reasons = {
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
-    warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], agents)
+    today = spent_on(repository.own / "spending", request.day) if request.day else Spent()
+    warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
     if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
     prepared = Prepared(
         plan, found.values, found.head, found.reserved, found.links, found.files,
-        found.ignore_case, agents, skipped, tuple(dict.fromkeys(warnings)),
+        found.ignore_case, doers, skipped, tuple(dict.fromkeys(warnings)),
     )  # fmt: skip
     return prepared, tuple(dict.fromkeys(problems))
 
@@ -305,9 +309,10 @@ def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Proble
 
 def _available(
     tickets: Sequence[Ticket], settings: Settings, environ: Mapping[str, str]
-) -> tuple[dict[str, AgentName], dict[str, str]]:
+) -> tuple[Doers, dict[str, str]]:
     reasons: dict[AgentName, str] = {}
-    for name in {name for ticket in tickets for name in (ticket.agent, *ticket.fallback)}:
+    wanted = {name for ticket in tickets for name in (ticket.agent, *ticket.fallback)}
+    for name in wanted:
         if (why := why_off(name, settings, environ)) is not None:
             reasons[name] = why
     agents: dict[str, AgentName] = {}
@@ -318,7 +323,7 @@ def _available(
             skipped[ticket.id] = reasons[ticket.agent]
         else:
             agents[ticket.id] = usable
-    return agents, skipped
+    return Doers(agents, frozenset(wanted - reasons.keys())), skipped
 
 
 def _warnings(examined: _Examined) -> list[Problem]:

@@ -311,9 +311,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
         fence=fence_of(project.settings).level,
-        tickets=tuple(
-            ticket.done_by(prepared.agents.get(ticket.id, ticket.agent)) for ticket in plan.tickets
-        ),
+        tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),
         reserved=prepared.reserved,

@@ -78,7 +78,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 def _budget(project: Project, prepared: Prepared) -> dict[str, Any]:
     starting = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
     today = spent_on(project.repository.own / "spending", f"{now():%Y-%m-%d}")
-    return budget_of(project.settings, starting, prepared.agents, today)
+    return budget_of(project.settings, starting, prepared.doers, today)
 
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
@@ -125,7 +125,7 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
     return {
         "ticket": ticket.id,
         "worker": ticket.worker,
-        "agent": prepared.agents.get(ticket.id, ticket.agent),
+        "agent": prepared.doers.of(ticket),
         "title": ticket.title,
         "mode": ticket.mode,
         "priority": ticket.priority,

@@ -65,6 +65,7 @@ def request_of(arguments: argparse.Namespace, *, new: bool) -> Request:
         strict_agents=arguments.strict_agents,
         on_overlap=arguments.on_overlap,
         wait=getattr(arguments, "wait", 0.0),
+        day=f"{now():%Y-%m-%d}",
     )
 
 
