@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.reading import bytes_of
 from orchestrator.state.canonical.append_only import Edit, Log, acknowledged, edits, log_of, log_of_version
 from orchestrator.state.canonical.decision_reading import PATH
 from tickets.problems import Problem
@@ -62,7 +63,7 @@ def all_edits(root: Path) -> list[Tampering]:
 
 def _written(root: Path) -> list[bytes]:
     paths = [root / PATH, *sorted((root / ARCHIVES).glob("*.md"))]
-    return [path.read_bytes() for path in paths if path.is_file()]
+    return [bytes_of(path) for path in paths if path.is_file()]
 
 
 def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:

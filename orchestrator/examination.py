@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from orchestrator.availability import why_disabled
 from orchestrator.fencing import fence_of, unmet
+from orchestrator.reading import bytes_of
 from orchestrator.refusal import Refusal
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import Settings, read_settings
@@ -97,7 +98,7 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
     pending = _pending(repository, problems) if git else ()
     runs = tuple(
         RunFound(state.run.id, state.phase, state.status(), state.next_action())
-        for state in unfinished_runs(repository.root)
+        for state in unfinished_runs(repository.root, problems)
     )
     problems += [_unfinished(run) for run in runs if run.status != "running"]
     free = shutil.disk_usage(repository.root).free
@@ -211,7 +212,7 @@ def _file_problems(root: Path) -> list[Problem]:
         for path in document.OWNS:
             try:
                 if not set(path) & set("*?[{"):
-                    found += document.problems((root / path).read_bytes())
+                    found += document.problems(bytes_of(root / path))
             except FileNotFoundError:
                 if path in NEEDED:
                     found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))

@@ -90,7 +90,7 @@ def gather(repository: Repository, at: datetime) -> Gathered:
     texts = {path: _text(repository, path, problems) for path in STATE_FILES}
     status = _status(texts["STATUS.md"], problems)
     recent, count, started = _decisions(texts["DECISIONS.md"], since_of(status, at), problems)
-    runs = [state for run in runs_of(root)[-LOOKED_AT:] if (state := read_run(run)) is not None]
+    runs = [state for run in runs_of(root)[-LOOKED_AT:] if (state := read_run(run, problems)) is not None]
     head, uncommitted = _git(repository, problems)
     lost = lost_workers(repository, status, texts) if status else ()
     cost = spending(repository.own / "spending", f"{at:%Y-%m-%d}", runs[-1] if runs else None)

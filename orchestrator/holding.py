@@ -135,14 +135,15 @@ def drop_stale(repository: Repository) -> None:
     """Take away what runs left of which nothing more can come, `.taskers/` deleted or not."""
     living = _living(repository)
     for path, said in _said(repository):
-        state = read_run(RunDir(Path(said["root"]), said["run"]))
-        gone = state is None or not state.is_unfinished
+        run = RunDir(Path(said["root"]), said["run"])
+        state = read_run(run)
+        # One that is there and cannot be read is not gone: its work may still be to land.
+        gone = not state.is_unfinished if state else not run.manifest_path.exists()
         if gone and said["run"] not in living and not _is_run(path, said):
             path.unlink(missing_ok=True)
     for path in (repository.own / "scopes").glob("*.json"):
-        if read_json(path) is None and not is_locked(
-            path
-        ):  # cut short by a crash: it says nothing of anybody
+        # Cut short by a crash: it says nothing of anybody.
+        if read_json(path) is None and path.is_file() and not is_locked(path):
             path.unlink(missing_ok=True)
 
 
@@ -156,9 +157,12 @@ def claimed(repository: Repository, branch: str | None, besides: RunDir | None =
             continue
         state = read_run(run)
         runs = _is_run(path, said)
+        is_hidden = state is None and run.manifest_path.exists()
         for one in said["tickets"]:
             is_alive = one["worker"] in living.get(run.id, ())
             standing, files = _standing(state, one["worker"], runs=runs, is_alive=is_alive)
+            if is_hidden and standing is None:
+                standing = "interrupted"  # nobody can tell what it has left to land
             if standing == "not landed" and (said["branch"] != branch or run.root != repository.root):
                 continue
             if standing is not None:

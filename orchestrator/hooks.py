@@ -5,6 +5,7 @@ from pathlib import Path
 
 from orchestrator.checks import run_check
 from orchestrator.deployment import Deployment
+from workers.regular import read_whole
 from workers.worktree import Place
 
 PRE_COMMIT = "git hook run --ignore-missing pre-commit"
@@ -24,7 +25,7 @@ async def run_hooks(d: Deployment, tree: str, old: str, message: str) -> tuple[s
             said = " ".join(result.tail.split())[-300:] or result.in_words()
             return f"the {name} hook refuses: {said}", message
         if name == "commit-msg":
-            message = (d.run.root / result.output).read_text("utf-8", "replace")
+            message = read_whole(d.run.root / result.output).decode("utf-8", "replace")
     return "", message
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.output import read_whole
+from workers.regular import NotRegularError, read_whole
 
 
 class Move(NamedTuple):
@@ -41,7 +41,7 @@ def read_intent(path: Path) -> dict[str, Any] | None:
         found = json.loads(read_whole(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, RecursionError):
+    except (NotRegularError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         do = "somebody wrote over it; compare the state files with the last commit, then take it away"

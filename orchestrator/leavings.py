@@ -20,7 +20,8 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.integrity import MOVES
-from workers.output import RunDir, create_file, is_locked, read_json, read_start
+from workers.output import RunDir, create_file, is_locked, read_json
+from workers.regular import read_start
 from workers.walls import message_log
 
 CHECKS = ("setup", "acceptance")

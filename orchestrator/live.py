@@ -5,7 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from orchestrator.runs import RunState, read_roster
+from orchestrator.runs import JOURNAL, RunState, read_roster, unreadable
+from tickets.problems import Problem
 from workers.exits import is_held, read_exit
 from workers.follow import last_said
 from workers.journal import JournalReader
@@ -65,7 +66,7 @@ class LiveRun:
     def __init__(self, state: RunState) -> None:
         """Take a run of which nothing was read yet, or one that a runtime keeps in step itself."""
         self.state = state
-        self._reader = JournalReader(state.run.path / "events.jsonl")
+        self._reader = JournalReader(state.run.path / JOURNAL)
         self._said: dict[tuple[str, int], str] = {}
 
     @property
@@ -94,7 +95,7 @@ class LiveRun:
 
     def since(self, offset: int) -> list[dict[str, Any]]:
         """Give once more what was read from a place in the journal on."""
-        return JournalReader(self.state.run.path / "events.jsonl", offset).read(until=self.cursor)
+        return JournalReader(self.state.run.path / JOURNAL, offset).read(until=self.cursor)
 
     def rows(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> list[Row]:
         """Give what the workers do that were started and have no outcome; `parked` as for `queue`."""
@@ -209,17 +210,24 @@ def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:
     return "starting" if lives else "lost"
 
 
-def live_run(run: RunDir) -> LiveRun | None:
-    """Read a run as it stands now; None where it cannot be read."""
-    state = read_roster(run)
+def live_run(run: RunDir, problems: list[Problem] | None = None) -> LiveRun | None:
+    """Read a run as it stands now; None where it cannot be read, with the reason among `problems`."""
+    state = read_roster(run, problems)
     if state is None:
         return None
     found = LiveRun(state)
-    found.look()
+    try:
+        found.look()
+    except OSError as error:
+        if problems is not None:
+            problems.append(unreadable(run, JOURNAL, error))
+        return None
     return found
 
 
-def live_runs(root: Path, besides: Collection[str] = ()) -> list[LiveRun]:
+def live_runs(
+    root: Path, besides: Collection[str] = (), problems: list[Problem] | None = None
+) -> list[LiveRun]:
     """Read the runs of which something more can come, oldest first, besides those with certain ids."""
-    found = (live_run(run) for run in runs_of(root, closed=False) if run.id not in besides)
+    found = (live_run(run, problems) for run in runs_of(root, closed=False) if run.id not in besides)
     return [one for one in found if one is not None and one.state.is_unfinished]

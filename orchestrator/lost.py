@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.events import Completion, RosterEntry, RunClosed, RunIntegrated
-from orchestrator.reading import read_state
+from orchestrator.reading import bytes_of, read_state
 from orchestrator.state.canonical.status_reading import ActiveWorker, Status, read
 from tickets.markdown import plain
 from tickets.problems import TicketError
@@ -143,9 +144,7 @@ def _tickets(
     # For start-up time: only who lost `.taskers/` needs the templates.
     from tickets.template import FOLDER, Values, is_template, phase_of, read_templates, render_tickets  # noqa: PLC0415
 
-    folder = root / FOLDER
-    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
-    files = {f"{FOLDER}/{name}": (folder / name).read_bytes() for name in names if is_template(name)}
+    files = {f"{FOLDER}/{name}": text for name, text in _texts(root / FOLDER, is_template)}
     said = [(texts.get(path) or b"").decode("utf-8", "replace") for path in ("STATUS.md", "DECISIONS.md")]
     found = []
     try:
@@ -168,9 +167,15 @@ def has_templates(root: Path, phase: str) -> bool:
     """Tell whether some template names a phase, by a look at its text alone."""
     from tickets.template import FOLDER, is_template  # noqa: PLC0415 - as above
 
-    folder = root / FOLDER
-    names = [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
     named = re.compile(
         rb"^phase:\s*[\"']?" + re.escape(phase.encode()) + rb"[\"']?\s*(?:#.*)?$", re.MULTILINE
     )
-    return any(named.search((folder / name).read_bytes()) for name in names if is_template(name))
+    return any(named.search(text) for _, text in _texts(root / FOLDER, is_template))
+
+
+def _texts(folder: Path, is_one: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """Read the templates that can be read, by name: what is wrong with the others, `plan` says."""
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    for name in filter(is_one, names):
+        with suppress(OSError):
+            yield name, bytes_of(folder / name)

@@ -15,6 +15,7 @@ from tickets.scope import Scope
 from tickets.template import Values
 from tickets.ticket import Ticket
 from workers.output import RunDir, create_file
+from workers.regular import read_whole
 
 SCHEMA = 1
 
@@ -124,7 +125,7 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 def read_manifest(run: RunDir) -> Manifest:
     """Read `run.json`. Raises Refusal where it is not one of ours."""
     try:
-        found = Manifest.model_validate_json(run.manifest_path.read_bytes())
+        found = Manifest.model_validate_json(read_whole(run.manifest_path))
     except (ValidationError, OSError):
         found = None
     if found is None or found.schema_ != SCHEMA:

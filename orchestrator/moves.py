@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.intents import Move, digest
-from orchestrator.reading import bytes_of
+from orchestrator.reading import bytes_of, led_to
 from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
+from workers.regular import NotRegularError, read_whole
 
 _NUMBERS = itertools.count(1)
 
@@ -40,7 +41,7 @@ class Files:
 
     def target(self, path: str) -> Path:
         """Follow a state file that is a symlink, as long as it stays in the repository. Raises Refusal."""
-        target = (self.root / path).resolve()
+        target = led_to(self.root, path)
         if not target.is_relative_to(self.root):
             raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
         return target
@@ -81,7 +82,7 @@ class Files:
 
     def new_text(self, move: Move) -> bytes:
         """Give what waits to be moved."""
-        return (self.root / move.temporary).read_bytes()
+        return read_whole(self.root / move.temporary)
 
     def keep(self, move: Move) -> str:
         """Leave what was to be moved beside its target, under a name for a person."""
@@ -128,8 +129,8 @@ class Files:
 
     def _noted(self) -> list[str]:
         try:
-            found: list[str] = json.loads(self._note.read_bytes())
-        except (FileNotFoundError, ValueError):
+            found: list[str] = json.loads(read_whole(self._note))
+        except (FileNotFoundError, NotRegularError, ValueError, RecursionError):
             return []  # a torn note: nothing was written after it
         return found
 

@@ -350,7 +350,8 @@ def _refuse_unfinished(root: Path, request: Request) -> None:
     """Refuse a second run of the phase."""
     if request.new:
         return
-    for state in unfinished_runs(root):
+    hidden: list[Problem] = []
+    for state in unfinished_runs(root, hidden):
         if state.phase == request.phase:
             status = state.status()
             goes_on = status == "running"
@@ -360,3 +361,6 @@ def _refuse_unfinished(root: Path, request: Request) -> None:
                 exit_code=HELD,
                 next_action=f"orchestrate {'wait' if goes_on else 'resume'} {state.run.id}",
             )
+    # It may be of this phase, and its work would be paid for twice.
+    if hidden:
+        raise Refusal(*(one._replace(do=f"{one.do}; or `--new`") for one in hidden))

@@ -8,6 +8,7 @@ from tickets.prompt import PromptContext, long_form
 from tickets.template import render_body
 from tickets.ticket import Ticket
 from workers.output import create_file
+from workers.regular import read_start, read_whole
 
 OUTPUT_SHOWN = 100_000
 """Characters of a dependency's output that a prompt may hold; the rest is named by its path."""
@@ -26,7 +27,7 @@ def add_to_prompt(d: Deployment, ticket: Ticket, number: int, said: str, *, alon
     """Create `tickets/WORKER.N.md`, what a later attempt is told: `alone`, or below the whole ticket."""
     path = d.run.ticket(ticket.worker, number)
     if not path.exists():
-        whole = "" if alone else d.run.ticket(ticket.worker).read_text(encoding="utf-8") + "\n"
+        whole = "" if alone else read_whole(d.run.ticket(ticket.worker)).decode() + "\n"
         create_file(path, (whole + said).encode())
     return path
 
@@ -58,8 +59,7 @@ def _output(d: Deployment, ticket_id: str) -> str:
     facts = d.facts(d.manifest.by_id(ticket_id))
     if not facts.get("output"):
         return ""
-    with Path(d.run.root / facts["output"]).open("rb") as file:
-        text = file.read(4 * OUTPUT_SHOWN).decode("utf-8", "replace")
+    text = read_start(d.run.root / facts["output"], 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
     if len(text) <= OUTPUT_SHOWN:
         return text
     return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {facts['output']}]\n"

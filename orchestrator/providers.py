@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workers.pool import PoolLimits
+from workers.regular import read_whole
 
 FIRST_PAUSE = 15.0
 """Seconds that a provider is left alone where neither it nor the settings name a time; each further pause is
@@ -212,7 +213,7 @@ def _signature(path: Path) -> tuple[int, ...] | None:
 def _known_in(path: Path) -> _Known:
     """Read a provider's file; one that cannot be read, or says what cannot be, is as none."""
     try:
-        said = json.loads(path.read_bytes())
+        said = json.loads(read_whole(path))
         until, since = float(said["until"]), float(said["since"])
         limit, full = (None if said[name] is None else int(said[name]) for name in ("limit", "full"))
         pauses = int(said["pauses"])

@@ -1,5 +1,6 @@
 """Files that a person keeps: read whole, or a problem that names what hinders."""
 
+import os
 import time
 from pathlib import Path
 
@@ -7,18 +8,24 @@ from orchestrator.intents import Move, decided, digest, read_intent
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.git import find_repository
+from workers.regular import read_whole
 
 SAVING = 0.1
 """Seconds that an editor may take between emptying a file and writing it."""
+LARGEST = 1 << 24
+"""Bytes that a file may have which a person keeps: parsed it takes many times its size."""
 
 
 def bytes_of(path: Path) -> bytes:
-    """Read a file; Markdown that is empty is looked at again, for an editor may be about to write it."""
-    found = path.read_bytes()
+    """Read a file; Markdown that is empty is looked at again, for an editor may be about to write it.
+
+    Raises OSError, also where something else stands there: a pipe would have us wait for ever.
+    """
+    found = read_whole(path, LARGEST)
     until = time.monotonic() + SAVING
     while not found and path.suffix == ".md" and time.monotonic() < until:
         time.sleep(SAVING / 20)
-        found = path.read_bytes()
+        found = read_whole(path, LARGEST)
     return found
 
 
@@ -38,7 +45,7 @@ def read_state(root: Path, path: str) -> bytes | None:
 
     Raises Refusal, also for a link that leads out of the repository.
     """
-    target = (root / path).resolve()
+    target = led_to(root, path)
     if not target.is_relative_to(root.resolve()):
         raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
     found = read_file(root, path)
@@ -57,9 +64,15 @@ def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
     if move is None or digest(found) != move.old:
         return None
     try:
-        return (root / move.temporary).read_bytes()
+        return read_whole(root / move.temporary)
     except FileNotFoundError:
         return read_file(root, path)  # it was moved while we looked
+
+
+def led_to(root: Path, path: str) -> Path:
+    """Follow the links of a path below `root`; those that lead round in a circle are not followed."""
+    # `Path.resolve` raises at a circle, which is an error of the user's and no bug.
+    return Path(os.path.realpath(root / path))
 
 
 def in_the_way(folder: Path, name: str) -> list[Problem]:

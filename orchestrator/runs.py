@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
+from orchestrator.records import is_sound
+from tickets.problems import Problem
 from workers.journal import read_journal
 from workers.output import RunDir, is_locked, read_json, runs_of
 
+JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
@@ -116,7 +118,7 @@ class RunState:
         """Fold in what was read from a journal, and pass over what makes no sense."""
         for record in records:
             # Half of a record may stand there as a whole one, where a disk was full: what it said is lost.
-            with suppress(KeyError, TypeError):
+            if is_sound(record):
                 self.take(record)
 
     @property
@@ -231,30 +233,50 @@ def _told(told: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(_AGAIN.sub(r"\1", one) if isinstance(one, str) else one for one in told)
 
 
-def read_run(run: RunDir) -> RunState | None:
-    """Read a run; None where its roster is unreadable."""
-    state = read_roster(run)
+def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:
+    """Read a run; None where its files cannot be read, with the reason among `problems`."""
+    state = read_roster(run, problems)
     if state is not None:
-        state.take_all(read_journal(run.path / "events.jsonl"))
+        try:
+            state.take_all(read_journal(run.path / JOURNAL))
+        except OSError as error:
+            _add(problems, unreadable(run, JOURNAL, error))
+            return None
     return state
 
 
-def read_roster(run: RunDir) -> RunState | None:
-    """Read who is in a run, and nothing yet of what happened; None where its roster is unreadable."""
-    roster = read_json(run.roster_path)
-    if roster is None or roster.get("schema") != 1:
-        return None
+def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:
+    """Read who is in a run, and nothing yet of what happened; None where that cannot be read."""
     try:
-        return RunState(run, roster)
-    except (KeyError, TypeError):
+        roster = read_json(run.roster_path)
+        if roster is not None and roster.get("schema") == 1:
+            return RunState(run, roster)
+        why: OSError | str = "it is damaged, or of another version"
+    except OSError as error:
+        why = error
+    except (KeyError, TypeError, AttributeError):
         # It is not checked here as a runtime checks it: `status` has no time to import pydantic.
-        return None
+        why = "it is damaged"
+    _add(problems, unreadable(run, run.roster_path.name, why))
+    return None
 
 
-def unfinished_runs(root: Any) -> list[RunState]:
-    """List the runs that are not integrated, oldest first."""
-    found = (read_run(run) for run in runs_of(root, closed=False))
+def unreadable(run: RunDir, name: str, why: OSError | str) -> Problem:
+    """Say that a run is left out, since nobody can know what became of its workers."""
+    said = why if isinstance(why, str) else (why.strerror or "unknown reason").lower()
+    what = f"cannot be read: {said}; so nothing is known of this run"
+    return Problem(f"{run.relative(run.path)}/{name}", what, "put it back, or take the run's folder away")
+
+
+def unfinished_runs(root: Any, problems: list[Problem] | None = None) -> list[RunState]:
+    """List the runs that are not integrated, oldest first; why others cannot be read is among `problems`."""
+    found = (read_run(run, problems) for run in runs_of(root, closed=False))
     return [state for state in found if state is not None and state.is_unfinished]
+
+
+def _add(problems: list[Problem] | None, problem: Problem) -> None:
+    if problems is not None:
+        problems.append(problem)
 
 
 def _unstarted(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tickets.scope import Scope
 from workers.git import Repository
 from workers.integrity import Lens, as_text, compare, from_text, own_moves
 from workers.output import RunDir, create_file
+from workers.regular import read_whole
 
 SHARE = 16
 """Files of workers that have ended that a look may put off, for each look that did."""
@@ -91,7 +92,7 @@ class Guard:
         remembered = directory / "before.json"
         found = None
         with contextlib.suppress(OSError):
-            found = None if afresh else from_text(remembered.read_bytes())
+            found = None if afresh else from_text(read_whole(remembered))
         if found is None:
             found = self._lens.snapshot()
             with contextlib.suppress(FileExistsError):

@@ -17,6 +17,7 @@ from workers.exits import Exit
 from workers.follow import read_tail
 from workers.output import create_file, create_json, read_json
 from workers.process import Launch, Limits, open_nursery, stop
+from workers.regular import read_whole
 from workers.worktree import remove_tree
 
 FOLDER = ".taskers/checks"
@@ -233,7 +234,7 @@ def _figure(root: Path, folder: Path, name: str, command: str, ended: Exit) -> F
     passed = ended.end == "exited" and ended.exit_code == 0
     printed = read_tail(folder / f"{name}.stdout", _READ), read_tail(folder / f"{name}.stderr", _READ)
     junit = folder / f"{name}.xml"
-    found = counted_junit(junit.read_bytes()) if junit.is_file() else None
+    found = counted_junit(read_whole(junit)) if junit.is_file() else None
     source: Any = "junit"
     if found is None:
         found, source = counted(printed[0]) or counted(printed[1]), "printed"

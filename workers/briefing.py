@@ -1,11 +1,10 @@
 """What a worker is told: its prompt, and the repository's own instruction files."""
 
-import os
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
 from workers.agents import WorkerError
+from workers.regular import read_start
 
 LARGEST = 256 * 1024
 """Bytes of one file; instructions longer than this are not read by any of the CLIs either."""
@@ -22,8 +21,7 @@ def check_prompt(prompt: Path, *, agent: str, at_most: int) -> bytes:
     """Give the first bytes of a prompt. Raises WorkerError where this agent would not read it as it is."""
     try:
         size = prompt.stat().st_size
-        with prompt.open("rb") as file:
-            head = file.read(4096)
+        head = read_start(prompt, 4096)
     except OSError as error:
         raise WorkerError(f"{prompt.name}: the prompt cannot be read ({error.strerror})") from error
     if not head.strip():
@@ -60,10 +58,6 @@ def _text_of(worktree: Path, name: str) -> str:
     if not path.is_relative_to(root):
         return ""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not hold us
+        return read_start(path, LARGEST).decode("utf-8", "replace")
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return file.read(LARGEST).decode("utf-8", "replace")

@@ -1,10 +1,13 @@
 """How workers ended, as their shims recorded it, and whether a shim lives. Light to import, for `ps`."""
 
 import json
+import math
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from types import NoneType
+from typing import Literal, NamedTuple, get_args
 
 from workers.output import is_locked
+from workers.regular import NotRegularError, read_whole
 
 End = Literal[
     "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",
@@ -36,6 +39,16 @@ class Exit(NamedTuple):
     max_rss_kb: int = 0
 
 
+_ENDS = get_args(End)
+_WHOLE: tuple[type, ...] = (int,)
+_TYPES = {
+    "exit_code": (int, NoneType), "signal": (int, NoneType), "pid": (int, NoneType),
+    "shim_pid": (int, NoneType), "seconds": (int, float), "cpu_seconds": (int, float),
+    "survivors": _WHOLE, "stdout_bytes": _WHOLE, "stderr_bytes": _WHOLE, "max_rss_kb": _WHOLE,
+}  # fmt: skip
+"""Fields that are no text."""
+
+
 def is_held(started_record: Path) -> bool:
     """Say whether the shim that made this file still lives."""
     return is_locked(started_record)
@@ -44,16 +57,25 @@ def is_held(started_record: Path) -> bool:
 def read_exit(exit_record: Path) -> Exit | None:
     """Read how a worker ended; None while there is no whole record."""
     try:
-        return parsed_exit(exit_record.read_bytes())
-    except FileNotFoundError:
+        return parsed_exit(read_whole(exit_record))
+    except (FileNotFoundError, NotRegularError):
         return None
 
 
 def parsed_exit(text: bytes) -> Exit | None:
     """Read an exit record; None where it is not whole."""
     try:
-        fields: dict[str, Any] = json.loads(text)
-    except ValueError:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
         return None
+    if not isinstance(fields, dict) or fields.get("end") not in _ENDS:
+        return None
+    cut = fields.pop("cut", None) or ()
     known = {name: fields[name] for name in Exit._fields if name in fields}
-    return Exit(**{"worker": "", **known, "cut": tuple(fields.get("cut", ()))})
+    # An unfenced worker can write here too: what has another type than ours is no record.
+    is_ours = all(map(_is_sound, known, known.values())) and isinstance(cut, list | tuple)
+    return Exit(**{"worker": "", **known, "cut": tuple(map(str, cut))}) if is_ours else None
+
+
+def _is_sound(name: str, value: object) -> bool:
+    return type(value) in _TYPES.get(name, (str,)) and (not isinstance(value, float) or math.isfinite(value))

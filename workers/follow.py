@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tickets.words import AgentName
 from workers.agents import Answer, Progress, agent_named
-from workers.output import open_regular
 from workers.reasons import is_throttled, retry
+from workers.regular import NotRegularError, open_regular, opened
 from workers.stream import Lines, printable
 
 MOST = 1 << 20
@@ -88,11 +88,11 @@ class Follower:
             if size <= self._heard:
                 return
             self._heard = max(self._heard, size - _TAIL)
-            with self._stderr.open("rb") as file:
+            with os.fdopen(opened(self._stderr), "rb") as file:
                 file.seek(self._heard)
                 # A line whose end has not come yet is heard the next time.
                 whole, end, _ = file.read(_TAIL).rpartition(b"\n")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotRegularError):
             return
         self._heard += len(whole) + len(end)
         for line in whole.splitlines():

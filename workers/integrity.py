@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from workers.git import GitError, Repository, git_fields
-from workers.output import read_whole
+from workers.regular import read_whole
 from workers.worktree import module_directories
 
 Weight = Literal["harm", "move"]
@@ -244,7 +244,7 @@ def from_text(data: bytes) -> Snapshot | None:
     try:
         found = json.loads(data)
         return Snapshot(dict(found["steering"]), dict(found["places"]), dict(found["checkout"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

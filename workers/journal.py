@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.output import read_whole
+from workers.regular import opened, read_whole
 
 
 class Journal:
@@ -64,7 +64,7 @@ class JournalReader:
     def read(self, until: int | None = None) -> list[dict[str, Any]]:
         """Give the records that are new, up to a place; half a line is left for the next time."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = opened(self._path)
         except FileNotFoundError:
             return []
         try:
@@ -89,7 +89,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 def _records(data: bytes) -> list[dict[str, Any]]:
     found = []
     for line in data.split(b"\n"):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):
                 found.append(record)

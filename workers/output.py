@@ -5,7 +5,6 @@ import fcntl
 import itertools
 import json
 import os
-import stat
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,11 +12,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workers.regular import NotRegularError, read_whole
+
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
 """Where packed runs lie."""
 GLANCE = 0.25
 """Seconds after which a lock is somebody's for good, and not just looked at."""
+LARGEST = 1 << 26
+"""Bytes that a record may have: as values it takes many times its size."""
 _NUMBERS = itertools.count()
 
 
@@ -209,53 +212,10 @@ def create_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None where there is no such file, or one that no writer of ours completed."""
     try:
-        found = json.loads(read_whole(path))
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        found = json.loads(read_whole(path, LARGEST))
+    except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def read_start(path: Path, most: int) -> bytes:
-    """Read the first bytes of a regular file. Raises OSError.
-
-    By the system's own calls: for a small file those that Python adds are most of the time.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        data = b""
-        while len(data) < most and (part := os.read(descriptor, most - len(data))):
-            data += part
-        return data
-    finally:
-        os.close(descriptor)
-
-
-def open_regular(path: Path) -> int | None:
-    """Open a regular file to be read; None where there is none, whatever else stands in its place."""
-    try:
-        # At once: a pipe, which a worker may put there, would hold up whoever opens it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def read_whole(path: Path) -> bytes:
-    """Read a regular file. Raises OSError.
-
-    Anything else is empty: whoever puts a pipe in the place of a file must not have us wait for ever.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status, data = os.fstat(descriptor), b""
-        while stat.S_ISREG(status.st_mode) and (part := os.read(descriptor, status.st_size + 4096)):
-            data += part
-        return data
-    finally:
-        os.close(descriptor)
 
 
 def is_empty(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.environment import drop_foreign_git
 from workers.git import Repository, find_repository, git_line
+from workers.regular import NotRegularError
 
 if TYPE_CHECKING:
     from orchestrator.cli.commands import Command
@@ -55,7 +56,7 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     except (TicketError, StateError) as error:
         return refused(error.problems, next_step(error.problems, arguments), 2, of_run=of_run)
     except OSError as error:
-        if error.errno not in _OUTSIDE:
+        if error.errno not in _OUTSIDE and not isinstance(error, NotRegularError):
             raise
         # The disk, or rights on it: known failures, which may come in the middle of a run.
         place = str(error.filename or getattr(module, "__name__", "orchestrate").rpartition(".")[2])

@@ -35,10 +35,10 @@ def run_named(repository: Repository, name: str) -> RunDir:
 def live_named(repository: Repository, name: str) -> LiveRun:
     """Read a run by its name. Raises Refusal."""
     run = run_named(repository, name)
-    found = live_run(run)
+    problems: list[Problem] = []
+    found = live_run(run, problems)
     if found is None:
-        what = "cannot be read: it is damaged, or of another version"
-        raise Refusal(Problem(run.relative(run.roster_path), what, "begin a new run of its phase"))
+        raise Refusal(*problems, next_action="orchestrate status")
     return found
 
 

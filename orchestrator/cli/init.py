@@ -9,6 +9,7 @@ from typing import Any
 import orchestrator
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
+from orchestrator.reading import LARGEST, led_to
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
 from orchestrator.settings import FAMILIES
@@ -19,6 +20,7 @@ from tickets.markdown import MarkdownError
 from tickets.problems import Problem
 from tickets.template import FOLDER, is_template
 from workers.git import Repository
+from workers.regular import read_whole
 
 ALWAYS = ("canonical", "checkpoints")
 MESSAGE = "Set up orchestrate"
@@ -111,12 +113,12 @@ def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for path in (*PATHS, *(f"{FOLDER}/{name}" for name in names if name.lower().endswith(".md"))):
         try:
-            there[path] = (root / path).read_bytes()
+            there[path] = read_whole(root / path, LARGEST)
         except FileNotFoundError:
             pass
         except OSError as error:
             problems.append(Problem(path, f"cannot be read: {error.strerror}", "make it a file, or move it"))
-        real = (root / path).resolve()
+        real = led_to(root, path)
         if (root / path).is_symlink() and real.is_relative_to(root.resolve()):
             links[path] = real.relative_to(root.resolve()).as_posix()
     if problems:

@@ -17,7 +17,7 @@ from orchestrator.live import LiveRun, doing_of
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.follow import Follower
-from workers.output import open_regular
+from workers.regular import open_regular
 from workers.stream import Lines, plain
 
 LOOK = 0.1

@@ -46,9 +46,10 @@ def proposed(desk: Desk, name: str, kind: Kind) -> Proposals:
     from tickets.report import read_report  # noqa: PLC0415 - as above
 
     run = run_named(desk.repository, name)
-    state = read_run(run)
+    problems: list[Problem] = []
+    state = read_run(run, problems)
     if state is None:
-        raise Refusal(Problem(run.relative(run.path), "cannot be read", "begin a new run of its phase"))
+        raise Refusal(*problems)
     found: list[Proposal] = []
     for worker, facts in state.workers.items():
         text = read_file(desk.repository.root, facts["output"]) if facts["output"] else None

@@ -26,13 +26,14 @@ def answer(arguments: argparse.Namespace) -> Answer:
     gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
     repository = repository_of(arguments)
     now = datetime.now(UTC)
-    runs = live_runs(repository.root)
+    problems: list[Problem] = []
+    runs = live_runs(repository.root, problems=problems)
     parked = _parked(repository, now)
     rows = [row for run in runs for row in run.rows(now, parked)]
     slots = holders(repository.own / "slots")
     ready = {(slot.holder.get("run", ""), slot.holder.get("worker", "")) for slot in slots}
     queues = [run.queue(now, parked, ready) for run in runs]
-    problems = [*_lost(rows), *_dirty(slots)]
+    problems += [*_lost(rows), *_dirty(slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
     shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
     next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")

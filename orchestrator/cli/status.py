@@ -36,7 +36,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     repository = repository_of(arguments)
     problems: list[Problem] = []
     state = _state(repository, problems)
-    runs = _runs(repository)
+    runs = _runs(repository, problems)
     costs = spent_in(repository.own / "spending", runs)
     day = f"{now():%Y-%m-%d}"
     today = spent_on(repository.own / "spending", day)
@@ -84,9 +84,9 @@ def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
     }
 
 
-def _runs(repository: Repository) -> list[RunState]:
+def _runs(repository: Repository, problems: list[Problem]) -> list[RunState]:
     """Read the newest runs; all of a thousand would take a second, and no one asks for them here."""
-    found = (read_run(run) for run in reversed(runs_of(repository.root)[-RUNS_SHOWN:]))
+    found = (read_run(run, problems) for run in reversed(runs_of(repository.root)[-RUNS_SHOWN:]))
     return [state for state in found if state is not None]
 
 

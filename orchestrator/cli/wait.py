@@ -1,6 +1,7 @@
 """`orchestrate wait RUN`: until a run ends, or until something new happens. Imports little: asked often."""
 
 import argparse
+import os
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from orchestrator.live import LiveRun
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.output import RunDir
+from workers.regular import opened
 
 LOOK = 0.05
 """Seconds between two looks at the journal and at the runtime's lock."""
@@ -50,7 +52,7 @@ def _offset(run: RunDir, cursor: str) -> int:
     if offset == 0:
         return 0
     try:
-        with journal.open("rb") as file:
+        with os.fdopen(opened(journal), "rb") as file:
             file.seek(max(offset, 1) - 1)
             if offset > 0 and file.read(1) == b"\n":
                 return offset

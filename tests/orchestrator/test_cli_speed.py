@@ -75,8 +75,8 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
-        "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.refusal",
-        "orchestrator.runs", "orchestrator.spent",
+        "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.records",
+        "orchestrator.refusal", "orchestrator.runs", "orchestrator.spent",
         "orchestrator.state", "orchestrator.state.canonical", "orchestrator.state.canonical.phases_run",
         "orchestrator.state.canonical.status_reading",
         "orchestrator.state.errors", "orchestrator.state.figures",
@@ -84,9 +84,9 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.document",
         "tickets.markdown.edits", "tickets.markdown.errors", "tickets.markdown.front",
         "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
-        "tickets.markdown.spans", "tickets.markdown.tables", "tickets.problems",
+        "tickets.markdown.spans", "tickets.markdown.tables", "tickets.problems", "tickets.words",
         "workers", "workers.environment", "workers.git", "workers.journal", "workers.output", "workers.pool",
-        "workers.waiting",
+        "workers.regular", "workers.waiting",
     }  # fmt: skip
 
 

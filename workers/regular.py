@@ -1,0 +1,79 @@
+"""Files that are read whatever may stand in their place: nobody waits at a pipe, and no memory runs out."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MOST = 1 << 28
+"""Bytes that are read of one file at most: nothing that we write and read whole comes near."""
+_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class NotRegularError(OSError):
+    """Something else than a file stands there, or one that is too large to be one of ours: no bug."""
+
+
+def open_regular(path: Path) -> int | None:
+    """Open a regular file to be read; None where there is none, whatever else stands in its place."""
+    try:
+        return opened(path)
+    except (FileNotFoundError, NotRegularError):
+        return None
+
+
+def read_whole(path: Path, most: int = MOST) -> bytes:
+    """Read a regular file. Raises OSError, NotRegularError where it is none or has more than `most` bytes."""
+    descriptor = opened(path)
+    try:
+        size, data = os.fstat(descriptor).st_size, b""
+        while size <= most and (part := os.read(descriptor, size + 4096)):
+            data += part
+            size = max(size, len(data))
+    finally:
+        os.close(descriptor)
+    if size > most:
+        what = f"it has {size:,} bytes, and {most:,} are read at most"
+        raise NotRegularError(errno.EFBIG, what, str(path))
+    return data
+
+
+def read_start(path: Path, most: int) -> bytes:
+    """Read the first bytes of a regular file. Raises OSError.
+
+    By the system's own calls: for a small file those that Python adds are most of the time.
+    """
+    descriptor = opened(path)
+    try:
+        data = b""
+        while len(data) < most and (part := os.read(descriptor, most - len(data))):
+            data += part
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def opened(path: Path) -> int:
+    """Open a regular file to be read. Raises OSError, NotRegularError for anything else."""
+    try:
+        # At once: a pipe, which a worker may put there, would hold up whoever opens it.
+        descriptor = os.open(path, _AT_ONCE)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise _not_regular(path, "a socket") from None
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
+
+
+def _not_regular(path: Path, kind: str) -> NotRegularError:
+    return NotRegularError(errno.EINVAL, f"it is {kind}, and no regular file", str(path))
