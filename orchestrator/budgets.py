@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.admission import PRICES_ITSELF, STOPS_ITSELF, Budget, Limits, refusal_of
+from orchestrator.admission import NAMES_MODELS, PRICES_ITSELF, STOPS_ITSELF, Budget, Limits, refusal_of
 from orchestrator.prices import PricedBy, price_of
 from orchestrator.settings import Settings
 from orchestrator.spent import Spent, dollars
@@ -144,11 +144,9 @@ def _whose(ids: Sequence[str], fate: str) -> str:
 
 def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
     """Warn of agents of which nobody knows what they cost."""
-    do = "write its price below `[prices]`, or set a limit in tokens"
-    no_model = "name a model (`[agents.{}] model`) and write its price below `[prices]`"
     return [
         Problem(one["agent"], f"no limit in USD holds {_named(one)}{_to(one)}: its price is not known",
-                do if one["model"] else no_model.format(one["agent"]), "warning")
+                f"{_to_be_priced(one)}, or set a limit in tokens", "warning")
         for one in agents
         if one["limited_usd"] and one["priced_by"] == "unpriced"
     ]  # fmt: skip
@@ -164,8 +162,18 @@ def budget_lines(budget: Mapping[str, Any]) -> list[str]:
     return lines + [
         f"  {_named(one)}{'' if one['tickets'] else ', as a fallback,'} {_held(one)}"
         for one in budget["agents"]
-        if one["limited_usd"] or one["limited_tokens"]
+        if one["limited_usd"] or one["limited_tokens"] or one["priced_by"] == "unpriced"
     ]
+
+
+def _to_be_priced(one: Mapping[str, Any]) -> str:
+    """Say how an agent is priced of which nobody knows what it costs."""
+    agent = one["agent"]
+    if one["model"]:
+        return f'write `[prices."{one["model"]}"]`'
+    if agent in NAMES_MODELS:
+        return f"write the prices of {agent}'s models below `[prices]`: it says at its end which it has used"
+    return f"name a model (`model = ` below `[agents.{agent}]`) and write its price below `[prices]`"
 
 
 def _to(one: Mapping[str, Any]) -> str:
@@ -183,7 +191,12 @@ def _named(one: Mapping[str, Any]) -> str:
 def _held(one: Mapping[str, Any]) -> str:
     if one["hard"]:
         return "stops itself at what is left in USD; a limit in tokens stops the next start"
-    price = "priced by [prices]" if one["priced_by"] == "table" else "not priced, counted in tokens alone"
+    if one["priced_by"] == "unpriced":
+        price = f"counted in tokens alone; to have it priced, {_to_be_priced(one)}"
+    else:
+        price = "priced by [prices]" + ("" if one["model"] else ", as the models that it then names")
+    if not (one["limited_usd"] or one["limited_tokens"]):
+        return f"is {price}"
     return f"tells its use when it ends, so a limit stops the next start; {price}"
 
 
@@ -196,4 +209,8 @@ def _limited(tickets: Sequence[Ticket], limits: Limits) -> dict[str, bool]:
 def _priced_by(agent: AgentName, model: str | None, settings: Settings) -> PricedBy:
     if agent in PRICES_ITSELF:
         return "agent"
-    return "table" if price_of(model, settings.price_list) else "unpriced"
+    prices = settings.price_list
+    if model is None and agent in NAMES_MODELS:
+        # Which it will use nobody knows yet; that some are priced shows that somebody has seen to it.
+        return "table" if any(name.startswith(agent) for name in prices) else "unpriced"
+    return "table" if price_of(model, prices) else "unpriced"

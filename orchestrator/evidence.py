@@ -155,7 +155,8 @@ def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[
         "signal": ended.signal,
         "seconds": ended.seconds,
         "thread": answer.thread,
-        "usage": _priced(d, ticket, used(ticket, answer, earlier)),
+        "usage": _priced(d, ticket, used(ticket, answer, earlier), answer.usage),
+        "models": [one.model for one in answer.usage.models] if answer.usage else [],
     }
 
 
@@ -182,9 +183,10 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> 
     return {**found, "cost_usd": usage.cost_usd}
 
 
-def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any]) -> dict[str, Any]:
+def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any], told: Usage | None) -> dict[str, Any]:
     model = ticket.model or d.settings.agent(ticket.agent).model
-    cost = priced(Usage(**usage), model, d.settings.price_list)
+    models = told.models if told else ()
+    cost = priced(Usage(**usage, models=models), model, d.settings.price_list)
     return {**usage, "cost_usd": cost.usd, "cost_by": cost.by}
 
 

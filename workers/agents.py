@@ -77,6 +77,15 @@ class Invocation(NamedTuple):
     capture: Literal["file", "pipe"] = "file"
 
 
+class ModelUse(NamedTuple):
+    """What of a worker's tokens one model took and gave; `input_tokens` include cached ones."""
+
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
 class Usage(NamedTuple):
     """What a worker used, as far as its CLI tells. Tokens include cached ones; USD.
 
@@ -88,6 +97,8 @@ class Usage(NamedTuple):
     output_tokens: int = 0
     cached_tokens: int = 0
     cost_usd: float | None = None
+    models: tuple[ModelUse, ...] = ()
+    """The same tokens by model, where the stream names them: a CLI may choose, and turn to another one."""
 
 
 class Progress(NamedTuple):

@@ -4,7 +4,7 @@ import json
 from typing import Literal
 
 from tickets.words import AgentName
-from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
+from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, ModelUse, Progress, Usage
 from workers.asking import Asking
 from workers.briefing import check_prompt
 from workers.executables import find, present
@@ -23,6 +23,9 @@ LARGEST_PROMPT = 7 * 2**20
 
 _KEPT_TEXT = 2**20
 """Characters of the answer; it comes in deltas, and a failed attempt's are not taken back."""
+
+_MOST_MODELS = 20
+"""Models of which a stream may tell; a handful is what there is."""
 
 _EXITS: dict[int, Failure] = {
     41: "login",
@@ -187,8 +190,18 @@ def _usage(result: dict[str, object] | None) -> Usage | None:
     stats = value_at(result, "stats")
     if not isinstance(stats, dict):
         return None
+    models = value_at(stats, "models")
+    named = models.items() if isinstance(models, dict) else ()
     return Usage(
         input_tokens=count_at(stats, "input_tokens"),
         output_tokens=count_at(stats, "output_tokens"),
         cached_tokens=count_at(stats, "cached"),
+        # It asks none by default, and a router then chooses: what `init` says of it is no name of a model.
+        models=tuple(
+            ModelUse(
+                printable(name), *(count_at(one, key) for key in ("input_tokens", "output_tokens", "cached"))
+            )
+            for name, one in list(named)[:_MOST_MODELS]
+            if isinstance(one, dict)
+        ),
     )

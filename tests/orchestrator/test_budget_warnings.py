@@ -32,7 +32,7 @@ def test_an_agent_that_no_limit_holds_is_told_of_by_all_that_start_it(prepare, c
         (name, f"no limit in USD holds {name}: its price is not known", "warning")
         for name in ("codex", "gemini")
     ]
-    assert "`[agents.codex] model`" in of_money(document)[0]["do"]
+    assert "below `[agents.codex]`" in of_money(document)[0]["do"]
 
 
 @pytest.mark.parametrize("call", CALLS[:2], ids=" ".join)

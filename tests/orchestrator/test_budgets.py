@@ -161,3 +161,26 @@ def test_ps_shows_what_a_run_spent_and_what_its_workers_hold(prepare):
     assert lab.lab.call("cancel", "last", "--json").code == 0
     lab.end(runtime)
     assert lab.lab.call("status", "--json").document["runs"][0]["spent"]["held_usd"] == 0.0
+
+
+def test_a_default_model_is_priced_where_the_stream_names_it_and_counted_in_tokens_where_not(prepare):
+    lab = prepare(
+        {
+            "gemini-1": ticket(answer(400_000, 10_000), agent="gemini"),
+            "codex-1": ticket(answer(50_000, 100), agent="codex"),
+        },
+        '[prices."gemini"]\ninput = 1.25\noutput = 10.00\n',
+    )
+    plan = lab.lab.call("plan", "phase-1").out
+    assert (
+        "  codex is counted in tokens alone; to have it priced, name a model (`model = ` below "
+        "`[agents.codex]`) and write its price below `[prices]`\n"
+    ) in plan
+    assert "  gemini" not in plan
+    document = lab.run()
+    used = {one["ticket"]: one["usage"] for one in document["workers"]}
+    assert {name: (one["cost_usd"], one["cost_by"]) for name, one in used.items()} == {
+        "gemini-1": (0.6, "table"), "codex-1": (None, "unpriced"),
+    }  # fmt: skip
+    (record,) = (lab.root / ".taskers/runs").glob("*/Gemini-Worker-1.json")
+    assert json.loads(record.read_text())["tries"][0]["models"] == ["gemini-fake"]

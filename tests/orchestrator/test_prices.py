@@ -7,7 +7,7 @@ from orchestrator.prices import Cost, Price, price_of, priced
 from orchestrator.refusal import Refusal
 from orchestrator.settings import read_settings
 from orchestrator.spent import dollars, thousands
-from workers.agents import Usage
+from workers.agents import ModelUse, Usage
 
 PRICES = {
     "gpt-5": Price(2.0, 8.0),
@@ -47,6 +47,29 @@ def test_a_cost_says_who_priced_it(usage, model, cost):
     found = priced(usage, model, PRICES)
     assert (found.by, found.tokens) == (cost.by, cost.tokens)
     assert found.usd == pytest.approx(cost.usd)
+
+
+PRO, FLASH = ModelUse("gpt-5", 900, 100, 0), ModelUse("gpt-5.1-codex", 100, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "usd"),
+    [
+        ((PRO,), None, 0.0018 + 0.0008 + 0.0002),
+        ((PRO, FLASH), None, 0.0018 + 0.0008 + 0.0000125),
+        ((PRO, FLASH), "free", 0.0018 + 0.0008 + 0.0000125),
+        ((PRO, ModelUse("o5", 100, 0, 100)), None, None),
+        ((PRO, ModelUse("o5", 100, 0, 100)), "free", 0.0018 + 0.0008),
+        ((PRO, ModelUse("o5")), None, 0.0018 + 0.0008 + 0.0002),
+        ((ModelUse("o5"),), None, None),
+        ((ModelUse("gpt-5"),), None, 0.002 + 0.0008),
+        ((ModelUse(""),), None, None),
+    ],
+)  # fmt: skip
+def test_models_that_the_stream_names_are_priced_each_before_the_one_asked_for(models, asked, usd):
+    found = priced(Usage(1000, 100, 100, models=models), asked, PRICES)
+    assert (found.by, found.tokens) == ("unpriced" if usd is None else "table", 1100)
+    assert found.usd == (None if usd is None else pytest.approx(usd))
 
 
 @pytest.mark.parametrize(

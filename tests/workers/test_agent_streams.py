@@ -66,9 +66,29 @@ def recorded(stream, *, exit_code):
 def test_a_recorded_success_gives_the_last_answer_and_its_use(stream, text, usage):
     answer = recorded(stream, exit_code=0)
     assert (answer.ended, answer.text, answer.flags, answer.error) == ("success", text, (), "")
-    assert answer.usage._replace(cost_usd=None) == usage._replace(cost_usd=None)
+    assert answer.usage._replace(cost_usd=None, models=()) == usage._replace(cost_usd=None)
     assert answer.usage.cost_usd == pytest.approx(usage.cost_usd)
     assert answer.thread
+
+
+@pytest.mark.parametrize("stream", ["gemini-ok", "gemini-tool"])
+def test_gemini_names_the_model_that_did_it_and_codex_names_none(stream):
+    usage = recorded(stream, exit_code=0).usage
+    assert [tuple(one) for one in usage.models] == [("gemini-2.5-pro", *usage[:3])]
+    assert recorded(stream.replace("gemini", "codex"), exit_code=0).usage.models == ()
+
+
+@pytest.mark.parametrize(
+    "models", [None, [], "pro", {"pro": None}, {"pro": 5}, {str(at): {} for at in range(1000)}], ids=repr
+)
+def test_models_that_make_no_sense_name_none_and_there_are_never_many(models):
+    reader = agent_named("gemini").new_reader()
+    record = {"type": "result", "status": "success", "stats": {"input_tokens": 3, "models": models}}
+    reader.feed(json.dumps(record).encode())
+    usage = reader.answer(exit_code=0, stderr_tail="").usage
+    assert usage.input_tokens == 3
+    assert len(usage.models) <= 20
+    assert all(one[1:] == (0, 0, 0) for one in usage.models)
 
 
 @pytest.mark.parametrize(
