@@ -16,7 +16,8 @@ from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.refusal import Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
-from orchestrator.runs import HELD_UP, told_of
+from orchestrator.runs import told_of
+from orchestrator.settling import HELD_UP, again, called_by, pending_of
 from orchestrator.state.errors import StateError
 from orchestrator.state.figures import percent
 from orchestrator.store import Store
@@ -52,7 +53,7 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
         problems += blocked.problems
     if d.stopping:
         return problems
-    problems += [*gate_problems(d), *harm_problems(d)]
+    problems += [*gate_problems(d), *harm_problems(d), *_outside(d)]
     problems += await anyio.to_thread.run_sync(_record, d, store)
     return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
@@ -122,6 +123,19 @@ def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: s
     facts = d.facts(ticket)
     if (facts["verdict"], facts["reason"]) != (verdict, reason):
         d.note("settled", worker=ticket.worker, verdict=verdict, reason=reason, by=by)
+
+
+def _outside(d: Deployment) -> list[Problem]:
+    """Say of whom nothing would land if they were accepted, and what helps instead."""
+    workers = d.state.workers
+    names = pending_of(workers).outside
+    if not names:
+        return []
+    said, more = called_by(names, workers)
+    place = ", ".join(said) + (f" and {more} more" if more else "")
+    what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
+    do = f"reject, mend `owns` or the prompt, then: {again(d.manifest.phase, names, workers)}"
+    return [Problem(place, what, do, "warning")]
 
 
 # Landing

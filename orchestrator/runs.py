@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.records import is_sound
+from orchestrator.settling import pending_of, settles
 from tickets.problems import Problem
 from workers.journal import read_journal
 from workers.output import RunDir, is_locked, read_json, runs_of
 
 JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)
-HELD_UP = ("gate", "hook", "conflict", "dependency")
-"""Who may make a verdict wait that the rule, or the lead, had already found."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead reads up on before the ticket is run again."""
 _AGAIN = re.compile(r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)")
@@ -161,7 +160,7 @@ class RunState:
     @property
     def held_up(self) -> tuple[str, ...]:
         """Name those of them whom a gate, a hook, a conflict or another worker keeps from landing."""
-        return tuple(name for name in self.pending if self.workers[name].get("settled_by") in HELD_UP)
+        return pending_of(self.workers).held_up
 
     @property
     def is_unfinished(self) -> bool:
@@ -198,14 +197,8 @@ class RunState:
                 return f"orchestrate logs {self.run.id} {failed[0]}" if failed else "orchestrate status"
             case "running":
                 return f"orchestrate wait {self.run.id}"
-            case "cancelled":
-                return f"orchestrate integrate {self.run.id}"
-            case "finished":
-                # What a gate or a conflict holds up is accepted already: saying so again would not land it.
-                pending = [name for name in self.pending if name not in self.held_up]
-                if not pending:
-                    return f"orchestrate integrate {self.run.id}"
-                return f"orchestrate integrate {self.run.id} --accept {pending[0]}"
+            case "cancelled" | "finished":
+                return settles(self.run.id, self.workers)
             case _:
                 return f"orchestrate resume {self.run.id}"
 

@@ -10,6 +10,7 @@ from orchestrator.cli.terminal import columns, say
 from orchestrator.cli.width import cells, cut, shortened, wrapped
 from orchestrator.live import clock
 from orchestrator.runs import RunState
+from orchestrator.settling import MOST_NAMED, again, called_by, pending_of
 from orchestrator.spent import told_by
 from tickets.problems import Problem
 
@@ -129,25 +130,30 @@ def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str
 
 def _settling(state: RunState) -> list[str]:
     """Give the commands that settle what is pending, once nothing else can."""
-    if not state.pending or state.status() != "finished":
+    if not state.pending or state.status() not in ("finished", "cancelled"):
         return []
-    command = f"  orchestrate integrate {state.run.id}"
-    asked = [name for name in state.pending if name not in state.held_up]
+    found, command = pending_of(state.workers), f"  orchestrate integrate {state.run.id}"
     lines = []
-    if asked:
-        names = _fitting(asked, command)
+    if found.asked:
+        names = _named(found.asked, state)
         lines.append("settle what is pending: land the part inside its scope, or nothing of it")
         lines += [f"{command} --accept {names}", f'{command} --reject {names} --reason "..."']
-    if state.held_up:
-        lines.append("what is held up: land it once that is mended, or nothing of it")
-        lines += [command, f'{command} --reject {_fitting(state.held_up, command)} --reason "..."']
+    if found.outside:
+        lines.append("nothing of these lies inside its scope: reject them, mend the tickets, run them again")
+        lines.append(f'{command} --reject {_named(found.outside, state)} --reason "..."')
+        lines.append(f"  {again(clean(state.phase), found.outside, state.workers)}")
+    if found.held_up:
+        names = _named(found.held_up, state)
+        held = ["what is held up: land it once that is mended, or nothing of it"]
+        held += [command, f'{command} --reject {names} --reason "..."']
+        lines = [*held, *lines] if found.mend_first else [*lines, *held]
+    if any(called_by(names, state.workers)[1] for names in found[:3]):
+        lines.append(f"more than {MOST_NAMED} wait: each such command settles the next ones")
     return lines
 
 
-def _fitting(names: Sequence[str], command: str) -> str:
-    """Give all names where the longest line has room for them, else the first."""
-    said = " ".join(names)
-    return said if cells(f'{command} --reject {said} --reason "..."') <= columns() else names[0]
+def _named(names: Sequence[str], state: RunState) -> str:
+    return " ".join(called_by(names, state.workers)[0])
 
 
 def _ended(facts: Mapping[str, Any]) -> str:

@@ -75,7 +75,7 @@ def test_what_did_not_go_well_is_an_exit_code_and_a_next_action(lab):
         [{"kind": "out_of_scope", "path": "outside"}],
     )
     assert (second["outcome"], second["verdict"], second["exit_code"]) == ("failed", "rejected", 3)
-    assert document["next_action"] == f"orchestrate integrate {document['run']} --accept Command-Worker-1"
+    assert document["next_action"] == f"orchestrate integrate {document['run']} --reject Command-Worker-1"
     before = lab.everything()
     refused = lab.call("run", "phase-1", "--json")
     assert (refused.code, refused.document["status"]) == (5, "refused")
@@ -219,9 +219,9 @@ def test_a_run_is_told_in_lines_that_fit_a_narrow_terminal(lab):
     called = lab.call("run", "phase-1", env={"COLUMNS": "80"})
     assert called.code == 1
     run = lab.call("status", "--json").document["runs"][0]["run"]
-    command = f"orchestrate integrate {run} --accept Command-Worker-3"
+    command = f"orchestrate integrate {run} --reject Command-Worker-3"
     assert [line for line in called.out.splitlines() if len(line) > 80] == []
-    for said in ("out_of_scope", "deep/", "file", f"  {command}\n", "--reject", f"next: {command}\n"):
+    for said in ("out_of_scope", "deep/", "file", f"  {command} --reason", f"next: {command}\n"):
         assert said in called.out
     for command in (("plan", "phase-1"), ("status",), ("resume",), ("run", "phase-1")):
         shown = lab.call(*command, env={"COLUMNS": "80"})

@@ -76,7 +76,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
         "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.records",
-        "orchestrator.refusal", "orchestrator.runs", "orchestrator.spent",
+        "orchestrator.refusal", "orchestrator.runs", "orchestrator.settling", "orchestrator.spent",
         "orchestrator.state", "orchestrator.state.canonical", "orchestrator.state.canonical.phases_run",
         "orchestrator.state.canonical.status_reading",
         "orchestrator.state.errors", "orchestrator.state.figures",
