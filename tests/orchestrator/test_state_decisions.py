@@ -1,5 +1,6 @@
 """DECISIONS.md: newest first, added to and never changed."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -81,6 +82,39 @@ def test_settled_verdicts_are_an_entry_of_their_own():
     assert text.count(b"- Codex-Worker-1: accepted") == 1
     assert decisions.changes({"DECISIONS.md": text}, second) == {}
     assert decisions.problems(text) == []
+
+
+def settled_three_times():
+    one, two = completion("B-1", "pending"), completion("C-1", "pending")
+    yield integrated(one, two)
+    yield integrated(one._replace(verdict="partial"), two)
+    yield integrated(two._replace(verdict="rejected"))
+    yield integrated(two._replace(verdict="partial"))
+
+
+def test_a_run_that_is_settled_again_and_again_on_a_day_has_headings_that_differ():
+    text = after(START, *settled_three_times())
+    settled = f"Settled run {RUN} (phase-2)"
+    assert titles(text)[:3] == [f"{settled} (3)", f"{settled} (2)", settled]
+    assert decisions.problems(text) == []
+    assert after(text, *list(settled_three_times())[-1:]) == text
+
+
+def test_headings_that_we_gave_twice_are_no_finding_and_an_entry_that_somebody_copied_is_one():
+    text = re.sub(rb" \(\d\)\n", b"\n", after(START, *settled_three_times()))
+    assert titles(text)[0] == titles(text)[1] == titles(text)[2]
+    assert decisions.problems(text) == []
+    entry = text[text.index(b"## 2026-02-16: Settled") : text.index(b"## 2026-02-16: Integrated")]
+    oldest = entry[entry.rindex(b"## 2026-02-16: Settled") :]
+    copied = text.replace(b"---\n\n## ", b"---\n\n" + oldest + b"## ", 1)
+    assert len(titles(copied)) == len(titles(text)) + 1
+    (problem,) = decisions.problems(copied)
+    assert "is there already" in problem.what
+    by_hand = (
+        b"## 2026-02-16: Keep one parser\n\nA.\n\n---\n\n## 2026-02-16: Keep one parser\n\nB.\n\n---\n\n"
+    )
+    (problem,) = decisions.problems(text.replace(b"---\n\n## ", b"---\n\n" + by_hand + b"## ", 1))
+    assert "Keep one parser" in problem.what
 
 
 def test_a_run_whose_id_begins_like_another_is_another_run():

@@ -63,6 +63,18 @@ def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
     return found
 
 
+def without_closing(body: str) -> str:
+    """Take away the blanks, rules and end-of-file lines that an entry ends with."""
+    # From the end: one pattern for all of it is tried at each blank of the log, the most of a comparison.
+    while True:
+        words = body.rstrip()
+        start = words.rfind("\n") + 1
+        is_whole = len(words) == len(body) or body[len(words)] == "\n"
+        if not words or not is_whole or not _CLOSING.fullmatch(words, start):
+            return words
+        body = words[:start]
+
+
 def _log_of(texts: Iterable[bytes], listing: Callable[[bytes], Iterable[tuple[str, str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
@@ -80,17 +92,5 @@ def _log_of(texts: Iterable[bytes], listing: Callable[[bytes], Iterable[tuple[st
 
 @lru_cache(maxsize=4096)
 def _digest(body: str) -> str:
-    words = _without_closing(body.replace("\r\n", "\n").replace("\r", "\n"))
+    words = without_closing(body.replace("\r\n", "\n").replace("\r", "\n"))
     return hashlib.sha256(words.encode()).hexdigest()[:12]
-
-
-def _without_closing(body: str) -> str:
-    """Take away the blanks, rules and end-of-file lines that an entry ends with."""
-    # From the end: one pattern for all of it is tried at each blank of the log, the most of a comparison.
-    while True:
-        words = body.rstrip()
-        start = words.rfind("\n") + 1
-        is_whole = len(words) == len(body) or body[len(words)] == "\n"
-        if not words or not is_whole or not _CLOSING.fullmatch(words, start):
-            return words
-        body = words[:start]

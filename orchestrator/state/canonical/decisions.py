@@ -1,11 +1,12 @@
 """DECISIONS.md: what was decided and why, newest first; entries are added and never changed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 
 from orchestrator.events import Completion, Event, GateAnswered, RunIntegrated
 from orchestrator.state.canonical import gates
+from orchestrator.state.canonical.append_only import without_closing
 from orchestrator.state.canonical.decision_reading import PATH, Entry, dated_headings, read, spans_of
 from orchestrator.state.canonical.entries import LogEvent, entries_of, heading_of
 from orchestrator.state.canonical.places import editable
@@ -59,7 +60,10 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         new = [one for one in event.workers if known.get(one.worker) != (_verdict(one), one.outcome)]
         if not new:
             return {}
-        return {PATH: added(document, _integration(event, new, settled=bool(known))).data}
+        # One run may be settled more than once on a day.
+        heading, _, content = _integration(event, new, settled=bool(known)).partition("\n")
+        named = _named_apart(heading, {found.title for found, _ in dated_headings(document)})
+        return {PATH: added(document, f"{named}\n{content}").data}
 
 
 def added(document: Document, entry: str) -> Document:
@@ -81,16 +85,24 @@ def _logged(tree: Mapping[str, bytes | None], event: LogEvent) -> dict[str, byte
     with state_errors():
         for title, content in entries_of(event):
             there = dict(spans_of(document))
-            wanted = name = parse(f"## {heading_of(event.at, title)}\n".encode(), PATH).headings[0].title
+            heading = f"## {heading_of(event.at, title)}"
+            wanted = _title_of(heading)
             if not isinstance(event, GateAnswered) and _same(there.get(wanted, ""), content):
                 continue
-            number = 1
-            while name in there:
-                number += 1
-                name = f"{wanted} ({number})"
-            suffix = f" ({number})" if number > 1 else ""
-            document = added(document, f"## {heading_of(event.at, title)}{suffix}\n\n{content}")
+            document = added(document, f"{_named_apart(heading, there)}\n\n{content}")
     return {} if document is before else {PATH: document.data}
+
+
+def _title_of(heading: str) -> str:
+    return parse(f"{heading}\n".encode(), PATH).headings[0].title
+
+
+def _named_apart(heading: str, there: Collection[str]) -> str:
+    """Give a heading that is not there yet, numbered: who refers to an entry names it by its heading."""
+    name, number = _title_of(heading), 1
+    while (f"{name} ({number})" if number > 1 else name) in there:
+        number += 1
+    return f"{heading} ({number})" if number > 1 else heading
 
 
 def _same(there: str, content: str) -> bool:
@@ -114,7 +126,9 @@ def problems(text: bytes) -> list[Problem]:
             found += error.problems
     seen: dict[str, int] = {}
     last = ""
-    for heading, entry in dated_headings(document):
+    bodies: dict[str, set[str]] = {}
+    texts = [body for _, body in spans_of(document)]
+    for (heading, entry), body in zip(dated_headings(document), texts, strict=True):
         place = f"{PATH}:{entry.line}"
         if not _is_date(entry.date):
             found.append(Problem(place, f"{entry.date} is no date", "mend it", "warning"))
@@ -122,7 +136,11 @@ def problems(text: bytes) -> list[Problem]:
             what = f"entry of {entry.date} stands below one of {last}"
             found.append(Problem(place, what, "the newest stands at the top", "warning"))
         last = entry.date if _is_date(entry.date) else last
-        if heading.title in seen:
+        known, said = bodies.setdefault(heading.title, set()), without_closing(body).strip()
+        # We did so once where a run was settled twice on a day; the same text twice is somebody's hand.
+        is_ours = _OF_RUN.match(plain(entry.title)) is not None and said not in known
+        known.add(said)
+        if heading.title in seen and not is_ours:
             what = f"`{heading.title}` is there already, on line {seen[heading.title]}"
             found.append(Problem(place, what, "give it a title of its own", "warning"))
         seen.setdefault(heading.title, entry.line)
