@@ -53,7 +53,9 @@ class RunIntegrated(NamedTuple):
     landing: str | None
     """Sha of the landing commit, if anything landed."""
     gate: str
-    """One line: `passed: make test`, `none`, `failed: …`."""
+    """One line: `passed: make test`, `none`, `not run`, `failed: …`."""
+    harm: str = ""
+    """In spite of what harm, done while the gate ran, some were accepted; empty where there was none."""
 
 
 class RunClosed(NamedTuple):

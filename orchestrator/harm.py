@@ -3,7 +3,7 @@
 All of it stands in the run's journal, so that the next command knows it, whoever calls it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.deployment import Deployment
@@ -15,6 +15,8 @@ HARM = "harm"
 """Who has settled a verdict that waits for the lead because of it."""
 BEGUN, SEEN = "gate_begun", "gate_seen"
 """Events: an unfenced gate begins, which may kill its runtime; what it did has been looked for."""
+SHOWN = 3
+"""Paths that a line names before it counts the rest."""
 Excused = Mapping[str, frozenset[str]]
 
 
@@ -24,6 +26,17 @@ def excused(d: Deployment) -> Excused:
     To be asked before the gate runs: what it writes into the journal excuses nobody.
     """
     return _read(d)[1]
+
+
+def accepted_harm(d: Deployment, names: Collection[str]) -> str:
+    """Say in spite of what some workers were accepted; empty where there was nothing of the kind."""
+    known = {name: paths for name, paths in excused(d).items() if name in names and paths}
+    if not known:
+        return ""
+    paths = sorted(frozenset[str]().union(*known.values()))
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    changed = f"{', '.join(paths[:SHOWN])}{more}"
+    return f"{', '.join(known)} accepted in spite of what changed while the gate ran: {changed}"
 
 
 def is_unseen(d: Deployment) -> bool:
@@ -42,7 +55,7 @@ def note_harm(d: Deployment, found: Iterable[Tampering], known: Excused) -> str:
         for path in one.paths
         if not all(path in known.get(worker, ()) for worker in one.candidates)
     ]
-    why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:3])} changed" if fresh else ""
+    why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:SHOWN])} changed" if fresh else ""
     for one in found:
         d.note("unattributed", **told(one), **({"holds": why} if why and one.is_harm else {}))
     d.note(SEEN)

@@ -10,7 +10,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
 from orchestrator.fitting import Standing
 from orchestrator.gating import Candidate, Gated, gate_problems, note_gate, pass_gate
-from orchestrator.harm import HARM, harm_problems, held_by_harm
+from orchestrator.harm import HARM, accepted_harm, harm_problems, held_by_harm
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
@@ -29,6 +29,8 @@ from workers.journal import read_journal
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""
+NOT_RUN = "not run"
+"""What is said of a gate that nothing of those who are told of had to pass."""
 
 
 class Decision(NamedTuple):
@@ -292,7 +294,8 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
         lead=d.manifest.lead,
         workers=tuple(_completion(d, ticket) for ticket in fresh),
         landing=d.state.landing,
-        gate=d.state.gate,
+        gate=_gate_of(d, fresh),
+        harm=accepted_harm(d, [one.worker for one in fresh if d.facts(one)["verdict"] != "pending"]),
     )
     wanted = d.settings.git.commit == "integration"
     try:
@@ -314,6 +317,15 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     return list(recorded.problems)
 
 
+def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
+    """Say what the gate came to for those that are told of: a word of the lead is none of its results."""
+    asked = any(
+        ticket.worker in d.state.landings or d.facts(ticket).get("settled_by") in ("gate", "hook", HARM)
+        for ticket in fresh
+    )
+    return d.state.gate if asked or not d.settings.integration.gate else NOT_RUN
+
+
 def _completion(d: Deployment, ticket: Ticket) -> Completion:
     facts = d.facts(ticket)
     files = tuple(facts["files"]) if ticket.worker in d.state.landings else ()
@@ -326,10 +338,11 @@ def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
         facts = d.facts(ticket)
         lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
     # The words of the decision log.
-    what = "Settled" if d.state.recorded else "Integrated"
+    what, gate = "Settled" if d.state.recorded else "Integrated", _gate_of(d, fresh)
+    tests = NOT_RUN if gate == NOT_RUN else _tests(d)
     return "\n".join([
         f"{what} run {d.run.id} ({d.manifest.phase})", "", *lines, "",
-        f"Gate: {d.state.gate}", f"Tests: {_tests(d)}", "",
+        f"Gate: {gate}", f"Tests: {tests}", "",
         f"Orchestrate-State: {d.run.id}", "",
     ])  # fmt: skip
 

@@ -4,6 +4,8 @@ import json
 import runpy
 from pathlib import Path
 
+import pytest
+
 LAB = runpy.run_path(str(Path(__file__).with_name("unfenced_lab.py")))
 EVIL, JOURNAL, shell, _pattern, lab, unfenced = (
     LAB[name] for name in ("EVIL", "JOURNAL", "shell", "_pattern", "lab", "unfenced")
@@ -127,3 +129,38 @@ def test_a_gate_that_writes_into_the_journal_does_harm_like_any_other(unfenced):
     assert any("events.jsonl changed while the gate ran" in one["what"] for one in first["problems"]), first
     again = unfenced.call("integrate", first["run"], "--json")
     assert (again.code, again.document) == (1, first)
+
+
+def test_the_log_says_what_was_accepted_in_spite_of_harm_and_of_no_gate_where_none_was_run(unfenced):
+    run = held_by_the_gate(unfenced, EVIL)["run"]
+    harm = "Command-Worker-1 accepted in spite of what changed while the gate ran: .git/config"
+    assert harm not in (unfenced.root / "DECISIONS.md").read_text()
+    assert unfenced.call("integrate", run, "--accept", "Command-Worker-1").code == 0
+    text = (unfenced.root / "DECISIONS.md").read_text()
+    settled = text[text.index("Settled run") : text.index("Integrated run")]
+    assert f"- Negative: {harm}\n- Neutral: gate passed: sh ./gate.sh\n" in settled
+    assert "none known" not in settled
+
+
+@pytest.mark.parametrize("was_held", [False, True])
+def test_the_entry_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held):
+    unfenced.commit({"orchestrate.toml": 'fence = "off"\n[integration]\ngate = ["test ! -e one"]\n'})
+    stray = "echo 1 > stray;" if not was_held else ""
+    unfenced.templates(
+        command_1=shell(
+            f"{stray} echo 1 > {'one' if was_held else 'two'}", mode="write", owns=["one", "two"]
+        ),
+        command_2=shell("echo 3 > three", mode="write", owns=["three"]),
+    )
+    if was_held:
+        (unfenced.root / "one").write_text("red before\n")
+        unfenced.commit({})
+    run = unfenced.call("run", "phase-1", "--json").document["run"]
+    called = unfenced.call("integrate", run, "--reject", "Command-Worker-1", "--json")
+    assert called.document["workers"][0]["verdict"] == "rejected", called
+    text = (unfenced.root / "DECISIONS.md").read_text()
+    settled, integrated = text[text.index("Settled run") :].split("Integrated run", 1)
+    assert "- Neutral: gate not run\n" in settled
+    said = "fails without these changes too: `test ! -e one`" if was_held else "passed: test ! -e one"
+    assert f"- Neutral: gate {said}" in integrated
+    assert "\nGate: not run\n" in unfenced.git("log", "-1", "--format=%B")

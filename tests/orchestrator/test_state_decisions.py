@@ -117,6 +117,14 @@ def test_headings_that_we_gave_twice_are_no_finding_and_an_entry_that_somebody_c
     assert "Keep one parser" in problem.what
 
 
+def test_harm_that_was_accepted_is_among_the_consequences():
+    harm = "Codex-Worker-1 accepted in spite of what changed while the gate ran: .git/config"
+    text = after(START, integrated(completion())._replace(harm=harm))
+    assert f"- Negative: {harm}\n- Neutral: gate passed: make test\n".encode() in text
+    assert b"none known" not in text
+    assert decisions.problems(text) == []
+
+
 def test_a_run_whose_id_begins_like_another_is_another_run():
     text = after(START, integrated(completion(), run=f"{RUN}_2"), integrated(completion()))
     assert titles(text)[:2] == [f"Integrated run {RUN} (phase-2)", f"Integrated run {RUN}_2 (phase-2)"]

@@ -261,10 +261,11 @@ def _consequences(event: RunIntegrated, workers: list[Completion]) -> str:
     landed = f"landed {', '.join(files[:_LISTED])}{more}{commit}" if files else "no files landed"
     out = [worker.worker for worker in workers if worker.verdict not in {"accepted", "pending"}]
     held = [worker.worker for worker in workers if worker.verdict == "pending"]
-    lost = f"not landed in full: {', '.join(map(one_line, out))}" if out else "none known"
+    lost = [f"not landed in full: {', '.join(map(one_line, out))}"] if out else []
+    lost += [one_line(event.harm)] if event.harm else []
     lines = [
         f"- Positive: {landed}",
-        f"- Negative: {lost}",
+        *(f"- Negative: {one}" for one in lost or ["none known"]),
         f"- Neutral: gate {one_line(event.gate) or 'none'}",
     ]
     if held:
