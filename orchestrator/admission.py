@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from orchestrator.spent import Spent, dollars, thousands
+from orchestrator.spent import OF_OTHERS, Spent, dollars, thousands, workers
 
 LEAST_USD = 0.0001
 """The smallest amount that a CLI can be told; it would take 0 for no limit."""
@@ -51,6 +51,7 @@ class Refused(NamedTuple):
     """A start that is not to be; `reason` is one plain line that names the limit."""
 
     reason: str
+    """Where it can wait: for what, as `room in the run's budget of $5.00 (…)`."""
     can_wait: bool
     """Workers that are out may give back what they hold; else only a larger limit helps."""
     limit: LimitName
@@ -66,20 +67,24 @@ class _Account(NamedTuple):
     held: float
     asked: float | None
     held_by: int
+    expected: float
 
     def refusal(self) -> Refused | None:
         """Say why there is no room, where there is none."""
-        if self._has_room(self.spent + self.held):
+        if self._has_room(self.spent + self.held + self.expected):
             return None
         say = dollars if self.name.endswith("usd") else _tokens
         budget = f"the {self.whose}'s budget of {say(self.limit)}"
-        others = f"{self.held_by} worker{'' if self.held_by == 1 else 's'}"
-        used = f"{say(self.spent)} spent" + (f", {say(self.held)} held by {others}" if self.held else "")
-        if self.asked is None or self.spent + self.held >= self.limit - _DUST:
-            reason = f"{budget} is spent ({used})"
-        else:
-            reason = f"{budget} has no room for the ticket's {say(self.asked)} ({used})"
-        return Refused(reason, self._has_room(self.spent), self.name)
+        used = f"{say(self.spent)} spent"
+        used += f", {say(self.held)} held by {workers(self.held_by)}" if self.held else ""
+        if self.expected:
+            used += f", about {say(self.expected)} {OF_OTHERS}"
+        for_it = "" if self.asked is None else f" for the ticket's {say(self.asked)}"
+        if self._has_room(self.spent):
+            return Refused(f"room in {budget}{for_it} ({used})", True, self.name)
+        if self.asked is None or self.spent >= self.limit - _DUST:
+            return Refused(f"{budget} is spent ({used})", False, self.name)
+        return Refused(f"{budget} has no room{for_it} ({used})", False, self.name)
 
     def _has_room(self, used: float) -> bool:
         if self.asked is None:
@@ -110,11 +115,12 @@ def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused
         is_run = whose == "run"
         if usd is not None:
             name: LimitName = "run_usd" if is_run else "day_usd"
-            accounts.append(_Account(name, whose, usd, spent.usd, spent.held_usd, asked.usd, spent.held_by))
+            held = spent.usd, spent.held_usd, asked.usd, spent.held_by
+            accounts.append(_Account(name, whose, usd, *held, spent.expected_usd))
         if tokens is not None:
             name = "run_tokens" if is_run else "day_tokens"
-            held = spent.tokens, spent.held_tokens, asked.tokens, spent.held_by
-            accounts.append(_Account(name, whose, tokens, *held))
+            in_tokens = spent.tokens, spent.held_tokens, asked.tokens, spent.held_by
+            accounts.append(_Account(name, whose, tokens, *in_tokens, spent.expected_tokens))
     refusals = [refusal for account in accounts if (refusal := account.refusal())]
     return min(refusals, key=lambda one: one.can_wait, default=None)
 

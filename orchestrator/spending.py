@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from orchestrator.admission import Budget, Limits, Refused, left_of, refusal_of, usd_left
 from orchestrator.prices import Cost
 from orchestrator.spent import (
+    NOTHING,
     Entry,
     IsLive,
     Key,
@@ -21,8 +22,10 @@ from orchestrator.spent import (
     attempt_of,
     days_since,
     entries_of,
+    expectations,
     liveness,
     spent_by,
+    spent_on,
     total,
 )
 from workers.git import Repository
@@ -75,7 +78,7 @@ class Ledger:
         self.folder.mkdir(parents=True, exist_ok=True)
         with held_folder(self.folder, PATIENCE) as had:
             if not had:
-                return Refused("another process holds the ledger of what was spent", True, "ledger")
+                return Refused("the ledger of what was spent, which another process holds", True, "ledger")
             own, today = attempt_of(run, worker, attempt), self._today()
             days = {path.stem for path in days_since(self.folder, run.id)} | {today}
             books = {day: entries_of(self._path(day)) for day in days}
@@ -112,7 +115,7 @@ class Ledger:
 
     def of_day(self) -> Spent:
         """Give what today (UTC) came to, over all runs of the repository."""
-        return total(entries_of(self._path(self._today())).values(), self._liveness())
+        return spent_on(self.folder, self._today(), self._is_live)
 
     def of_run(self, run: RunDir) -> Spent:
         """Give what a run came to, on whichever days."""
@@ -134,7 +137,11 @@ class Ledger:
         def lives(run: RunDir, worker: str) -> bool:
             return (run, worker) != (own.run, own.worker) and is_live(run, worker)
 
-        run, day = total(of_run.values(), lives), total(books[today].values(), lives)
+        entries = [*of_run.values(), *books[today].values()]
+        # Days past are read only where what workers cost on them may decide anything.
+        is_limited = any(limit is not None for limit in limits)
+        others = expectations(self.folder, entries) if is_limited else NOTHING
+        run, day = (total(some, lives, others) for some in (of_run.values(), books[today].values()))
         refused = refusal_of(asked, run, day, limits)
         if refused is not None:
             return refused

@@ -52,7 +52,7 @@ def test_what_a_run_cost_is_counted_and_shown_where_nothing_is_limited(prepare):
     status = lab.lab.call("status", "--json").document
     spent = {
         "usd": 4.008, "tokens": 1_541_060, "unpriced_tokens": 40_060, "held_usd": 0.0, "held_tokens": 0,
-        "held_by": 0,
+        "held_by": 0, "expected_usd": 0.0, "expected_tokens": 0,
     }  # fmt: skip
     assert status["runs"][0]["spent"] == spent
     assert status["spent"] == {"day": f"{datetime.now(UTC):%Y-%m-%d}", **spent}
@@ -98,7 +98,7 @@ def test_a_ticket_waits_while_others_hold_the_budget_of_the_day(prepare):
         most = max(most, held)
     assert (held, most) == (0.0, 2.0)
     assert any(
-        record["reason"].startswith("the day's budget of $2.10 has no room for the ticket's $2.00 (")
+        record["reason"].startswith("room in the day's budget of $2.10 for the ticket's $2.00 (")
         for record in lab.journal("held")
     )
 
@@ -155,7 +155,7 @@ def test_ps_shows_what_a_run_spent_and_what_its_workers_hold(prepare):
     shown = lab.lab.call("ps", "--json").document["runs"][0]
     assert shown["spent"] == {
         "usd": 3.0, "tokens": 1_000_000, "unpriced_tokens": 0, "held_usd": 1.5, "held_tokens": 0,
-        "held_by": 1,
+        "held_by": 1, "expected_usd": 0.0, "expected_tokens": 1_000_000,
     }  # fmt: skip
     assert "; $3.00, 1.0M tokens, $1.50 held by 1 worker" in lab.lab.call("ps").out
     assert lab.lab.call("cancel", "last", "--json").code == 0

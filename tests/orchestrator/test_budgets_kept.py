@@ -151,7 +151,7 @@ def test_two_processes_share_the_budget_of_a_day(prepare):
     lab.wait_until(lambda: lab.run_folder() != holder and lab.journal("held"))
     (held,) = lab.journal("held")
     assert held["reason"] == (
-        "the day's budget of $3.00 has no room for the ticket's $2.00 ($0.00 spent, $2.00 held by 1 worker)"
+        "room in the day's budget of $3.00 for the ticket's $2.00 ($0.00 spent, $2.00 held by 1 worker)"
     )
     assert lab.lab.call("cancel", holder.name).code == 0
     lab.end(first)
@@ -206,3 +206,25 @@ def test_a_ledger_that_cannot_be_written_costs_no_work(prepare):
     folder.unlink()
     folder.with_name("away").rename(folder)
     assert spent_today(lab)["usd"] == 3.0  # as its record says
+
+
+def test_tickets_without_budgets_that_start_together_stay_near_the_limit(prepare):
+    one = {"in": 1_000_000, "out": 0}
+    lab = prepare(
+        {
+            "claude-1": ticket(step("answer", **one), phase="phase-0"),
+            **{f"claude-{number}": ticket(step("answer", **one)) for number in range(2, 7)},
+        },
+        "run_usd = 6.00",
+    )
+    lab.run("run", "phase-0")
+    workers = lab.run()["workers"]
+    # Each costs three dollars, and there are slots for five.
+    assert [one["outcome"] for one in workers].count("complete") == 2
+    assert {one["reason"] for one in workers if one["outcome"] == "over_budget"} == {
+        "the run's budget of $6.00 is spent ($6.00 spent)"
+    }
+    assert any(
+        record["reason"].startswith("room in the run's budget of $6.00 (") and "expected" in record["reason"]
+        for record in lab.journal("held")
+    )

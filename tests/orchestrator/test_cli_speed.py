@@ -75,7 +75,8 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
-        "orchestrator.cli.terminal", "orchestrator.intents", "orchestrator.reading", "orchestrator.records",
+        "orchestrator.cli.terminal", "orchestrator.expected", "orchestrator.intents", "orchestrator.reading",
+        "orchestrator.records",
         "orchestrator.refusal", "orchestrator.runs", "orchestrator.settling", "orchestrator.spent",
         "orchestrator.state", "orchestrator.state.canonical", "orchestrator.state.canonical.phases_run",
         "orchestrator.state.canonical.status_reading",

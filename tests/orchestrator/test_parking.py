@@ -278,7 +278,7 @@ def test_ps_says_of_each_ticket_why_it_does_not_start(prepare):
     waits = {one["ticket"]: one["waits_for"] for one in shown["next"]}
     assert list(waits) == ["claude-2", "codex-1", "command-1"]
     assert waits["claude-2"].startswith(
-        "the run's budget of $1.50 has no room for the ticket's $1.00 ($0.00 spent, $1.00 held by 1 worker)"
+        "room in the run's budget of $1.50 for the ticket's $1.00 ($0.00 spent, $1.00 held by 1 worker)"
     )
     assert waits["codex-1"].startswith("codex, parked until ")
     assert waits["command-1"] == "codex-1"

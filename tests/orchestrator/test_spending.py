@@ -23,19 +23,19 @@ AT, DAY, books, used = (LAB[name] for name in ("AT", "DAY", "books", "used"))
     ("asked", "limits", "said"),
     [
         ({}, {"run_usd": 6.0}, None),
-        ({}, {"run_usd": 5.3}, "the run's budget of $5.30 is spent ($4.80 spent, $0.50 held by 1 worker)"),
+        ({}, {"run_usd": 5.3}, "room in the run's budget of $5.30 ($4.80 spent, $0.50 held by 1 worker)"),
         ({}, {"run_usd": 4.8}, "the run's budget of $4.80 is spent ($4.80 spent, $0.50 held by 1 worker)"),
         ({"usd": 0.7}, {"run_usd": 6.0}, None),
         ({"usd": 0.8}, {"run_usd": 6.0},
-         "the run's budget of $6.00 has no room for the ticket's $0.80 ($4.80 spent, $0.50 held by 1 worker)",
+         "room in the run's budget of $6.00 for the ticket's $0.80 ($4.80 spent, $0.50 held by 1 worker)",
          ),
-        ({}, {"day_usd": 5.3}, "the day's budget of $5.30 is spent ($4.80 spent, $0.50 held by 1 worker)"),
+        ({}, {"day_usd": 5.3}, "room in the day's budget of $5.30 ($4.80 spent, $0.50 held by 1 worker)"),
         ({"tokens": 9_000}, {"run_tokens": 12_000}, None),
         ({"tokens": 9_001}, {"run_tokens": 12_000},
-         ("the run's budget of 12.0k tokens has no room for the ticket's 9.0k tokens (1.0k tokens spent,"
+         ("room in the run's budget of 12.0k tokens for the ticket's 9.0k tokens (1.0k tokens spent,"
           " 2.0k tokens held by 1 worker)")),
         ({}, {"day_tokens": 3_000},
-         "the day's budget of 3.0k tokens is spent (1.0k tokens spent, 2.0k tokens held by 1 worker)"),
+         "room in the day's budget of 3.0k tokens (1.0k tokens spent, 2.0k tokens held by 1 worker)"),
         ({"usd": 100.0, "tokens": 10**9}, {}, None),
     ],
 )  # fmt: skip
@@ -123,7 +123,7 @@ def test_a_day_begins_at_midnight_utc_and_an_attempt_belongs_to_the_day_of_its_s
     books.ledger.settle(late, Cost(1.5, "agent", 10))
     assert spent_on(books.folder, DAY).usd == 1.5
     # The run's own limit has no midnight.
-    assert books.ledger.of_run(books.run) == Spent(1.5, 10, 0, 3.0, 0, 1)
+    assert books.ledger.of_run(books.run) == Spent(1.5, 10, 0, 3.0, 0, 1, 0.0, 10)
     assert books.start("Claude-Worker-3", usd=1.0, run_usd=5.0).limit == "run_usd"
 
 
