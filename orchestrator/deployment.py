@@ -97,7 +97,9 @@ class Deployment:
         self.budget_waits = 0
         """Tickets that wait until others give back what they hold of a budget."""
         self.queue = Queue(limits.total, self.providers.room)
-        self.starts = Starts(settings.pool.start_interval, settings.pool.max_memory)
+        self.starts = Starts(
+            settings.pool.start_interval, settings.pool.max_memory, slots=self._slots, warn=self._warn
+        )
         self.ledger = ledger_of(repository, clock)
         self.reserving = anyio.Lock()
         """Who has the turn first has what is left of a budget, not whose thread is quicker."""
@@ -135,6 +137,14 @@ class Deployment:
             found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
             self.note("unattributed", **told(found))
+
+    def _slots(self) -> int:
+        """Count the slots of the pool that are held for this run."""
+        mine = (one for one in self.pool.holders() if one.holder.get("run") == self.run.id)
+        return sum(one.slot.startswith("pool-") and not one.dirty for one in mine)
+
+    def _warn(self, reason: str) -> None:
+        self.note("warned", reason=reason)
 
     def running(self) -> tuple[str, ...]:
         """Name the workers that were started and are not judged, in order."""

@@ -15,6 +15,8 @@ class Load(NamedTuple):
     busy: float
     idle: float
     memory: float
+    total: int = 0
+    """Bytes of which that is so many percent; 0 where nobody knows."""
 
 
 def measured() -> Load:
@@ -22,12 +24,13 @@ def measured() -> Load:
     import psutil  # noqa: PLC0415 - for start-up time: 15 ms, and only a runtime needs it
 
     memory = psutil.virtual_memory()
-    used = [memory.percent, *(100 * used / limit for used, limit in limited(memory.total))]
+    used = [(memory.percent, memory.total)]
+    used += [(100 * used / limit, limit) for used, limit in limited(memory.total)]
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     # Linux counts the time of virtual machines a second time.
     guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-    return Load(sum(times) - guests - idle, idle, max(used))
+    return Load(sum(times) - guests - idle, idle, *max(used))
 
 
 def limited(total: int, root: Path = _ROOT) -> Iterator[tuple[int, int]]:

@@ -28,7 +28,8 @@ TEXT = """\
 # start_interval = "0.3s"
 
 # Percent of the memory (of a container's own limit, where it has one) above which no worker starts, until
-# there is less in use again; 0: do not look.
+# there is less in use again; 0: do not look. After ten minutes in which nothing of the run is out either, workers
+# start one by one all the same.
 # max_memory = 90
 
 # How long a ticket with a `fallback` waits for a provider that is parked (rate limit, overload) before
@@ -98,7 +99,8 @@ TEXT = """\
 # `reject`: nothing of it lands; `land-in-scope`: the part inside its scope lands.
 # on_violation = "hold"
 
-# Commands, run by `sh -c`, that must all pass before anything lands: ["make test"].
+# Commands, run by `sh -c`, that must all pass before anything lands: ["make test"]. They run behind the fence,
+# in a fresh tree: /tmp is empty, there are no keys, and only the tree and $TMPDIR can be written.
 # gate = []
 
 # Where the gate fails with the work of several workers and passes without it, find out by further runs of it

@@ -49,6 +49,8 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line("asked", worker, record["reason"])
         case "held":
             text = _line("waits", worker, record["reason"])
+        case "warned":
+            text = _line("warning", "", record["reason"])
         case "moved":
             text = _line("moved", worker, f"to {record['agent']}: {record['reason']}")
         case "parked":

@@ -112,7 +112,7 @@ async def test_nobody_starts_without_memory_and_each_says_once_why(agent, monkey
         assert done == []
         machine.memory = 90.0
     assert done == [90.0] * 3
-    assert said == ["93% of the memory is in use, above [pool] max_memory = 90"] * 3
+    assert said == ["memory: 93% in use, above [pool] max_memory = 90"] * 3
 
 
 async def test_memory_that_runs_out_during_the_interval_stops_a_start_too(monkeypatch):
@@ -138,6 +138,94 @@ async def test_memory_that_runs_out_during_the_interval_stops_a_start_too(monkey
         assert done == []
         machine.memory = 50.0
     assert (done, len(said)) == ([True], 1)
+
+
+class Clock:
+    """The minutes of the waits, gone through in an instant: a look at the memory takes one."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(module.anyio, "current_time", lambda: self.now)
+        monkeypatch.setattr(module.anyio, "sleep", self.sleep)
+        monkeypatch.setattr(module, "FRESH", 0.0)
+
+    async def sleep(self, _):
+        self.now += 60.0
+        await anyio.lowlevel.checkpoint()
+
+
+class Run:
+    """The slots of a run, and what it is told: some wait for a start, some have started and are out."""
+
+    def __init__(self, memory=95.0):
+        self.memory, self.held, self.warned, self.said, self.began = memory, 0, [], [], []
+        self.starts = Starts(0, 90, self.probe, slots=lambda: self.held, warn=self.warned.append)
+
+    def probe(self):
+        return Load(0.0, 0.0, self.memory, 16 * 2**30)
+
+    async def one(self, name):
+        self.held += 1
+        await self.starts.turn("codex", self.said.append)
+        self.began.append(name)
+
+    def ended(self):
+        self.held -= 1
+
+
+FULL = "memory: 95% of 16.0 GiB in use, above [pool] max_memory = 90"
+
+
+async def test_a_long_time_without_memory_is_told_once_and_one_by_one_starts_all_the_same(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    async with anyio.create_task_group() as group:
+        for name in "abc":
+            group.start_soon(run.one, name)
+        while not run.began:
+            await anyio.lowlevel.checkpoint()
+        waited = clock.now - 1000.0
+        assert module.PATIENCE <= waited < module.PATIENCE + 300
+        assert run.said == [FULL] * 3
+        first, second = run.warned
+        assert first == f"{FULL}, for 2 minutes: nothing starts"
+        assert second == f"{FULL}, and nothing else of the run is out: one worker starts all the same"
+        # The others wait for it, however long that takes.
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        assert len(run.began) == 1
+        run.ended()
+        ended = clock.now
+        while len(run.began) == 1:
+            await anyio.lowlevel.checkpoint()
+        assert clock.now - ended < 300
+        run.memory = 50.0
+    assert sorted(run.began) == ["a", "b", "c"]
+    assert len(run.warned) == 3
+
+
+async def test_nobody_starts_without_memory_while_others_of_the_run_are_out(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    run.held = 1
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.one, "a")
+        while clock.now < 1000.0 + 3 * module.PATIENCE:
+            await anyio.lowlevel.checkpoint()
+        assert run.began == []
+        assert run.warned == [f"{FULL}, for 2 minutes: nothing starts"]
+        run.ended()
+    assert run.began == ["a"]
+
+
+async def test_each_time_without_memory_is_told_of_by_itself(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    for _ in range(2):
+        run.memory, began = 95.0, clock.now
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.one, "a")
+            while clock.now < began + 240:
+                await anyio.lowlevel.checkpoint()
+            run.memory = 50.0
+    assert run.warned == [f"{FULL}, for 2 minutes: nothing starts"] * 2
 
 
 async def test_a_wait_for_memory_can_be_cancelled_and_leaves_the_way_free():
