@@ -28,8 +28,8 @@ TEXT = """\
 # start_interval = "0.3s"
 
 # Percent of the memory (of a container's own limit, where it has one) above which no worker starts, until
-# there is less in use again; 0: do not look. After ten minutes in which nothing of the run is out either, workers
-# start one by one all the same.
+# there is less in use again; 0: do not look. After ten minutes in which nothing of the run is out either,
+# workers start one by one all the same.
 # max_memory = 90
 
 # How long a ticket with a `fallback` waits for a provider that is parked (rate limit, overload) before
