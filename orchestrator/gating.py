@@ -18,6 +18,9 @@ from workers.fence import fence_in_force
 from workers.follow import read_tail
 from workers.journal import read_journal
 
+FLAKY = "after failing once on the same tree"
+"""What is said of a gate that passed, and is not steady; before its commands, which may be cut."""
+
 
 class Candidate(NamedTuple):
     """A worker whose accepted changes are to land."""
@@ -39,6 +42,8 @@ class Gated(NamedTuple):
     problems: tuple[Problem, ...] = ()
     harm: str = ""
     """Why all has to wait for a word of the lead: what the gate did to the user's repository."""
+    flaky: bool = False
+    """It was red once and green once on the same tree."""
 
 
 def note_gate(d: Deployment, gated: Gated) -> None:
@@ -46,11 +51,12 @@ def note_gate(d: Deployment, gated: Gated) -> None:
     commands = d.settings.integration.gate
     last = (gated.held or gated.harm).removeprefix("the gate ")
     if gated.kept:
-        last = f"passed: {'; '.join(commands)}"
+        last = f"passed{f', {FLAKY}' if gated.flaky else ''}: {'; '.join(commands)}"
     line = gate_line(d, last)
     # Left to note by a runtime that was killed, where nothing is left to land.
     if commands and (last or (line and not d.state.gate.startswith(line))):
-        d.note("gate", result=line, passed=bool(gated.kept))
+        more = {"flaky": True} if gated.flaky else {}
+        d.note("gate", result=line, passed=bool(gated.kept), **more)
 
 
 def gate_problems(d: Deployment) -> list[Problem]:
@@ -163,7 +169,8 @@ async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...
     looks = gate.looks_at(await gate.tree_of(found.flaky))
     what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {looks}"
     if kept:
-        return Gated(kept, tree, broken, "", (Problem("gate", what, "make it steady", "warning"),))
+        told = Problem("gate", what, "make it steady", "warning")
+        return Gated(kept, tree, broken, "", (told,), flaky=True)
     return Gated(kept, tree, broken, f"the gate is not steady: {what}")
 
 

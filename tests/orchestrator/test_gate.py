@@ -173,6 +173,25 @@ def test_one_alone_lands_where_the_gate_passes_the_second_time_and_both_outputs_
     assert gate_runs(lab, document) == 3  # it, the base, it once more
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_line_and_the_log_of_a_gate_that_passed_tell_that_it_had_failed(cli_lab, count):
+    lab = cli_lab
+    once = lab.root.parent / "once"
+    gate(lab, f"test ! -e out/{count} || test -e {once} || ! touch {once}", fence="off")
+    lab.templates(**{f"command_{n}": writer(n) for n in range(1, count + 1)})
+    called = lab.call("run", "phase-1", env={"COLUMNS": "90"})
+    assert called.code == 0, called
+    (line,) = [line for line in called.out.splitlines() if line[8:].split()[:1] == ["gate"]]
+    assert line.split(maxsplit=2)[2].startswith("passed, after failing once on the same tree: test")
+    (run,) = (lab.root / ".taskers" / "runs").glob("2*")
+    (event,) = [one for one in journal(run) if one["event"] == "gate"]
+    assert (event["passed"], event["flaky"]) == (True, True)
+    assert (
+        "- Neutral: gate passed, after failing once on the same tree: test"
+        in (lab.root / "DECISIONS.md").read_text()
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_search_that_is_stopped_goes_on_where_it_was_and_no_tree_is_run_twice(lives, number):
     fifth = lives.outside / "fifth"
