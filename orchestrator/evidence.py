@@ -98,7 +98,8 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
                 return  # stopped with us, not failed: the next runtime asks again
             judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
         elif failed is not None:
-            judgement = judgement._replace(outcome="failed", reason=f"acceptance failed: {failed.in_words()}")
+            why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
+            judgement = judgement._replace(outcome="failed", reason=why)
     scope = d.manifest.scopes[ticket.id]
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     # No patch holds what is in a submodule: its tree is the only copy.

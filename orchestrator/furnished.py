@@ -38,4 +38,5 @@ def in_words(failed: CheckResult) -> str:
     """Say how a setup failed, with the last that it said."""
     lines = [line.strip() for line in failed.tail.splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
-    return f"setup failed: {failed.in_words()}{last}"
+    fenced = f"; {failed.fenced}" if failed.fenced else ""
+    return f"setup failed: {failed.in_words()}{last}{fenced}"

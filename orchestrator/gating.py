@@ -42,8 +42,15 @@ class Gated(NamedTuple):
     problems: tuple[Problem, ...] = ()
     harm: str = ""
     """Why all has to wait for a word of the lead: what the gate did to the user's repository."""
+    fenced: str = ""
+    """What the fence keeps from a command that failed, where that may be why."""
     flaky: bool = False
     """It was red once and green once on the same tree."""
+
+
+def mended(fenced: str, do: str) -> str:
+    """Say what is to be done about a red gate; what the fence has to do with it, once."""
+    return f"{fenced}; {do}" if fenced else do
 
 
 def note_gate(d: Deployment, gated: Gated) -> None:
@@ -55,7 +62,8 @@ def note_gate(d: Deployment, gated: Gated) -> None:
     line = gate_line(d, last)
     # Left to note by a runtime that was killed, where nothing is left to land.
     if commands and (last or (line and not d.state.gate.startswith(line))):
-        more = {"flaky": True} if gated.flaky else {}
+        more: dict[str, Any] = {"flaky": True} if gated.flaky else {}
+        more |= {"fenced": gated.fenced} if gated.fenced else {}
         d.note("gate", result=line, passed=bool(gated.kept), **more)
 
 
@@ -69,7 +77,7 @@ def gate_problems(d: Deployment) -> list[Problem]:
     if not names or "broken by" not in d.state.gate:
         return []
     do = f"mend that, then: orchestrate integrate {d.run.id} --accept {' '.join(names)}"
-    return [Problem("gate", d.state.gate, do)]
+    return [Problem("gate", d.state.gate, mended(d.state.gate_fenced, do))]
 
 
 class _NoWord(Exception):
@@ -90,7 +98,7 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
         begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
         d.note(BEGUN, workers=workers)
     try:
-        gated = await _passed(d, gate, tuple(candidates), tree)
+        gated = (await _passed(d, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
     except _NoWord as no_word:
         gated = Gated(held=str(no_word))
     if guard is None:
@@ -228,6 +236,10 @@ class _Gate:
         first = self.reds[tree, 1]
         return f"{first['words']}, then {self._known[tree, 2, first['command']]['words']}"
 
+    def fenced(self) -> str:
+        """Say what the fence keeps from a command that failed; empty where nothing smells of it."""
+        return next((said for red in self.reds.values() if (said := red.get("fenced", ""))), "")
+
     async def tree_of(self, kept: Names) -> str:
         if kept not in self._trees:
             chosen = [one for one in self._candidates if one.ticket.id in kept]
@@ -265,6 +277,7 @@ class _Gate:
             lines = read_tail(self._d.run.root / result.output).split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "")
             said = {"words": result.in_words(), "last": " ".join(last.split())[:200]}
+            said |= {"fenced": result.fenced} if result.fenced else {}
             facts = {"tree": tree, "look": look, "command": command, "passed": result.passed, **said}
             self._d.note("gate_run", seconds=result.seconds, output=result.output, **facts)
             self._known[key] = facts

@@ -9,7 +9,7 @@ from orchestrator.bisection import reached
 from orchestrator.deployment import Deployment
 from orchestrator.events import Completion, RunIntegrated
 from orchestrator.fitting import Standing
-from orchestrator.gating import Candidate, Gated, gate_problems, note_gate, pass_gate
+from orchestrator.gating import Candidate, Gated, gate_problems, mended, note_gate, pass_gate
 from orchestrator.harm import HARM, accepted_harm, harm_problems, held_by_harm
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
@@ -172,9 +172,8 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
             _take_gate(d, fitting, gated)
             problems = list(gated.problems)
             if gated.held:
-                problems.append(
-                    Problem("gate", gated.held, f"mend it, then: orchestrate integrate {d.run.id}")
-                )
+                do = mended(gated.fenced, f"mend it, then: orchestrate integrate {d.run.id}")
+                problems.append(Problem("gate", gated.held, do))
             if not gated.kept:
                 return problems
             if len(gated.kept) < len(fitting):

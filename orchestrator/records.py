@@ -141,7 +141,7 @@ _SHAPES: Mapping[str, Mapping[str, Check]] = {
     "parked": {"agent": _agent, "until": _time},
     "held": {"worker": _text, "reason": _text},
     "settled": {"worker": _text, "verdict": _verdict, "reason": _text, "by": _text},
-    "gate": {"result": _text},
+    "gate": {"result": _text, "fenced?": _text},
     "landed": {"commit": _text_or_none, "workers": _texts},
     "recorded": {"commit": _text_or_none, "told": _told},
     "closed": {"status": _text},

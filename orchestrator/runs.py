@@ -55,6 +55,8 @@ class RunState:
         self.landing: str | None = None
         self.state_commit: str | None = None
         self.gate = "none"
+        self.gate_fenced = ""
+        """What the fence keeps from it, where that may be why it failed."""
         self.recorded: dict[str, tuple[Any, ...]] = {}
         """What the state files were last told, by worker."""
         self.closed: str | None = None
@@ -99,7 +101,7 @@ class RunState:
                 if record["by"] == "lead":
                     facts["lead_said"] = (record["verdict"], record["reason"])
             case "gate":
-                self.gate = record["result"]
+                self.gate, self.gate_fenced = record["result"], record.get("fenced", "")
             case "landed":
                 self.landing = record["commit"]
                 self.landings.update(dict.fromkeys(record["workers"], record["commit"]))

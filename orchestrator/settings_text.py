@@ -99,8 +99,8 @@ TEXT = """\
 # `reject`: nothing of it lands; `land-in-scope`: the part inside its scope lands.
 # on_violation = "hold"
 
-# Commands, run by `sh -c`, that must all pass before anything lands: ["make test"]. They run behind the fence,
-# in a fresh tree: /tmp is empty, there are no keys, and only the tree and $TMPDIR can be written.
+# Commands, run by `sh -c`, that must all pass before anything lands: ["make test"]. They run in a fresh tree
+# behind the fence: /tmp is empty, there are no keys, and only the tree and $TMPDIR can be written.
 # gate = []
 
 # Where the gate fails with the work of several workers and passes without it, find out by further runs of it

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.deployment import Deployment
+from orchestrator.fence_signs import fence_signs
 from workers.attempt import cancel_paths, mark_of, worker_environment
 from workers.exits import is_held
 from workers.fence import enclosed, fence_in_force
@@ -24,6 +25,8 @@ class CheckResult(NamedTuple):
     output: str
     """The path of what it printed, relative to the root."""
     tail: str
+    fenced: str = ""
+    """What the fence keeps from it, where it failed and what it said smells of that."""
 
     def in_words(self) -> str:
         """Say how it failed, on one line."""
@@ -32,7 +35,7 @@ class CheckResult(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Give what stands in a worker's record."""
-        return {name: value for name, value in self._asdict().items() if name != "tail"}
+        return {name: value for name, value in self._asdict().items() if name not in ("tail", "fenced")}
 
 
 async def free_stem(d: Deployment, name: str) -> str:
@@ -73,8 +76,10 @@ async def run_in_tree(d: Deployment, stem: str, command: str, *, tree: str, limi
     passed = ended.end == "exited" and ended.exit_code == 0
     printed = launch.stderr if ended.stderr_bytes and not ended.stdout_bytes else launch.stdout
     tail = read_tail(launch.stdout) + read_tail(launch.stderr)
+    network, root = d.settings.agent("command").network, str(d.run.root)
+    fenced = "" if passed else fence_signs(fence.level, network, root, command, tail)
     return CheckResult(
-        command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail
+        command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail, fenced
     )
 
 
