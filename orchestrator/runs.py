@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrator.records import is_sound
 from orchestrator.settling import pending_of, settles
+from orchestrator.unpaid import again_with_money, unpaid
 from tickets.problems import Problem
 from workers.journal import read_journal
 from workers.output import RunDir, is_locked, read_json, runs_of
@@ -195,8 +196,11 @@ class RunState:
         """Give the command that takes this run further."""
         match self.status():
             case "integrated":
-                failed = self.failed
-                return f"orchestrate logs {self.run.id} {failed[0]}" if failed else "orchestrate status"
+                if failed := self.failed:
+                    return f"orchestrate logs {self.run.id} {failed[0]}"
+                if unpaid(self.workers):
+                    return again_with_money(self.phase, self.workers, self.waits_for)
+                return "orchestrate status"
             case "running":
                 return f"orchestrate wait {self.run.id}"
             case "cancelled" | "finished":

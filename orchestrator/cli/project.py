@@ -23,6 +23,7 @@ from orchestrator.run import Ended, Project
 from orchestrator.runs import RunState, unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.state.canonical import rules
+from orchestrator.unpaid import unpaid_problems
 from tickets.problems import Problem
 from workers.fence import begin_trial
 from workers.git import Repository
@@ -103,7 +104,8 @@ def finish(
         ended = anyio.run(partial(_watched, project, work))
     except BaseExceptionGroup as group:
         raise _first(group) from group
-    state, problems = ended.state, ended.problems
+    state = ended.state
+    problems = (*ended.problems, *unpaid_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]

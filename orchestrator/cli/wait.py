@@ -11,6 +11,7 @@ from orchestrator.cli.finding import live_named
 from orchestrator.cli.screen import event_line, summary_lines
 from orchestrator.live import LiveRun
 from orchestrator.refusal import Refusal
+from orchestrator.unpaid import unpaid_problems
 from tickets.problems import Problem
 from workers.output import RunDir
 from workers.regular import opened
@@ -77,11 +78,13 @@ def _told(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> An
         code = TIMED_OUT if timed_out else 0
     elif status not in ("integrated", "finished") or state.has_failures:
         code = 1
+    problems = unpaid_problems(state.phase, state.workers, state.waits_for) if status != "running" else []
+    document["problems"] = [problem.as_json() for problem in problems]
     lines = [line for record in events if (line := event_line(record, state))]
     if status == "running":
         ended = sum(facts["ended"] for facts in state.workers.values())
         lines.append(f"run {state.run.id} is running: {ended} of {len(state.workers)} tickets ended")
         lines.append(f"next: {document['next_action']}")
     else:
-        lines += summary_lines(state, (), document["next_action"])
+        lines += summary_lines(state, problems, document["next_action"])
     return Answer(code, document, tuple(lines))

@@ -1,0 +1,58 @@
+"""Workers for whom no money was left, those that fell with them, and how to run them again. Light."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from orchestrator.settling import MOST_NAMED, again
+from tickets.problems import Problem
+
+_HELP = {
+    "the run's": "a new run has a budget of its own",
+    "the day's": "go on tomorrow (UTC), or raise the day's limit below `[budget]`",
+    "the ticket's": "raise its own budget in the template",
+}
+"""What helps, by how the reason begins that names the limit."""
+_STOPPED = "raise what it may cost, in the template or below `[budget]`"
+_Facts = Mapping[str, Mapping[str, Any]]
+
+
+def unpaid(workers: _Facts) -> list[str]:
+    """Name the workers that ended for want of money, in order."""
+    return [name for name, facts in workers.items() if facts["outcome"] == "over_budget"]
+
+
+def again_with_money(phase: str, workers: _Facts, waits_for: Mapping[str, Collection[str]]) -> str:
+    """Give the command that runs them again, and those that were skipped since they depend on one of them."""
+    names, fallen = unpaid(workers), set(unpaid(workers))
+    for name, facts in workers.items():  # those that others depend on stand first
+        if facts["outcome"] == "skipped" and not fallen.isdisjoint(waits_for.get(name, ())):
+            fallen.add(name)
+    # A ticket is not run without those that it depends on, also where these have landed.
+    needed, left = set(fallen), sorted(fallen)
+    while left:
+        before = set(waits_for.get(left.pop(), ())) - needed
+        needed |= before
+        left += sorted(before)
+    names = [name for name in workers if name in needed]
+    if len(names) == len(workers) or len(names) > MOST_NAMED:
+        return f"orchestrate run {phase}"
+    return again(phase, names, workers)
+
+
+def unpaid_problems(phase: str, workers: _Facts, waits_for: Mapping[str, Collection[str]]) -> list[Problem]:
+    """Say of them what helps, by the limit that struck, and the command that runs them again."""
+    found: dict[str, list[str]] = {}
+    for name in unpaid(workers):
+        reason = str(workers[name]["reason"])
+        helps = next((do for begin, do in _HELP.items() if reason.startswith(begin)), _STOPPED)
+        found.setdefault(helps, []).append(name)
+    command = again_with_money(phase, workers, waits_for) if found else ""
+    return [
+        Problem(
+            names[0] if len(names) == 1 else f"{len(names)} workers",
+            f"over budget: {workers[names[0]]['reason']}",
+            f"{helps}, then: {command}",
+            "warning",
+        )
+        for helps, names in found.items()
+    ]
