@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "with `--runs` runs in which nothing happened for so long")  # fmt: skip
     parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
     parser.add_argument("--runs", action="store_true", help="old runs instead, to .taskers/archive")
-    parser.add_argument("--keep", type=int, metavar="N", help="with `--runs`: the newest so many stay")
+    parser.add_argument(
+        "--keep", type=int, metavar="N", help="with `--runs`: the newest so many stay, 1 at least"
+    )
     parser.add_argument("--max-size", type=_bytes, metavar="SIZE",
                         help="with `--runs`: the oldest go until the others take no more: 2GB")  # fmt: skip
     parser.add_argument("--delete-packed", action="store_true",

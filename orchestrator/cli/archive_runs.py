@@ -22,7 +22,8 @@ def answer_runs(
 ) -> Answer:
     """Say which runs go, and move them unless it is a dry run. Raises Refusal."""
     if arguments.keep is not None and arguments.keep < 1:
-        raise Refusal(Problem("--keep", "the newest run always stays", "write 1 or more"))
+        what = "the newest run always stays: `status`, `report` and `last` are about it"
+        raise Refusal(Problem("--keep", what, "write 1 or more"))
     limits = _limits(arguments, default)
     problems: list[Problem] = []
     packed: dict[str, int] = {}

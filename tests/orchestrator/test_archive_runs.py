@@ -247,10 +247,16 @@ def test_a_second_process_is_told_that_one_is_at_it(closed):
     assert (old.root / RUNS / name / "run.json").exists()
 
 
+ALWAYS = "the newest run always stays: `status`, `report` and `last` are about it"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--runs", "--keep", "0"), "--keep: the newest run always stays; write 1 or more"),
+        (
+            ("--runs", "--keep", "0"),
+            f"--keep: {ALWAYS}; write 1 or more",
+        ),
         (("--keep", "3"), "--keep: is about runs; add `--runs`"),
         (("--max-size", "3GB"), "--max-size: is about runs; add `--runs`"),
     ],
