@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
@@ -17,6 +18,8 @@ from workers.output import RunDir
 LOOK = 0.02
 SHOWN = 20
 """Workers that a person is shown before the rest is counted."""
+NAMED = 3
+"""Workers that a line names before it counts the rest."""
 MARGIN = 15.0
 """Seconds beyond the grace until trees that do not die are given up on; shims try for longer."""
 
@@ -33,15 +36,42 @@ def answer(arguments: argparse.Namespace) -> Answer:
     live = live_named(repository, arguments.run)
     run, workers = live.state.run, live.state.workers
     named = workers_named(live.state, arguments.workers)
+    over = [name for name in named if workers[name]["ended"]]
     concerned = [name for name in named or workers if not workers[name]["ended"]]
     if not concerned or live.state.status() in ("cancelled", "integrated"):
-        return _answered(live, named, [], "had ended before; there was nothing to stop")
+        who = f"{_named(over)} had ended before" if over else "it had ended before"
+        return _answered(live, named, [], f"{who}; there was nothing to stop", ())
     run.cancel(named or ["all"])
     problems = _wait_dead(repository, live, concerned, whole=not named)
     if not live.is_running and not problems:
         problems = [] if named else _close(arguments, run)
     live.look()
-    return _answered(live, concerned, problems, "stopped" if not problems else "told to stop")
+    before = f"; {_named(over)} had ended before" if over else ""
+    stopped = [name for name in concerned if _is_stopped(live, name)]
+    what = f"told {_named(concerned)} to stop" if problems else _done(live, concerned, stopped)
+    return _answered(live, named or concerned, problems, what + before, stopped)
+
+
+def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
+    """Say what was really stopped: some never ran, and some had ended by themselves."""
+    workers = live.state.workers
+    unstarted = [name for name in concerned if not workers[name]["started"]]
+    rest = [name for name in concerned if name not in {*stopped, *unstarted}]
+    kinds = {"stopped ": stopped, "kept from starting ": unstarted, "ended by then: ": rest}
+    return "; ".join(f"{words}{_named(names)}" for words, names in kinds.items() if names)
+
+
+def _is_stopped(live: LiveRun, worker: str) -> bool:
+    """Tell whether a worker ran, and does not because of a cancel."""
+    facts = live.state.workers[worker]
+    if facts["ended"] or not facts["started"]:
+        return bool(facts["outcome"] == "cancelled")
+    return doing_of(live.state, worker, lives=live.is_running) != "ended, not judged"
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, whole: bool) -> list[Problem]:
@@ -97,7 +127,9 @@ def _close(arguments: argparse.Namespace, run: RunDir) -> list[Problem]:
     ]
 
 
-def _answered(live: LiveRun, workers: list[str], problems: list[Problem], what: str) -> Answer:
+def _answered(
+    live: LiveRun, workers: list[str], problems: list[Problem], what: str, stopped: Sequence[str]
+) -> Answer:
     state = live.state
     shown = []
     for name in workers:
@@ -108,9 +140,10 @@ def _answered(live: LiveRun, workers: list[str], problems: list[Problem], what: 
     status, next_action = state.status(), state.next_action()
     document = envelope(
         problems, next_action, ok=not errors,
-        run=state.run.id, phase=state.phase, status=status, workers=shown,
+        run=state.run.id, phase=state.phase, status=status, workers=shown, stopped=list(stopped),
     )  # fmt: skip
-    lines = [f"run {state.run.id} of {clean(state.phase)} is {status}: {what}"]
+    name = f"run {state.run.id} of {clean(state.phase)}"
+    lines = [f"{what}; {name} goes on" if status == "running" else f"{name} is {status}: {what}"]
     for one in shown[:SHOWN]:
         reason = f": {one['reason']}" if one["reason"] else ""
         lines.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))

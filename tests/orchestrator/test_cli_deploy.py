@@ -117,6 +117,7 @@ def test_one_worker_is_cancelled_and_the_others_go_on(lives):
     run, _ = two_that_wait(lives)
     called = lives.call("cancel", "last", "command-2", "--json")
     assert (called.code, called.document["status"]) == (0, "running")
+    assert called.document["stopped"] == ["Command-Worker-2"]
     assert [(one["worker"], one["state"]) for one in called.document["workers"]] == [
         ("Command-Worker-2", "cancelled")
     ]
@@ -125,6 +126,21 @@ def test_one_worker_is_cancelled_and_the_others_go_on(lives):
     waited = lives.call("wait", "last", "--json")
     assert [one["outcome"] for one in waited.document["workers"]] == ["complete", "cancelled", "complete"]
     assert (waited.code, lives.living()) == (1, [])
+
+
+def test_a_cancel_says_whom_it_stopped_and_whether_the_run_goes_on(lives):
+    run, _ = two_that_wait(lives)
+    waits = f"run {run.name} of phase-1 goes on\n"
+    assert lives.call("cancel", "last", "command-2").out.startswith(f"stopped Command-Worker-2; {waits}")
+    again = lives.call("cancel", "last", "command-2")
+    assert again.out.startswith(f"Command-Worker-2 had ended before; there was nothing to stop; {waits}")
+    third = lives.call("cancel", "last", "command-2", "command-3")
+    before = "Command-Worker-2 had ended before"
+    assert third.out.startswith(f"kept from starting Command-Worker-3; {before}; {waits}")
+    assert "Command-Worker-2  cancelled" in third.out
+    whole = lives.call("cancel", "last")
+    assert whole.out.startswith(f"run {run.name} of phase-1 is cancelled: stopped Command-Worker-1\n")
+    assert lives.living() == []
 
 
 def test_a_run_is_cancelled_and_all_of_its_trees_are_dead_within_the_grace(lives):
