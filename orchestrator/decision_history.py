@@ -31,7 +31,7 @@ class Tampering(NamedTuple):
 def fresh_edits(root: Path) -> list[Tampering]:
     """Compare the log with the last commit: what a writing command warns of."""
     there = _written(root)
-    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
+    if there is None or not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
         return []
     listed = git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", PATH, ARCHIVES, cwd=root).split(b"\0")
     blobs = [entry.split(b"\t")[0].split()[2].decode() for entry in listed if entry]
@@ -45,6 +45,8 @@ def all_edits(root: Path) -> list[Tampering]:
     """Compare the log with the whole history: every edit that still stands and that nobody acknowledged."""
     fresh = fresh_edits(root)
     there = _written(root)
+    if there is None:
+        return []
     now, known = log_of(there), acknowledged(there)
     first: dict[str, str] = {}
     found = []
@@ -61,9 +63,17 @@ def all_edits(root: Path) -> list[Tampering]:
     ]
 
 
-def _written(root: Path) -> list[bytes]:
-    paths = [root / PATH, *sorted((root / ARCHIVES).glob("*.md"))]
-    return [bytes_of(path) for path in paths if path.is_file()]
+def _written(root: Path) -> list[bytes] | None:
+    """Read the log as it stands; None where a part cannot be read, whose entries would all seem removed."""
+    texts = []
+    for path in (root / PATH, *sorted((root / ARCHIVES).glob("*.md"))):
+        try:
+            texts.append(bytes_of(path))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None  # what is wrong with it is said of the file itself
+    return texts
 
 
 def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:

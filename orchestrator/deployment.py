@@ -14,7 +14,7 @@ from orchestrator.manifest import Manifest, roster_of
 from orchestrator.providers import Providers
 from orchestrator.queueing import Queue
 from orchestrator.refusal import HELD, Refusal
-from orchestrator.runs import RunState
+from orchestrator.runs import JOURNAL, RunState
 from orchestrator.settings import Settings
 from orchestrator.spending import ledger_of
 from orchestrator.starts import Starts
@@ -263,10 +263,21 @@ async def open_deployment(
                     tell=tell,
                     clock=clock,
                 )
+                _refuse_forgotten(deployment.state)
                 deployment.checker.prepare()
                 yield deployment
         finally:
             journal.close()
+
+
+def _refuse_forgotten(state: RunState) -> None:
+    """Refuse to go on by a journal that was cut or emptied: work that is there would be done over."""
+    lost = state.forgotten()
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        what = f"says nothing of an attempt of {lost[0]}{more}: its records are lost"
+        do = "put it back, or run its phase once more with `--new`; what the run left stays"
+        raise Refusal(Problem(f"{state.run.relative(state.run.path)}/{JOURNAL}", what, do))
 
 
 def _clean_up(holder: Mapping[str, Any]) -> None:

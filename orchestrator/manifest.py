@@ -124,11 +124,14 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 
 def read_manifest(run: RunDir) -> Manifest:
     """Read `run.json`. Raises Refusal where it is not one of ours."""
+    why = "it is damaged, or of another version"
     try:
         found = Manifest.model_validate_json(read_whole(run.manifest_path))
-    except (ValidationError, OSError):
-        found = None
-    if found is None or found.schema_ != SCHEMA:
-        what = "cannot be read: it is damaged, or of another version"
-        raise Refusal(Problem(run.relative(run.manifest_path), what, "begin a new run of its phase"))
-    return found
+        if found.schema_ == SCHEMA and found.run == run.id:
+            return found
+    except ValidationError:
+        pass
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+    do = "put it back, or run its phase once more with `--new`"
+    raise Refusal(Problem(run.relative(run.manifest_path), f"cannot be read: {why}", do))

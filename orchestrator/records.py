@@ -1,4 +1,4 @@
-"""What the records of a run's journal look like: what has another shape is believed by nobody.
+"""What a run's roster and the records of its journal look like: what has another shape nobody believes.
 
 An unfenced worker can write into the journal, and half a disk can stand in it: a number that is none, or a
 path that leads out of the project, would surface long after it was read.
@@ -29,6 +29,18 @@ def is_sound(record: Mapping[str, Any]) -> bool:
     return event != "ended" or _names_one(record["worker"], record["facts"])
 
 
+def is_roster(found: Mapping[str, Any]) -> bool:
+    """Tell whether a roster names workers that may have files of their own, who wait for one another."""
+    workers = found.get("workers")
+    if not isinstance(found.get("phase"), str) or not isinstance(workers, list):
+        return False
+    if not all(isinstance(one, dict) and _fits(one, _WORKER) for one in workers):
+        return False
+    names = {one["worker"] for one in workers}
+    waits_for = {name for one in workers for name in one.get("waits_for", ())}
+    return 0 < len(names) == len(workers) and waits_for <= names
+
+
 def _fits(found: Mapping[str, Any], shape: Mapping[str, Check]) -> bool:
     """Tell whether each field is there and of its kind; those that end in `?` may be left out."""
     for name, is_kind in shape.items():
@@ -52,6 +64,15 @@ def _text(value: Any) -> bool:
 
 def _text_or_none(value: Any) -> bool:
     return value is None or isinstance(value, str)
+
+
+def _name(value: Any) -> bool:
+    """Tell whether a value can be the name of a file, and of nothing beside its folder."""
+    return isinstance(value, str) and value.isprintable() and "/" not in value and value.strip(".") != ""
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
 
 
 def _texts(value: Any) -> bool:
@@ -127,6 +148,9 @@ _FACTS: Mapping[str, Check] = {
     "verdict?": _verdict, "flags?": _texts, "attempts?": _attempts, "seconds?": _number, "files?": _texts,
     "violations?": _violations, "usage?": _usage, "tries?": _tries, "output?": _below, "patch?": _below,
     "worktree?": _text_or_none, "fence?": _text_or_none, "thread?": _text_or_none,
+}  # fmt: skip
+_WORKER: Mapping[str, Check] = {
+    "worker": _name, "ticket": _text, "agent": _agent, "title": _text, "skipped": _flag, "waits_for?": _texts,
 }  # fmt: skip
 _AGAIN: Mapping[str, Check] = {"worker": _text, "tried?": _try}
 _SHAPES: Mapping[str, Mapping[str, Check]] = {

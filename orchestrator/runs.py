@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.records import is_sound
+from orchestrator.records import is_roster, is_sound
 from orchestrator.settling import pending_of, settles
 from orchestrator.unpaid import again_with_money, unpaid
 from tickets.problems import Problem
@@ -71,6 +71,7 @@ class RunState:
             self.workers[worker] = _unstarted(one)
             if "waits_for" in one:
                 self.waits_for[worker] = one["waits_for"]
+        self._known = {"", *self.workers}
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Fold in one record of the journal."""
@@ -120,13 +121,21 @@ class RunState:
         """Fold in what was read from a journal, and pass over what makes no sense."""
         for record in records:
             # Half of a record may stand there as a whole one, where a disk was full: what it said is lost.
-            if is_sound(record):
+            if is_sound(record) and record.get("worker", "") in self._known:
                 self.take(record)
 
     @property
     def has_ended(self) -> bool:
         """Tell whether every worker has an outcome."""
         return all(facts["ended"] for facts in self.workers.values())
+
+    def forgotten(self) -> list[str]:
+        """Name the workers with an attempt that the journal does not know: its records are lost."""
+        return [
+            name
+            for name, facts in self.workers.items()
+            if self.run.attempt(name, facts["attempts"] + 1).started.exists()
+        ]
 
     @property
     def is_integrated(self) -> bool:
@@ -248,15 +257,14 @@ def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState 
     """Read who is in a run, and nothing yet of what happened; None where that cannot be read."""
     try:
         roster = read_json(run.roster_path)
-        if roster is not None and roster.get("schema") == 1:
+        # Not as a runtime checks it: `status` has no time to import pydantic.
+        if roster is not None and roster.get("schema") == 1 and is_roster(roster):
             return RunState(run, roster)
         why: OSError | str = "it is damaged, or of another version"
     except OSError as error:
         why = error
-    except (KeyError, TypeError, AttributeError):
-        # It is not checked here as a runtime checks it: `status` has no time to import pydantic.
-        why = "it is damaged"
-    _add(problems, unreadable(run, run.roster_path.name, why))
+    goes_on = f"put it back; `orchestrate resume {run.id}` goes on without it"
+    _add(problems, unreadable(run, run.roster_path.name, why)._replace(do=goes_on))
     return None
 
 

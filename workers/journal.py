@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.regular import opened, read_whole
+from workers.regular import opened, read_whole, refuse_larger
 
 
 class Journal:
@@ -69,6 +69,7 @@ class JournalReader:
             return []
         try:
             size = os.fstat(descriptor).st_size if until is None else until
+            refuse_larger(self._path, size - self.offset)
             data = os.pread(descriptor, size - self.offset, self.offset) if size > self.offset else b""
         finally:
             os.close(descriptor)

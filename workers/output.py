@@ -177,7 +177,8 @@ def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
         RunDir(root, name)
         for name in names
         if (closed or not os.access(f"{prefix}{name}/closed", os.F_OK))
-        and os.access(f"{prefix}{name}/run.json", os.F_OK)
+        # What has a journal has begun: where its manifest is lost, that is to be said, and nothing hidden.
+        and any(os.access(f"{prefix}{name}/{one}", os.F_OK) for one in ("run.json", "events.jsonl"))
     ]
 
 

@@ -38,9 +38,7 @@ def read_whole(path: Path, most: int = MOST) -> bytes:
             size = max(size, len(data))
     finally:
         os.close(descriptor)
-    if size > most:
-        what = f"it has {size:,} bytes, and {most:,} are read at most"
-        raise NotRegularError(errno.EFBIG, what, str(path))
+    refuse_larger(path, size, most)
     return data
 
 
@@ -73,6 +71,13 @@ def opened(path: Path) -> int:
         return descriptor
     os.close(descriptor)
     raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
+
+
+def refuse_larger(path: Path, size: int, most: int = MOST) -> None:
+    """Raise NotRegularError where what is to be read of a file is more than `most` bytes."""
+    if size > most:
+        what = f"it has {size:,} bytes, and {most:,} are read at most"
+        raise NotRegularError(errno.EFBIG, what, str(path))
 
 
 def _not_regular(path: Path, kind: str) -> NotRegularError:

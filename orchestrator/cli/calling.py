@@ -56,14 +56,22 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     except (TicketError, StateError) as error:
         return refused(error.problems, next_step(error.problems, arguments), 2, of_run=of_run)
     except OSError as error:
-        if error.errno not in _OUTSIDE and not isinstance(error, NotRegularError):
+        problem = _known(error, getattr(module, "__name__", "orchestrate").rpartition(".")[2])
+        if problem is None:
             raise
-        # The disk, or rights on it: known failures, which may come in the middle of a run.
-        place = str(error.filename or getattr(module, "__name__", "orchestrate").rpartition(".")[2])
-        problem = Problem(place, (error.strerror or "cannot be used").lower(), "see to it, then look again")
         next_action = "orchestrate resume" if command.of_lead else "orchestrate doctor"
         return refused([problem], next_action, 1, of_run=of_run)
     return found
+
+
+def _known(error: OSError, command: str) -> Problem | None:
+    """Name what the machine or its user has put in our way, also in the middle of a run; None for a bug."""
+    place = str(error.filename or command)
+    if isinstance(error, FileExistsError) and os.path.lexists(place) and not Path(place).is_dir():
+        return Problem(place, "something else stands where a folder of ours is to be", "move it away")
+    if error.errno in _OUTSIDE or isinstance(error, NotRegularError):
+        return Problem(place, (error.strerror or "cannot be used").lower(), "see to it, then look again")
+    return None
 
 
 def next_step(problems: Iterable[Problem], arguments: argparse.Namespace) -> str:

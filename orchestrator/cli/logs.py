@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.cli.answer import Answer
@@ -17,7 +18,7 @@ from orchestrator.live import LiveRun, doing_of
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
 from workers.follow import Follower
-from workers.regular import open_regular
+from workers.regular import opened
 from workers.stream import Lines, plain
 
 LOOK = 0.1
@@ -125,6 +126,10 @@ def _source(
         return lambda _: chunks.read()
     if arguments.stderr or facts["agent"] == "command":
         return _Text(path).read
+    with suppress(FileNotFoundError):
+        os.close(
+            opened(path)
+        )  # a follower passes over what is no file, and nobody would know why it is quiet
     follower = Follower(facts["agent"], path)
     return lambda _: _progress(follower, whole=arguments.json)
 
@@ -153,8 +158,9 @@ class _Chunks:
 
     def read(self) -> Iterator[bytes]:
         """Give what is new."""
-        descriptor = open_regular(self._path)
-        if descriptor is None:
+        try:
+            descriptor = opened(self._path)
+        except FileNotFoundError:
             return
         try:
             while chunk := os.pread(descriptor, CHUNK, self._offset):

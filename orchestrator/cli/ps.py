@@ -37,9 +37,11 @@ def answer(arguments: argparse.Namespace) -> Answer:
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
     shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
     next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")
+    errors = any(problem.severity == "error" for problem in problems)
     document = envelope(
         problems,
         next_action,
+        ok=not errors,
         workers=[row._asdict() for row in rows],
         queued={
             "total": sum(queue.total for queue in queues),
@@ -57,7 +59,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
         runs=shown,
     )
     lines = _lines(runs, rows, queues, costs)
-    return Answer(0, document, (*lines, *problem_lines(problems, next_action)))
+    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
 
 
 def queue_words(queue: Queue) -> str:

@@ -78,6 +78,8 @@ def test_a_file_that_no_memory_could_hold_is_not_read(tmp_path):
     huge(tmp_path / "huge")
     with pytest.raises(NotRegularError, match=f"3,000,000,000 bytes, and {MOST:,} are read"):
         read_whole(tmp_path / "huge")
+    with pytest.raises(NotRegularError, match="3,000,000,000"):
+        JournalReader(tmp_path / "huge").read()
     assert read_json(tmp_path / "huge") is None
     assert read_start(tmp_path / "huge", 9) == bytes(9)
     os.truncate(tmp_path / "huge", LARGEST + 1)
