@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.availability import why_disabled
+from orchestrator.config_places import config_of
 from orchestrator.fencing import fence_of, unmet
 from orchestrator.reading import bytes_of
 from orchestrator.refusal import Refusal
@@ -41,6 +42,8 @@ class AgentFound(NamedTuple):
     usable: bool
     reason: str
     """Why it is not usable, or that it is off; empty where all is well."""
+    config: str = ""
+    """Whose configuration its workers use; empty where it has none, or is not installed."""
 
 
 class FenceFound(NamedTuple):
@@ -157,7 +160,10 @@ def _settings(repository: Repository | None, problems: list[Problem]) -> Setting
 def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound, ...]:
     located = {name: find_agent(name, settings.agent(name), environ) for name in NAMES}
     said = ask_versions({name: path for name, path in located.items() if path and name != "command"}, environ)
-    return tuple(_agent(name, settings, located[name], said.get(name)) for name in NAMES)
+    found = (_agent(name, settings, located[name], said.get(name)) for name in NAMES)
+    return tuple(
+        one._replace(config=config_of(one.agent, environ) if one.executable else "") for one in found
+    )
 
 
 def _agent(name: AgentName, settings: Settings, path: str | None, said: Said | None) -> AgentFound:

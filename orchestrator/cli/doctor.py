@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrator import __version__
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.width import wrapped
 from orchestrator.examination import AgentFound, Examination, examine
 from workers.git import find_repository
 
@@ -68,13 +69,18 @@ def _lines(found: Examination) -> list[str]:
     return [
         f"orchestrate  {__version__}, Python {found.python}",
         f"git          {found.git or 'not installed'}",
-        *(f"{one.agent:<12} {_agent(one)}" for one in found.agents),
+        *(line for one in found.agents for line in _agent_lines(one)),
         f"fence        {fence.level}: {fence.reason}{', and this is root' if fence.root else ''}",
         f"store        {'held by another orchestrate' if found.store_locked else 'free'}",
         f"slots        {', '.join(taken) or 'all free'}",
         *(f"run          {one.run} ({one.phase}): {one.status}" for one in found.runs),
         f"disk         {found.free / 10**9:.1f} GB free",
     ]
+
+
+def _agent_lines(one: AgentFound) -> list[str]:
+    told = wrapped(one.config, " " * 13) if one.config and one.enabled else []
+    return [f"{one.agent:<12} {_agent(one)}", *told]
 
 
 def _agent(one: AgentFound) -> str:

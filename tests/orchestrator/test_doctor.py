@@ -62,12 +62,15 @@ def errors(document):
     return [(one["place"], one["what"]) for one in document["problems"] if one["severity"] == "error"]
 
 
-def test_agents_are_found_with_what_they_say_their_version_is(doctor, tools):
+def test_agents_are_found_with_what_they_say_their_version_is(doctor, tools, monkeypatch):
     codex = tools("codex", "echo; echo codex-cli 0.142.0; echo more")
+    monkeypatch.setenv("CODEX_API_KEY", "sk-test-not-real")
     agents = {one["agent"]: one for one in doctor()["agents"]}
     assert agents["codex"] == {
         "agent": "codex", "enabled": True, "executable": codex, "version": "codex-cli 0.142.0",
         "usable": True, "reason": "",
+        "config": "CODEX_API_KEY is set: each worker has a CODEX_HOME of its own; "
+        "nothing of ~/.codex is linked, copied, read or written",
     }  # fmt: skip
     assert (agents["claude"]["executable"], agents["claude"]["usable"]) == (None, False)
     assert "was not found" in agents["claude"]["reason"]
