@@ -77,10 +77,11 @@ class _Account(NamedTuple):
         budget = f"the {self.whose}'s budget of {say(self.limit)}"
         used = f"{say(self.spent)} spent"
         used += f", {say(self.held)} held by {workers(self.held_by)}" if self.held else ""
-        if self.expected:
+        can_wait = self._has_room(self.spent)
+        if self.expected and can_wait:
             used += f", about {say(self.expected)} {OF_OTHERS}"
         for_it = "" if self.asked is None else f" for the ticket's {say(self.asked)}"
-        if self._has_room(self.spent):
+        if can_wait:
             return Refused(f"room in {budget}{for_it} ({used})", True, self.name)
         if self.asked is None or self.spent >= self.limit - _DUST:
             return Refused(f"{budget} is spent ({used})", False, self.name)

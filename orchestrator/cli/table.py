@@ -18,6 +18,12 @@ WIDEST = (24, 20, 17, 8, 8, 8)
 """Columns of each field at most; the last one takes what is left."""
 LEAST_LAST = 12
 """Columns that the last field is worth showing with."""
+GOOD_LAST = 32
+"""Columns that it says something with: what a worker waits for, or why it is blocked."""
+SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
+"""What a worker does, in a word."""
+WELL = ("accepted", "partial", "skipped", "complete")
+"""How a worker ends that needs nobody; who ended in another way stands above these."""
 EVENTS = 5
 """Lines of a terminal that are left to the events above the table."""
 GREEN, RED, MAGENTA, BOLD = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m"
@@ -45,14 +51,16 @@ class Fields(NamedTuple):
 def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, *, colour: bool) -> list[str]:
     """Give the table as lines, none wider than the terminal and all of them together lower."""
     lines: list[str] = []
-    # One line stays free for the cursor; each run has one above its workers, and one for what is left out.
-    room = max(2, (size.lines - 2) // max(1, len(runs)) - 2)
-    blocks = [(_head(run, now), *_fields(run, now, room)) for run in runs]
+    heads = [_head(run, now, size.columns) for run in runs]
+    # One line stays free for the cursor; each run has a head above its workers, and one for what is left out.
+    above = max((len(head) for head in heads), default=1)
+    room = max(2, (size.lines - 2) // max(1, len(runs)) - 1 - above)
+    blocks = [(head, *_fields(run, now, room)) for head, run in zip(heads, runs, strict=True)]
     shown = [fields for _, rows, _ in blocks for fields in rows]
     widths = _widths(shown, size.columns)
-    for head, rows, left in blocks:
-        lines.append(cut(head, size.columns))
-        if shown and len(lines) == 1:
+    for number, (head, rows, left) in enumerate(blocks):
+        lines += [cut(line, size.columns) for line in head]
+        if shown and not number:
             lines.append(_line(Fields(*HEADS), widths, colour=False))
         lines += [_line(row, widths, colour=colour) for row in rows]
         if left:
@@ -84,25 +92,26 @@ class LiveTable:
             self.painter.draw(table_lines([self._run], now, size, colour=self._colour))
 
 
-def _head(run: LiveRun, now: datetime) -> str:
-    """Give a run's own line: what is going on in it, counted."""
+def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
+    """Give a run's own line, or two: what is going on in it, counted, the trouble before what went well."""
     state = run.state
     counted: dict[str, int] = {}
     for facts in state.workers.values():
         word = _word(facts) if facts["ended"] else "running" if facts["started"] else "queued"
         counted[word] = counted.get(word, 0) + 1
-    order = ["running", "queued", "accepted", "pending"]
-    words = sorted(counted, key=lambda word: order.index(word) if word in order else len(order))
+    order = ["running", "queued", "pending", "", *WELL]
+    words = sorted(counted, key=lambda word: order.index(word if word in order else ""))
     began = min((f["started_at"] for f in state.workers.values() if f.get("started_at")), default="")
     time = f", {elapsed((now - _time(began)).total_seconds())}" if began and run.is_running else ""
     said = ", ".join(f"{counted[word]} {word}" for word in words)
     cost = told_by(state)  # at every drawing: not from the ledger
     money = "" if cost.is_nothing else f", {cost.in_short()}"
-    return f"run {state.run.id} of {state.phase}, {state.status()}{time}{money}: {said}"
+    head = f"run {state.run.id} of {state.phase}, {state.status()}{time}{money}"
+    return [f"{head}: {said}"] if cells(f"{head}: {said}") <= columns else [head, f"  {said}"]
 
 
 def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
-    """Choose the workers that fit: those that run, the first that wait, those that ended last."""
+    """Choose the workers that fit: who runs, the first that wait, who ended in trouble, who ended last."""
     rows = [_running(row) for row in run.rows(now)]
     queue = run.queue(now)
     waiting = _waiting(queue)
@@ -111,14 +120,22 @@ def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
     if len(rows) + len(waiting) + len(ended) > room:
         waiting = waiting[: max(1, min(len(waiting), room - len(rows) - min(len(ended), 3)))]
     free = max(0, room - len(rows) - len(waiting))
-    newest = heapq.nlargest(free, ended, key=lambda facts: str(facts.get("ended_at") or ""))
+    newest = heapq.nlargest(
+        free, ended, key=lambda facts: (_word(facts) not in WELL, str(facts.get("ended_at") or ""))
+    )
     shown = [*rows, *waiting, *map(_ended, newest)][:room]
     return shown, total - len(shown)
 
 
 def _running(row: Row) -> Fields:
     again = f" #{row.attempt}" if row.attempt > 1 else ""
-    return Fields(row.worker, row.ticket, row.state + again, elapsed(row.seconds), last=row.last or row.title)
+    return Fields(
+        row.worker,
+        row.ticket,
+        SHORT.get(row.state, row.state) + again,
+        elapsed(row.seconds),
+        last=row.last or row.title,
+    )
 
 
 def _waiting(queue: Queue) -> list[Fields]:
@@ -158,8 +175,9 @@ def _widths(rows: Sequence[Fields], columns: int) -> list[int]:
         longest = max((cells(row[at]) for row in rows), default=0)
         widths.append(min(widest, max(longest, len(head))) if longest else 0)
     left = columns - sum(width + 2 for width in widths if width)
-    # Where it is too narrow the ticket goes first: the worker's name is made of it.
-    if left < LEAST_LAST and widths[1]:
+    # Where it is too narrow the ticket goes first: the worker's name is made of it, mostly.
+    told = all(row.worker.lower().replace("-worker-", "-") == row.ticket for row in rows)
+    if left < (GOOD_LAST if told else LEAST_LAST) and widths[1]:
         left += widths[1] + 2
         widths[1] = 0
     fitting, used = [], 0

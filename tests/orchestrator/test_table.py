@@ -56,8 +56,8 @@ def test_a_worker_has_its_ticket_state_time_tokens_cost_and_last_words(tmp_path)
     live = run_of(tmp_path, 3)
     start(live, 1, 2)
     end(live, 1, reason="two tests were flaky")
-    head, names, running, waiting, ended = table(live)
-    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25: 1 running, 1 queued, 1 acce…"
+    head, names, running, waiting, ended = table(live, WIDE)
+    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25: 1 running, 1 queued, 1 accepted"
     assert names.split() == ["WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST"]
     assert running.split() == ["Codex-Worker-2", "codex-2", "lost", "1:15", "Part", "2"]
     assert waiting.split()[:3] == ["Codex-Worker-3", "codex-3", "waiting"]
@@ -66,11 +66,53 @@ def test_a_worker_has_its_ticket_state_time_tokens_cost_and_last_words(tmp_path)
     assert len({line.index(word) for line, word in ((names, "LAST"), (running, "Part"), (ended, "two"))}) == 1
 
 
+def test_where_room_is_short_the_counts_have_a_line_and_what_is_said_has_the_room_of_the_ticket(tmp_path):
+    live = run_of(tmp_path, 4)
+    start(live, 1, 2)
+    end(live, 1, outcome="blocked", verdict="rejected", reason="no permission for run_shell_command: cat")
+    live.state.take(
+        {"event": "held", "worker": "Codex-Worker-3", "reason": "room in the run's budget of $6.00"}
+    )
+    head, counts, names, *_, ended = table(live)
+    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25"
+    assert counts == "  1 running, 2 queued, 1 blocked"
+    assert names.split() == ["WORKER", "STATE", "TIME", "TOKENS", "USD", "LAST"]
+    assert "blocked" in ended
+    assert "no permission for run_shell_comm" in ended
+
+
+def test_a_ticket_whose_worker_does_not_tell_it_keeps_its_column(tmp_path):
+    live = run_of(tmp_path, 2)
+    live.state.workers["Codex-Worker-1"]["ticket"] = "sweep[package=api]"
+    start(live, 1, 2)
+    end(live, 2)
+    assert "sweep[package=api]" in "\n".join(table(live))
+
+
+def test_who_ended_in_trouble_stands_above_who_ended_well(tmp_path):
+    live = run_of(tmp_path, 40)
+    start(live, *range(1, 41))
+    for number in range(1, 41):
+        bad = number % 20 == 0
+        facts = {"outcome": "blocked", "verdict": "rejected"} if bad else {}
+        end(live, number, ended_at=(AT + timedelta(seconds=number)).isoformat(), **facts)
+    head, _, *rows = table(live)
+    assert head.endswith(": 2 blocked, 38 accepted")
+    assert [row.split()[0] for row in rows[:3]] == [f"Codex-Worker-{n}" for n in (40, 20, 39)]
+
+
+def test_another_attempt_is_said_in_a_word(tmp_path):
+    live = run_of(tmp_path, 1)
+    start(live, 1)
+    live.state.workers["Codex-Worker-1"]["retrying"] = True
+    assert table(live)[-1].split()[2:5] == ["to", "retry", "1:15"]
+
+
 def test_tokens_that_nobody_priced_are_labelled(tmp_path):
     live = run_of(tmp_path, 2)
     start(live, 1)
     end(live, 1, usage={"input_tokens": 12_000, "output_tokens": 345, "cost_usd": None})
-    head, _, _, ended = table(live)
+    head, _, _, ended = table(live, WIDE)
     assert head.startswith("run 20260216_142834 of phase-1, interrupted, 12.3k tokens: ")
     assert ended.split()[4:6] == ["12.3k", "unpriced"]
 
@@ -88,9 +130,9 @@ def test_those_that_run_come_first_and_the_rest_is_counted(tmp_path):
         end(live, number)
     lines = table(live)
     assert len(lines) <= 23
-    assert [line.split()[0] for line in lines[2:17]] == [f"Codex-Worker-{n}" for n in range(16, 31)]
-    assert lines[-1] == f"  and {10_000 - len(lines) + 3} more"
-    assert "9970 queued" in lines[0]
+    assert [line.split()[0] for line in lines[3:18]] == [f"Codex-Worker-{n}" for n in range(16, 31)]
+    assert lines[-1] == f"  and {10_000 - len(lines) + 4} more"
+    assert "9970 queued" in lines[1]
 
 
 def test_colour_comes_in_addition_and_changes_no_text(tmp_path):
