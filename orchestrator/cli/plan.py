@@ -16,6 +16,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.run import Project
 from orchestrator.settings import Settings
 from orchestrator.spent import spent_on
+from orchestrator.starting_order import Starter, starting_order
 from tickets.fan_out import gathered, stem_of
 from tickets.ownership import Ownership, ownership
 from tickets.plan import reserved_scope
@@ -44,6 +45,7 @@ class _Seen(NamedTuple):
     in_use: Sequence[holding.Conflict]
     ownership: Ownership
     budget: dict[str, Any]
+    order: list[list[str]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +63,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
         raise Refusal(*problems)
     held = [] if problems else in_use(project.repository, prepared, new=False)
     budget = _budget(project, prepared)
-    seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared), budget)
+    order = _order(project.settings, prepared)
+    seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared), budget, order)
     warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
     said = list(problems) or [*warned, *prepared.warnings]
     next_action = holding.next_action(held) if held else f"orchestrate run {arguments.phase}"
@@ -79,6 +82,16 @@ def _budget(project: Project, prepared: Prepared) -> dict[str, Any]:
     starting = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
     today = spent_on(project.repository.own / "spending", f"{now():%Y-%m-%d}")
     return budget_of(project.settings, starting, prepared.doers, today)
+
+
+def _order(settings: Settings, prepared: Prepared) -> list[list[str]]:
+    """Give the tickets in the order of their start; those that start together side by side."""
+    starters = [
+        Starter(one.id, prepared.doers.of(one), one.priority, prepared.plan.dependencies.get(one.id, ()))
+        for one in prepared.plan.tickets
+    ]
+    rooms: dict[str, int] = {name: _slots(settings, name) for name in _LIMITED}
+    return starting_order(starters, prepared.skipped, settings.slots.total, rooms)
 
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
@@ -103,6 +116,7 @@ def _document(
         slots={"total": slots.total, **{name: _slots(project.settings, name) for name in _LIMITED}},
         budget=seen.budget,
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
+        order=seen.order,
         overlaps=_overlaps(seen.prepared.plan.tickets, seen),
         overlap_count=len(seen.prepared.plan.overlaps),
         in_use=[
@@ -167,32 +181,53 @@ def _lines(document: dict[str, Any]) -> list[str]:
         *budget_lines(document["budget"]),
         "",
     ]
-    lines += _ticket_lines(document["tickets"])
+    lines += [*_order_lines(document["order"]), *_ticket_lines(_in_order(document))]
     lines += ["", *_unowned(document["unowned"]), ""]
     return [clean(line) for line in lines]
 
 
-def _ticket_lines(tickets: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _order_lines(order: Sequence[Sequence[str]]) -> list[str]:
+    """Say by which rule the tickets below stand in their order, where there is more than one."""
+    if sum(map(len, order)) < 2:
+        return []
+    first = "the first starts" if len(order[0]) == 1 else f"the first {len(order[0])} start"
+    rest = "; the others when slots are free, by dependency, priority, age" if len(order) > 1 else ""
+    return [f"{first} at once{rest}"]
+
+
+def _in_order(document: dict[str, Any]) -> list[tuple[int | None, dict[str, Any]]]:
+    """Give the tickets in the order of their start, numbered; after them those that would not start."""
+    at = {
+        ticket: number for number, ticket in enumerate((one for wave in document["order"] for one in wave), 1)
+    }
+    last = len(document["tickets"]) + 1
+    ordered = sorted(document["tickets"], key=lambda one: at.get(one["ticket"], last))
+    return [(at.get(ticket["ticket"]), ticket) for ticket in ordered]
+
+
+def _ticket_lines(tickets: Sequence[tuple[int | None, dict[str, Any]]]) -> Iterator[str]:
     """Show each ticket, but of a large fan-out the first few, and the rest in one line."""
-    ids = [ticket["ticket"] for ticket in tickets]
+    ids = [ticket["ticket"] for _, ticket in tickets]
     fan_outs: dict[str, list[int]] = {}
     for number, id_ in enumerate(ids):
         fan_outs.setdefault(stem_of(id_), []).append(number)
     for stem, numbers in fan_outs.items():
         if len(numbers) > MOST_IN_FULL:
             fan_outs[stem] = numbers[:SHOWN]
-    for number, ticket in enumerate(tickets):
+    for number, (at, ticket) in enumerate(tickets):
         stem = stem_of(ticket["ticket"])
         if number in fan_outs[stem]:
-            yield from _in_full(number + 1, ticket, ids)
+            yield from _in_full(at, ticket, ids)
             if number == fan_outs[stem][-1]:
                 yield from _the_rest(
-                    stem, [one for one in tickets[number + 1 :] if stem_of(one["ticket"]) == stem]
+                    stem, [one for _, one in tickets[number + 1 :] if stem_of(one["ticket"]) == stem]
                 )
 
 
-def _in_full(at: int, ticket: dict[str, Any], ids: Sequence[str]) -> Iterator[str]:
-    yield f"{at:>3}. {ticket['worker']:<17} {ticket['mode']:<9} {ticket['ticket']}: {ticket['title']}"
+def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iterator[str]:
+    number = f"{at:>3}." if at else "   -"
+    who = f"{ticket['worker']:<17} {ticket['priority']} {ticket['mode']:<9}"
+    yield f"{number} {who} {ticket['ticket']}: {ticket['title']}"
     if ticket["owns"]:
         yield f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})"
     if ticket["excludes"]:
