@@ -1,5 +1,6 @@
 """A run while a runtime works on it: what its stages share, and the one journal that they write."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -21,12 +22,14 @@ from orchestrator.starts import Starts
 from orchestrator.tampering import Guard, Tampering, told
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from workers.agents import WorkerError
 from workers.changes import ABSENT, Change, Checker
-from workers.git import Repository
+from workers.git import GitError, Repository
 from workers.journal import Journal, read_journal
 from workers.output import RunDir, held_lock
 from workers.pool import Pool, PoolLimits
 from workers.process import Nursery, hurry, kill_marked, open_nursery
+from workers.regular import opened, refuse_larger
 from workers.worktree import Place
 
 ALL = "all"
@@ -216,14 +219,32 @@ class Deployment:
         return self.state.workers[ticket.worker]
 
     def landable_changes(self, ticket: Ticket) -> list[Change]:
-        """Give the part of a worker's patch that lies inside its scope."""
+        """Give the part of a worker's patch that lies in its scope. Raises WorkerError where it is lost."""
         facts = self.facts(ticket)
-        if not facts.get("patch"):
+        if not facts.get("patch") and not facts["files"]:
             return []
-        changes = self.taken.get(facts["patch"])
+        patch = facts.get("patch") or self.run.relative(self.run.attempt(ticket.worker, 1).patch)
+        changes = self.taken.get(patch)
         if changes is None or not all(self._is_loose(change) for change in changes):
-            changes = tuple(self.checker.changes_of_patch(facts["base"], self.run.root / facts["patch"]))
-        return list(landable(ticket, changes, self.manifest.scopes[ticket.id]))
+            changes = self._read_back(facts["base"], patch)
+        found = list(landable(ticket, changes, self.manifest.scopes[ticket.id]))
+        # What was cut, emptied or written over would land as less than was accepted, and be told as all.
+        missing = sorted({*facts["files"]} - {change.path for change in found})
+        if missing:
+            raise WorkerError(f"{patch}: holds nothing of {missing[0]}; put it back, or reject")
+        return found
+
+    def _read_back(self, base: str, patch: str) -> tuple[Change, ...]:
+        path = self.run.root / patch
+        try:
+            os.close(opened(path))
+            refuse_larger(path, path.stat().st_size, self.settings.limits.patch_cap)
+            return tuple(self.checker.changes_of_patch(base, path))
+        except GitError:
+            raise WorkerError(f"{patch}: is damaged; put it back, or reject") from None
+        except OSError as error:
+            why = (error.strerror or "unknown reason").lower()
+            raise WorkerError(f"{patch}: cannot be read: {why}; put it back, or reject") from None
 
     def _is_loose(self, change: Change) -> bool:
         # A `git gc --prune=now` meanwhile takes what no ref reaches; reading the patch brings it back.

@@ -1,6 +1,6 @@
 """Ticket, output and changed paths to a verdict, a landing commit and the project's state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import anyio.to_thread
@@ -24,6 +24,8 @@ from orchestrator.store import Store
 from orchestrator.verifying import counted
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from workers.agents import WorkerError
+from workers.changes import Change
 from workers.follow import read_tail
 from workers.journal import read_journal
 
@@ -148,17 +150,13 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
     _take_over(d, repo)
     ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
     for _ in range(TRIES):
-        candidates = [
-            Candidate(ticket, tuple(await anyio.to_thread.run_sync(d.landable_changes, ticket)))
-            for ticket in d.manifest.tickets
-            if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings
-        ]
+        candidates, lost = await _candidates(d)
         if not candidates:
             note_gate(d, Gated())
             return []
         refuse_elsewhere(repo, d.manifest.branch)
         old = repo.value_of(ref) or d.manifest.base
-        fitting: Sequence[Candidate] = _fitting(d, candidates, Standing(d.checker.entries(old)))
+        fitting: Sequence[Candidate] = _fitting(d, candidates, Standing(d.checker.entries(old)), lost)
         if not fitting:
             return []
         landing, tree = _landing_of(d, fitting, old, ref)
@@ -213,7 +211,23 @@ def _take_over(d: Deployment, repo: UserRepo) -> None:
             d.note("landed", commit=sha, workers=names)
 
 
-def _fitting(d: Deployment, candidates: Sequence[Candidate], standing: Standing) -> list[Candidate]:
+async def _candidates(d: Deployment) -> tuple[list[Candidate], dict[str, str]]:
+    """Give who is to land, and by id why nothing can be read of what some of them changed."""
+    found, lost = [], {}
+    for ticket in d.manifest.tickets:
+        if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings:
+            changes: Sequence[Change] = ()
+            try:
+                changes = await anyio.to_thread.run_sync(d.landable_changes, ticket)
+            except WorkerError as error:
+                lost[ticket.id] = str(error)
+            found.append(Candidate(ticket, tuple(changes)))
+    return found, lost
+
+
+def _fitting(
+    d: Deployment, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
+) -> list[Candidate]:
     """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
     fitting: list[Candidate] = []
     fallen: set[str] = set()
@@ -224,6 +238,9 @@ def _fitting(d: Deployment, candidates: Sequence[Candidate], standing: Standing)
         clash = standing.clash(candidate.changes)
         if waits:
             _note(d, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
+            fallen.add(ticket.id)
+        elif ticket.id in lost:
+            _note(d, ticket, "pending", lost[ticket.id], "conflict")
             fallen.add(ticket.id)
         elif clash is not None:
             branch = (d.manifest.branch or "HEAD").removeprefix("refs/heads/")

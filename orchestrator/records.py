@@ -144,8 +144,8 @@ _USAGE: Mapping[str, Check] = {
     "input_tokens": _number, "cached_tokens?": _number, "output_tokens": _number, "cost_usd": _number_or_none,
 }  # fmt: skip
 _FACTS: Mapping[str, Check] = {
-    "worker?": _text, "ticket?": _text, "agent?": _agent, "outcome?": _text, "reason?": _text,
-    "verdict?": _verdict, "flags?": _texts, "attempts?": _attempts, "seconds?": _number, "files?": _texts,
+    "worker?": _text, "ticket?": _text, "agent?": _agent, "outcome": _text, "reason?": _text,
+    "verdict": _verdict, "flags?": _texts, "attempts?": _attempts, "seconds?": _number, "files?": _texts,
     "violations?": _violations, "usage?": _usage, "tries?": _tries, "output?": _below, "patch?": _below,
     "worktree?": _text_or_none, "fence?": _text_or_none, "thread?": _text_or_none,
 }  # fmt: skip
