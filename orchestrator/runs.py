@@ -97,6 +97,8 @@ class RunState:
             case "parked":
                 self.parked[record["agent"]] = record["until"]
             case "held":
+                if not _is_same_wait(facts.get("held", ""), record["reason"]):
+                    facts.update(held_news=(*facts.get("held_news", ()), record.get("at")))
                 facts.update(held=record["reason"])
             case "settled":
                 facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
@@ -229,6 +231,11 @@ class RunState:
             "problems": [],
             "next_action": self.next_action(),
         }
+
+
+def _is_same_wait(before: str, now: str) -> bool:
+    """Tell whether just the figures behind a reason have changed: many wait, and each change is an event."""
+    return before.partition(" (")[0] == now.partition(" (")[0]
 
 
 def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
             text = _line("retry", worker, record["reason"])
         case "asked":
             text = _line("asked", worker, record["reason"])
-        case "held":
+        case "held" if record["at"] in state.workers[worker].get("held_news", ()):
             text = _line("waits", worker, record["reason"])
         case "warned":
             text = _line("warning", "", record["reason"])
