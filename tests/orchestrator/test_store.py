@@ -201,7 +201,7 @@ def test_starting_a_phase_puts_nothing_on_the_backlog_that_stays_on_the_list(lab
 def test_a_folder_in_place_of_a_state_file_is_a_stop_in_plain_words(lab, store):
     (lab.root / "STATUS.md").unlink()
     (lab.root / "STATUS.md").mkdir()
-    with pytest.raises(StateError, match=r"STATUS\.md: cannot be read: Is a directory"):
+    with pytest.raises(StateError, match=r"STATUS\.md: cannot be read: it is a folder"):
         record(store, "Codex-Worker-1")
 
 
