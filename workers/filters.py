@@ -16,6 +16,7 @@ from pathlib import Path
 from workers.checker_config import escaped
 from workers.git import git, git_fields
 from workers.output import create_file, create_json, read_json
+from workers.regular import read_whole
 from workers.worktree import Place
 
 _ATTRIBUTES = ("filter", "text", "eol", "ident", "working-tree-encoding")
@@ -112,7 +113,7 @@ class Filters:
                            env={**env, "GIT_LITERAL_PATHSPECS": "0"})  # fmt: skip
         files = [*(place.path / name for name in names), self._common / "info" / "attributes"]
         return any(
-            b"filter" in path.read_bytes() for path in files if path.is_file() and not path.is_symlink()
+            b"filter" in read_whole(path) for path in files if path.is_file() and not path.is_symlink()
         )
 
     def _env(self, group: Group, index: Path | None = None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from workers.agents import WorkerError
 from workers.git import GitError, git
 from workers.output import read_json
+from workers.regular import read_whole
 
 # Indexes with extras (split, untracked cache) cannot be copied and read elsewhere.
 PLAIN_INDEX = (
@@ -160,7 +161,7 @@ def remove_places_below(common: Path, folder: Path) -> None:
     for directory in (common, *module_directories(common / "modules")):
         for pointer in (directory / "worktrees").glob("*/gitdir"):
             with contextlib.suppress(OSError):
-                if folder in Path(os.fsdecode(pointer.read_bytes().strip())).parents:
+                if folder in Path(os.fsdecode(read_whole(pointer).strip())).parents:
                     _vanish(pointer.parent, common / "orchestrate")
     remove_tree(folder)
 
@@ -219,16 +220,16 @@ def _pointing_at(common: Path, path: Path) -> list[Path]:
 
 def _points_at(pointer: Path, path: Path) -> bool:
     with contextlib.suppress(OSError):  # another worktree may be on its way out
-        return pointer.read_bytes().strip() == os.fsencode(path / ".git")
+        return read_whole(pointer).strip() == os.fsencode(path / ".git")
     return False
 
 
 def left_its_base(place: Place) -> str | None:
     """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
     try:
-        if (place.path / ".git").is_symlink() or (place.path / ".git").read_bytes() != place.link:
+        if (place.path / ".git").is_symlink() or read_whole(place.path / ".git") != place.link:
             return ".git"
-        if (place.admin / "HEAD").read_bytes().strip() != place.base.encode():
+        if read_whole(place.admin / "HEAD").strip() != place.base.encode():
             return "HEAD"
     except OSError:
         return ".git"

@@ -184,6 +184,12 @@ def test_a_place_is_not_found_without_our_copy_of_its_index(repository):
     assert found_place(repository.common, place.path, place.base, place.index_copy) is None
 
 
+def pipe(path):
+    """Put there what whoever opens it would wait at for ever."""
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("meddle", "told"),
     [
@@ -191,6 +197,8 @@ def test_a_place_is_not_found_without_our_copy_of_its_index(repository):
         (lambda place: (place.path / ".git").write_text("gitdir: /elsewhere\n"), ".git"),
         (lambda place: git("checkout", "-q", "-b", "mine", cwd=place.path), "HEAD"),
         (lambda place: (place.admin / "HEAD").unlink(), ".git"),
+        (lambda place: pipe(place.path / ".git"), ".git"),
+        (lambda place: pipe(place.admin / "HEAD"), ".git"),
     ],
 )
 def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told):
