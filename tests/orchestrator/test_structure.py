@@ -51,6 +51,33 @@ REPLACES = {
 }  # fmt: skip
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
+READS = {
+    "orchestrator/cli/ancestry.py": "/proc",
+    "orchestrator/cli/decide.py": "a form in a folder that was made for it",
+    "orchestrator/cli/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
+    "orchestrator/cli/init.py": "templates of the package",
+    "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
+    "orchestrator/demo/sample.py": "files of the package",
+    "orchestrator/fake_memory.py": "a rehearsed agent's own memory",
+    "orchestrator/intents.py": "a work tree's git file, by which it was found",
+    "orchestrator/leftovers.py": "git's own list of work trees",
+    "orchestrator/load.py": "/proc and /sys",
+    "orchestrator/logins.py": "a lock of ours beside the slots",
+    "orchestrator/packing.py": "an archive that we have just made",
+    "workers/changes.py": "settings and attributes of git's own folder",
+    "workers/filters.py": "files of a worktree, listed as regular",
+    "workers/git.py": "a work tree's git file, and a file that we have just made",
+    "workers/integrity.py": "git's own folder, looked at by kind first",
+    "workers/patches.py": "a patch that we have just made",
+    "workers/process.py": "/proc, and what a living shim has written",
+    "workers/refs.py": "git's own folder",
+    "workers/shim.py": "/proc",
+    "workers/starting.py": "what a program that we started has printed",
+    "workers/submodules.py": "an index of git's",
+}
+"""Who opens files to read them past `workers.regular`, and what these are: in place of any other a pipe may
+stand, at which we would wait for ever, or a device without end."""
+
 ONLY_HERE = {
     "git": ("orchestrator/repo.py",),
     "filelock": ("orchestrator/store.py",),
@@ -131,6 +158,35 @@ def test_only_the_store_and_a_few_with_a_reason_write_over_files():
 )  # fmt: skip
 def test_a_call_that_writes_over_a_file_is_seen(text, way):
     assert overwrites(ast.parse(text).body[0].value) == way
+
+
+def reads(node):
+    """Tell whether a call opens a file to read it, whatever stands there."""
+    on, name = called(node)
+    if name in ("read_bytes", "read_text"):
+        return True
+    if name != "open" or on in ("os", "tarfile", "io"):
+        return False
+    at = 0 if isinstance(node.func, ast.Attribute) else 1
+    modes = [*node.args[at : at + 1], *(word.value for word in node.keywords if word.arg == "mode")]
+    return not any(set(str(getattr(mode, "value", ""))) & set("wax") for mode in modes)
+
+
+def test_files_are_read_at_one_door_but_for_a_few_with_a_reason():
+    found = {path for path, tree in MODULES.items() if any(map(reads, calls(tree)))}
+    assert found == set(READS)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("path.read_bytes()", True), ("path.read_text()", True), ("path.open()", True), ("open(p)", True),
+        ("path.open('rb')", True), ("path.open('x')", False), ("path.open(mode='ab')", False),
+        ("open(p, 'w')", False), ("read_whole(path)", False), ("os.open(p, 0)", False),
+    ],
+)  # fmt: skip
+def test_a_call_that_reads_a_file_is_seen(text, is_one):
+    assert reads(ast.parse(text).body[0].value) is is_one
 
 
 def imports(tree):
