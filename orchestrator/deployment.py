@@ -100,9 +100,7 @@ class Deployment:
         self.budget_waits = 0
         """Tickets that wait until others give back what they hold of a budget."""
         self.queue = Queue(limits.total, self.providers.room)
-        self.starts = Starts(
-            settings.pool.start_interval, settings.pool.max_memory, slots=self._slots, warn=self._warn
-        )
+        self.starts = self._new_starts()
         self.ledger = ledger_of(repository, clock)
         self.reserving = anyio.Lock()
         """Who has the turn first has what is left of a budget, not whose thread is quicker."""
@@ -140,6 +138,10 @@ class Deployment:
             found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
             self.note("unattributed", **told(found))
+
+    def _new_starts(self) -> Starts:
+        pool = self.settings.pool
+        return Starts(pool.start_interval, pool.max_memory, slots=self._slots, warn=self._warn)
 
     def _slots(self) -> int:
         """Count the slots of the pool that are held for this run."""

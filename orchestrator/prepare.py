@@ -100,7 +100,9 @@ def examine(
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
-    today = spent_on(repository.own / "spending", request.day) if request.day else Spent()
+    # Where something is in the way, nothing can be read there, and that is said already.
+    is_told = bool(request.day) and not problems
+    today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
     warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
     if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]

@@ -7,7 +7,7 @@ from orchestrator.settling import MOST_NAMED, again
 from tickets.problems import Problem
 
 _HELP = {
-    "the run's": "a new run has a budget of its own",
+    "the run's": "a new run has a budget of its own; where the ticket's is larger, raise it below `[budget]`",
     "the day's": "go on tomorrow (UTC), or raise the day's limit below `[budget]`",
     "the ticket's": "raise its own budget in the template",
 }
