@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.manifest import Manifest
+from orchestrator.records import is_holding
 from orchestrator.refusal import HELD, Refusal
 from orchestrator.runs import RunState, read_run
 from tickets.problems import Problem
@@ -228,7 +229,7 @@ def _said(repository: Repository) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in sorted(folder.glob("*.json")):
             said = read_json(path)
-            if said is not None and said.get("schema") == SCHEMA:
+            if said is not None and said.get("schema") == SCHEMA and is_holding(said):
                 yield path, said
 
 

@@ -41,6 +41,13 @@ def is_roster(found: Mapping[str, Any]) -> bool:
     return 0 < len(names) == len(workers) and waits_for <= names
 
 
+def is_holding(found: Mapping[str, Any]) -> bool:
+    """Tell whether this says what a run owns."""
+    return _fits(found, _HOLDING) and all(
+        isinstance(one, dict) and _fits(one, _OWNER) for one in found["tickets"]
+    )
+
+
 def _fits(found: Mapping[str, Any], shape: Mapping[str, Check]) -> bool:
     """Tell whether each field is there and of its kind; those that end in `?` may be left out."""
     for name, is_kind in shape.items():
@@ -69,6 +76,14 @@ def _text_or_none(value: Any) -> bool:
 def _name(value: Any) -> bool:
     """Tell whether a value can be the name of a file, and of nothing beside its folder."""
     return isinstance(value, str) and value.isprintable() and "/" not in value and value.strip(".") != ""
+
+
+def _list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _links(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_text_or_none, value.values()))
 
 
 def _flag(value: Any) -> bool:
@@ -152,6 +167,10 @@ _FACTS: Mapping[str, Check] = {
 _WORKER: Mapping[str, Check] = {
     "worker": _name, "ticket": _text, "agent": _agent, "title": _text, "skipped": _flag, "waits_for?": _texts,
 }  # fmt: skip
+_HOLDING: Mapping[str, Check] = {
+    "run": _name, "root": _text, "branch": _text_or_none, "links": _links, "files": _texts, "tickets": _list,
+}  # fmt: skip
+_OWNER: Mapping[str, Check] = {"worker": _text, "owns": _texts, "excludes": _texts}
 _AGAIN: Mapping[str, Check] = {"worker": _text, "tried?": _try}
 _SHAPES: Mapping[str, Mapping[str, Check]] = {
     "started": {

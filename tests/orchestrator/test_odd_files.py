@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.records import is_roster, is_sound
+from orchestrator.records import is_holding, is_roster, is_sound
 from orchestrator.runs import read_run, unfinished_runs
 from workers.output import RunDir
 
@@ -161,6 +161,19 @@ def test_a_roster_of_another_shape_is_none(workers):
     assert is_roster({"phase": "phase-1", "workers": [of(), of("W-2", waits_for=["W-1"])]})
     assert not is_roster({"phase": "phase-1", "workers": workers})
     assert not is_roster({"phase": 1, "workers": [of()]})
+
+
+HOLDING = {
+    "run": "20260216_142834", "root": "/a", "branch": None, "links": {"l": None}, "files": ["a"],
+    "tickets": [{"id": "t", "worker": "W-1", "owns": ["a"], "excludes": []}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("value", [-1, True, {"a": 1}, ["x", 1], "../x"])
+def test_what_a_run_owns_is_not_believed_in_another_shape(name, value):
+    assert is_holding(HOLDING)
+    assert is_holding({**HOLDING, name: value}) == (name in ("root", "branch") and isinstance(value, str))
 
 
 STARTED = {"event": "started", "at": "2026-02-16T14:28:00+00:00", "worker": "W-1", "attempt": 1, "base": "b"}
