@@ -2,8 +2,10 @@
 
 Run by its path as `python -I -S nursery.py FD`. It reads launches from the socket FD, forks a shim
 for each, and ends when that socket closes; its shims live on.
-A launch is four bytes of length, with descriptors attached (locks of slots, then the write end of a pipe that
-stays open while the shim lives), and a JSON object.
+A launch is four bytes of length, with descriptors attached (locks of slots, then the end of a channel on
+which the runtime hears of that shim), and a JSON object. A shim that has nothing left below it takes
+another launch from its channel, there without the length and with the locks alone, and ends when its
+runtime is gone.
 """
 
 import gc
@@ -12,8 +14,14 @@ import os
 import signal
 import socket
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workers import shim
 
 MAX_DESCRIPTORS = 64
+LARGEST = 1 << 16
+"""Bytes of a launch that comes by a channel, at most; larger ones go to a fresh shim."""
 
 
 def main(argv: list[str]) -> None:
@@ -45,11 +53,24 @@ def serve(launches: socket.socket) -> None:
         if forked == 0:
             try:
                 os.close(launches.detach())
-                shim.Shim(json.loads(body), descriptors, system).live()
+                _hold(body, descriptors, system)
             finally:
-                os._exit(1)  # never back into this loop: there would be two nurseries
+                os._exit(0)  # never back into this loop: there would be two nurseries
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _hold(body: bytes, descriptors: list[int], system: "shim.System") -> None:
+    """Be the shim of one worker, and of others after it for as long as there are any."""
+    from workers import shim  # noqa: PLC0415 - as above
+
+    wake = shim.become_shim(system)
+    *locks, end = descriptors
+    with socket.socket(fileno=end) as channel:
+        while body and shim.Shim(json.loads(body), locks, end, wake, system).live():
+            body, locks, _, _ = socket.recv_fds(channel, LARGEST, MAX_DESCRIPTORS)
+            for lock in locks:
+                os.set_inheritable(lock, False)
 
 
 def _receive(launches: socket.socket) -> tuple[bytes, list[int]] | None:

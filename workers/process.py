@@ -26,6 +26,8 @@ NEVER_STARTED = "its runtime died before it was started"
 """`Exit.error` of a launch that no shim had taken up."""
 MARK = "ORCHESTRATE_MARK"
 """The variable by which a worker's processes are found once its shim is gone."""
+_LARGEST = 1 << 16
+"""Bytes of a message to or from a shim, at most; `workers.nursery` knows it, too."""
 _NURSERY = Path(__file__).resolve().parent / "nursery.py"
 _SEND_DEADLINE = 10.0
 _DEATH_DEADLINE = 10.0
@@ -82,6 +84,8 @@ class Nursery:
         self._lock = anyio.Lock()
         self._socket: socket.socket | None = None
         self._process: anyio.abc.Process | None = None
+        self._waiting: list[socket.socket] = []
+        """The channels of shims that wait for another worker."""
 
     @property
     def pid(self) -> int | None:
@@ -122,10 +126,19 @@ class Nursery:
         self._socket = ours
 
     async def close(self) -> None:
-        """End the warm process and see it dead; shims that it forked live on."""
+        """End the warm process and the shims without a worker, and see them dead; the others live on."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        waiting, self._waiting = self._waiting, []
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_DEATH_DEADLINE):
+            for channel in waiting:
+                with suppress(OSError):  # somebody ended it
+                    channel.shutdown(socket.SHUT_WR)
+            for channel in waiting:
+                await _read_once(channel)
+        for channel in waiting:
+            channel.close()
         if self._process is not None:
             with anyio.CancelScope(shield=True):
                 with anyio.move_on_after(_DEATH_DEADLINE):
@@ -137,18 +150,38 @@ class Nursery:
 
     async def _attempt(self, launch: Launch, lock_fds: Sequence[int]) -> Exit | None:
         """Hand over and wait; None where nothing tells how it ended."""
-        alive, theirs = os.pipe()
+        channel = await self._launched(_spec(launch), list(lock_fds))
+        told = b""
         try:
+            told = await _read_once(channel)
+        finally:
+            if told[:1] == b"+" and self._socket is not None:
+                self._waiting.append(channel)  # that shim can take another one
+            else:
+                channel.close()
+        return parsed_exit(told[1:]) if told else read_exit(launch.exit_record)
+
+    async def _launched(self, spec: bytes, locks: list[int]) -> socket.socket:
+        """Hand a launch to a shim that waits for one, else to a fresh one; give the channel to it."""
+        while self._waiting and len(spec) <= _LARGEST:
+            channel = self._waiting.pop()
             try:
+                socket.send_fds(channel, [spec], locks)
+            except OSError:
+                channel.close()  # somebody ended it while it waited
+                continue
+            return channel
+        channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel.setblocking(False)
+        try:
+            with theirs:
                 # Half a launch would garble all that follow: whoever is cancelled finishes sending first.
                 with anyio.CancelScope(shield=True):
-                    await self._hand_over(_spec(launch), [*lock_fds, theirs])
-            finally:
-                os.close(theirs)
-            told = await _read_to_end(alive)
-        finally:
-            os.close(alive)
-        return parsed_exit(told) if told else read_exit(launch.exit_record)
+                    await self._hand_over(spec, [*locks, theirs.fileno()])
+        except BaseException:
+            channel.close()
+            raise
+        return channel
 
     async def _hand_over(self, spec: bytes, descriptors: list[int]) -> None:
         async with self._lock:
@@ -302,15 +335,12 @@ def _language() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(("LC_", "LANG"))}
 
 
-async def _read_to_end(descriptor: int) -> bytes:
-    os.set_blocking(descriptor, False)
-    found = b""
+async def _read_once(channel: socket.socket) -> bytes:
+    """Give the next message of a channel; nothing once its other end is gone."""
     while True:
         try:
-            part = os.read(descriptor, 65536)
+            return channel.recv(_LARGEST)
         except BlockingIOError:
-            await anyio.wait_readable(descriptor)
-            continue
-        if not part:
-            return found
-        found += part
+            await anyio.wait_readable(channel)
+        except ConnectionResetError:
+            return b""

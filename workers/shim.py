@@ -1,34 +1,33 @@
 """The small process that holds one worker: starts it, limits it, sees its whole tree dead, records the end.
 
 It is forked from the nursery, makes itself the subreaper of all that the worker starts, outlives the runtime.
+Once nothing of its worker is left it may hold another: a fork costs as much again as all that it does.
 Standard library only, and little of it: what is imported here is start-up time of every run.
 """
 
 # pathlib would be a third of that time:
-# ruff: noqa: PTH108, PTH123
+# ruff: noqa: PTH123
 import ctypes
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from workers.capture import Stream
-from workers.descendants import below, busy_seconds, processes
+from workers.descendants import below, processes
+from workers.idleness import Idle
 from workers.programs import is_there, why_not
 from workers.starting import Keeper, killed_by, start_worker, why_not_behind
+from workers.whole import create_whole
 
 SCHEMA = 1
 TICK = 0.1
 """Seconds between two looks at cancel files, sizes and idleness."""
-WORKS = 0.03
-"""Share of one processor from which on a silent worker counts as working."""
 SIGNALLED = "a signal"
 """What a worker was cancelled by where no file says so."""
 UNKILLABLE = 30.0
@@ -54,16 +53,36 @@ def look_at_system() -> System:
     return System(boot, ctypes.CDLL(None).prctl if LINUX else None)
 
 
-class Shim:
-    """The life of one shim; `live` never returns."""
+def become_shim(system: System) -> int:
+    """Turn a process just forked into a shim; give the descriptor that wakes its waits."""
+    os.setsid()
+    if system.prctl is not None:
+        system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    wake, signalled = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(signalled, False)
+    signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return wake
 
-    def __init__(self, spec: dict[str, Any], descriptors: list[int], system: System) -> None:
+
+class Shim:
+    """What a shim does for one worker, from its launch to its record."""
+
+    def __init__(
+        self, spec: dict[str, Any], locks: list[int], channel: int, wake: int, system: System
+    ) -> None:
         self.spec = spec
-        self.alive = descriptors[-1]
-        self.locks = descriptors[:-1]
+        self.locks = locks
+        self.channel = channel
+        self.wake = wake
         self.system = system
         self.pid: int | None = None
         self.status: int | None = None
+        self.claim = -1
+        self.used = 0.0
+        self.peak = 0
         self.childless = False
         self.told = 0
         self.orphaned = False
@@ -77,14 +96,18 @@ class Shim:
         self.keeper: Keeper | None = None
         self.streams: list[Stream] = []
         self.poll = select.poll()
-        self.wake = -1
         self.began = time.time()
         self.clock = time.monotonic()
 
-    def live(self) -> None:
-        """Hold the worker until it and all below it are dead, write the record, and go."""
+    def live(self) -> bool:
+        """Hold the worker until it and all below it are dead and the record is written.
+
+        Tells whether it left nothing behind, so that this process may hold another.
+        """
+        signal.signal(signal.SIGTERM, self._tell)
+        signal.signal(signal.SIGINT, self._tell)
         try:
-            self._prepare()
+            self.poll.register(self.wake, select.POLLIN)
             if self._start():
                 self._watch()
                 self._stop()
@@ -99,24 +122,7 @@ class Shim:
                     self.end = "output_cap"
         except BaseException as error:  # noqa: BLE001 - as above
             self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
-        try:
-            self._leave()
-        finally:
-            os._exit(0)
-
-    def _prepare(self) -> None:
-        os.setsid()
-        if self.system.prctl is not None:
-            self.system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.wake, signalled = os.pipe()
-        os.set_blocking(self.wake, False)
-        os.set_blocking(signalled, False)
-        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._tell)
-        signal.signal(signal.SIGINT, self._tell)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        self.poll.register(self.wake, select.POLLIN)
+        return self._leave()
 
     def _tell(self, *_: object) -> None:
         self.told += 1
@@ -128,10 +134,10 @@ class Shim:
         try:
             # Locked for life: whoever finds this file knows from its lock whether this shim still lives.
             try:
-                started = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                self.claim = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 os._exit(0)  # a later runtime waited for us in vain, and starts this worker by itself
-            fcntl.flock(started, fcntl.LOCK_EX)
+            fcntl.flock(self.claim, fcntl.LOCK_EX)
             if self._cancelled():
                 self.end = "cancelled"
                 return False
@@ -158,10 +164,11 @@ class Shim:
             if stream.source >= 0:
                 self.poll.register(stream.source, select.POLLIN)
         if spec["stops_with_runtime"]:
-            self.poll.register(self.alive, 0)  # an error is always told: nobody reads the pipe any more
+            self.poll.register(self.channel, 0)  # a hang-up is always told: nobody listens any more
         who = {"schema": SCHEMA, "worker": spec["worker"], "pid": self.pid, "shim_pid": os.getpid()}
         os.write(
-            started, json.dumps({**who, "boot_id": self.system.boot_id, "started": _utc(self.began)}).encode()
+            self.claim,
+            json.dumps({**who, "boot_id": self.system.boot_id, "started": _utc(self.began)}).encode(),
         )
         return True
 
@@ -261,7 +268,7 @@ class Shim:
                 os.read(self.wake, 4096)
                 self._reap()
                 continue
-            if descriptor == self.alive:
+            if descriptor == self.channel:
                 self.orphaned = True
                 self.poll.unregister(descriptor)
                 continue
@@ -274,12 +281,15 @@ class Shim:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, use = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 self.childless = True
                 return
             if pid == 0:
                 return
+            # Not what the system counts for all our children: there were others before this worker.
+            self.used += use.ru_utime + use.ru_stime
+            self.peak = max(self.peak, use.ru_maxrss)
             if pid == self.pid:
                 self.status = status
 
@@ -295,7 +305,7 @@ class Shim:
         return sum(stream.length() for stream in self.streams)
 
     def _record(self) -> dict[str, Any]:
-        now, used = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        now = time.time()
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         sizes = {f"{stream.name}_bytes": stream.size for stream in self.streams}
         return {
@@ -317,15 +327,15 @@ class Shim:
             "stderr_bytes": 0,
             **sizes,
             "cut": [stream.name for stream in self.streams if stream.cut],
-            "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
-            "max_rss_kb": used.ru_maxrss if LINUX else used.ru_maxrss // 1024,
+            "cpu_seconds": round(self.used, 3),
+            "max_rss_kb": self.peak if LINUX else self.peak // 1024,
         }
 
-    def _leave(self) -> None:
-        """Write the record, tell the runtime, free the slots: in this order, so that no one sees less."""
+    def _leave(self) -> bool:
+        """Write the record, free the slots, tell the runtime: in this order, so that no one sees less."""
         record = self._record()
         try:
-            _create(self.spec["exit_record"], json.dumps(record).encode())
+            create_whole(self.spec["exit_record"], json.dumps(record).encode(), 0o600)
         except OSError as error:
             record["error"] = record["error"] or f"cannot write {error.filename}: {error.strerror}"
         # An empty slot file is a clean one: one whose tree may live on keeps its holder's name, and is dirty.
@@ -333,57 +343,29 @@ class Shim:
             if self.childless or self.pid is None:
                 os.ftruncate(lock, 0)
             os.close(lock)
-        say(self.alive, record)
+        if self.claim >= 0:
+            os.close(self.claim)
+        # Before it is told: from here on a signal means nobody's worker, and ends this process.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        may_go_on = self.end == "exited" and self.childless and not (self.told or self.killed or self.left)
+        say(self.channel, record, waits=may_go_on)
+        return may_go_on
 
 
-class Idle:
-    """Knows whether nothing happened below the shim for too long: no output, next to no processor time."""
+def say(channel: int, record: dict[str, Any], *, waits: bool = False) -> None:
+    """Tell the runtime how it went, and whether this process waits for another worker (`+`, else `-`).
 
-    def __init__(self, limit: float, now: float, busy_path: str | None) -> None:
-        self.limit = limit
-        self.busy_path = busy_path
-        self.step = min(5.0, limit / 4)
-        self.looked = self.active = now
-        self.seen = (0, 0.0)
-
-    def reached(self, now: float, written: Callable[[], int]) -> bool:
-        """Look, at most once a step, and say whether the limit is reached."""
-        if now - self.looked < self.step:
-            return False
-        output, busy = written(), busy_seconds(os.getpid())
-        # Up to a hundredth of the time is what a CLI uses that only waits, more on a busy machine: not work.
-        if (
-            (self.busy_path and os.path.lexists(self.busy_path))
-            or output != self.seen[0]
-            or busy - self.seen[1] > (now - self.looked) * WORKS
-        ):
-            self.active = now
-        self.looked, self.seen = now, (output, busy)
-        return now - self.active >= self.limit
-
-
-def say(alive: int, record: dict[str, Any]) -> None:
-    """Tell the runtime how it went, if there is still one that listens; else the file tells its successor."""
-    with suppress(BrokenPipeError):
-        os.write(alive, json.dumps(record).encode())
+    If there is none that listens, the file tells its successor.
+    """
+    with suppress(BrokenPipeError, ConnectionResetError):
+        os.write(channel, (b"+" if waits else b"-") + json.dumps(record).encode())
 
 
 def _send(pid: int, number: int) -> None:
     # Already gone, or not ours to kill: the scan that follows tells which.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-
-
-def _create(path: str, data: bytes) -> None:
-    """Make a file appear whole, under a name that is not taken."""
-    fresh = f"{path}.{os.getpid()}.new"
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(descriptor, data)
-        os.link(fresh, path)
-    finally:
-        os.close(descriptor)
-        os.unlink(fresh)
 
 
 def _utc(at: float) -> str:

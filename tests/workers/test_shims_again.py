@@ -1,0 +1,219 @@
+"""A shim holds one worker after another: what the first one leaves is never the next one's."""
+
+# These tests wait for files that other processes write: there is no event, and no loop to hold up.
+# ruff: noqa: ASYNC110, ASYNC220, ASYNC240
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import anyio
+import pytest
+
+from workers.process import Launch, Limits, kill_marked, open_nursery, read_exit
+
+pytestmark = pytest.mark.anyio
+BURN = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def mark():
+    name = f"test-{uuid.uuid4().hex}"
+    yield name
+    assert kill_marked(name) == 0, "a test left a worker behind"
+
+
+@pytest.fixture
+def launch(tmp_path, mark):
+    def made(name: str, *argv: str, **changes) -> Launch:
+        plain = Launch(
+            worker=name,
+            argv=argv,
+            env={"PATH": os.environ["PATH"]},
+            cwd=tmp_path,
+            stdin=Path("/dev/null"),
+            stdout=tmp_path / f"{name}.out",
+            stderr=tmp_path / f"{name}.err",
+            started_record=tmp_path / f"{name}.started",
+            exit_record=tmp_path / f"{name}.exit",
+            cancel_paths=(tmp_path / f"{name}.cancel",),
+            limits=Limits(total=30, grace=1),
+            mark=mark,
+        )
+        return plain._replace(**changes)
+
+    return made
+
+
+def lives(pid: int) -> bool:
+    """Look at the state: a zombie answers signal 0."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def wait_gone(pid: int) -> None:
+    with anyio.fail_after(10):
+        while lives(pid):
+            await anyio.sleep(0.01)
+
+
+async def test_a_shim_with_nothing_left_below_it_holds_the_next_worker(tmp_path, launch):
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", "sh", "-c", f"{BURN}; echo one; exit 3"))
+        second = await nursery.run(launch("b", "sh", "-c", "echo two; echo hm >&2", capture="pipe"))
+        assert first.shim_pid == second.shim_pid != nursery.pid
+    assert (first.worker, first.exit_code, second.worker, second.exit_code) == ("a", 3, "b", 0)
+    assert read_exit(tmp_path / "a.exit") == first
+    assert read_exit(tmp_path / "b.exit") == second
+    assert [(tmp_path / name).read_text() for name in ("a.out", "b.out", "b.err")] == [
+        "one\n",
+        "two\n",
+        "hm\n",
+    ]
+    assert (tmp_path / "log").read_text() == ""
+
+
+async def test_what_one_worker_used_is_not_counted_for_the_next(tmp_path, launch):
+    big = "x = bytearray(80_000_000); sum(range(3_000_000))"
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", sys.executable, "-c", big))
+        second = await nursery.run(launch("b", "true"))
+    assert first.shim_pid == second.shim_pid
+    assert first.cpu_seconds > 0.02 > second.cpu_seconds
+    assert first.max_rss_kb > 80_000 > second.max_rss_kb
+
+
+async def test_a_silent_worker_is_idle_however_busy_the_one_before_it_was(tmp_path, launch):
+    idle = Limits(total=30, grace=1, idle=0.4)
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", "sh", "-c", BURN))
+        second = await nursery.run(launch("b", "sleep", "20", limits=idle))
+    assert first.shim_pid == second.shim_pid
+    assert (second.end, second.seconds < 0.4 + 2 * 0.1 + 1) == ("idle", True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "limits", "end"),
+    [
+        (("sh", "-c", "sleep 60 & exit 0"), Limits(total=30, grace=1), "exited"),
+        (("sleep", "60"), Limits(total=0.2, grace=0.2), "timed_out"),
+        (("sh", "-c", "yes"), Limits(total=30, grace=0.2, output_cap=1000), "output_cap"),
+        (("/no/such/program",), Limits(total=30, grace=1), "not_started"),
+    ],
+)
+async def test_a_shim_that_had_to_act_is_not_used_again(tmp_path, launch, argv, limits, end):
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", *argv, limits=limits))
+        second = await nursery.run(launch("b", "true"))
+    assert (first.end, second.end, second.exit_code) == (end, "exited", 0)
+    assert first.shim_pid != second.shim_pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_whoever_ends_a_waiting_shim_ends_nobodys_worker(tmp_path, launch, number):
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", "true"))
+        os.kill(first.shim_pid, number)
+        await wait_gone(first.shim_pid)
+        second = await nursery.run(launch("b", "sh", "-c", "echo here"))
+        assert second.shim_pid != first.shim_pid
+    assert (second.end, second.exit_code, (tmp_path / "b.out").read_text()) == ("exited", 0, "here\n")
+
+
+async def test_a_slot_is_free_once_its_worker_has_ended_though_the_shim_lives(tmp_path, launch):
+    slot = tmp_path / "slot"
+    async with open_nursery(tmp_path / "log") as nursery:
+        pids = set()
+        for number in range(3):
+            slot.write_text("held")
+            descriptor = os.open(slot, os.O_RDWR)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            pids.add((await nursery.run(launch(f"w{number}", "true"), [descriptor])).shim_pid)
+            os.close(descriptor)
+            with slot.open() as other:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert slot.read_text() == ""
+        assert len(pids) == 1
+
+
+async def test_descriptors_of_a_shim_do_not_add_up_and_no_worker_gets_any(tmp_path, launch):
+    listed = set()
+    async with open_nursery(tmp_path / "log") as nursery:
+        for number in range(12):
+            it = launch(f"w{number}", "sh", "-c", "echo /proc/$$/fd/*")
+            pid = (await nursery.run(it._replace(capture="pipe" if number % 2 else "file"))).shim_pid
+            of_worker = (tmp_path / f"w{number}.out").read_text().split()
+            listed.add((pid, len([*Path(f"/proc/{pid}/fd").iterdir()]), len(of_worker)))
+    # One shim; and a worker has the three that it was given, and the folder that it reads.
+    assert len(listed) == 1
+    assert listed.pop()[2] == 4
+
+
+async def test_a_launch_too_large_for_a_message_goes_to_a_fresh_shim(tmp_path, launch):
+    env = {"PATH": os.environ["PATH"], "BIG": "x" * 100_000}
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", "true"))
+        second = await nursery.run(launch("b", "sh", "-c", "echo ${#BIG}", env=env))
+        third = await nursery.run(launch("c", "true"))
+    assert (tmp_path / "b.out").read_text() == "100000\n"
+    assert second.shim_pid != first.shim_pid
+    assert third.shim_pid in (first.shim_pid, second.shim_pid)
+
+
+async def test_waiting_shims_are_gone_once_the_nursery_is_closed(tmp_path, launch):
+    pids: set[int] = set()
+
+    async def one(number: int) -> None:
+        pids.add((await nursery.run(launch(f"w{number}", "sleep", "0.2"))).shim_pid)
+
+    async with open_nursery(tmp_path / "log") as nursery:
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(one, number)
+        assert len(pids) == 5
+        assert all(map(lives, pids))
+    for pid in pids:
+        await wait_gone(pid)
+
+
+RUNTIME = """
+import sys, os, json, anyio
+from pathlib import Path
+from workers.process import Launch, Limits, open_nursery
+folder, mark = Path(sys.argv[1]), sys.argv[2]
+
+async def main():
+    async with open_nursery(folder / "log") as nursery:
+        for name in ("a", "b"):
+            found = await nursery.run(Launch(name, ("true",), {"PATH": os.environ["PATH"]}, folder,
+                Path("/dev/null"), folder / f"{name}.out", folder / f"{name}.err", folder / f"{name}.started",
+                folder / f"{name}.exit", limits=Limits(total=30, grace=1), mark=mark))
+        print(json.dumps([nursery.pid, found.shim_pid]), flush=True)
+        await anyio.sleep(60)
+
+anyio.run(main)
+"""
+
+
+async def test_waiting_shims_end_with_a_runtime_that_is_killed(tmp_path, mark):
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", RUNTIME, str(tmp_path), mark]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as runtime:
+        assert runtime.stdout is not None
+        pids = json.loads(runtime.stdout.readline())
+        assert all(map(lives, pids))
+        runtime.kill()
+        runtime.wait()
+    for pid in pids:
+        await wait_gone(pid)
