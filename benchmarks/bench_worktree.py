@@ -119,7 +119,7 @@ def ours(root: Path) -> dict[str, float]:
 
     def patch_one(number: int) -> None:
         found = checker.look(places[number], 10**9)
-        checker.write_patch(base, found.tree, directory / f"{number}.patch")
+        checker.write_patch(places[number], found, directory / f"{number}.patch")
 
     with ThreadPoolExecutor(AT_ONCE) as threads:
 

@@ -31,7 +31,7 @@ from workers.agents import Answer, Usage, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
 from workers.exits import Exit
-from workers.output import AttemptFiles, create_json, is_empty, read_json
+from workers.output import AttemptFiles, create_json, is_empty
 from workers.worktree import Place, left_its_base, remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
@@ -75,7 +75,7 @@ async def judged_attempt(
         if d.guard is not None:
             d.guard.writes(ticket.worker, files.patch)
         if not files.patch.exists():
-            await anyio.to_thread.run_sync(d.checker.write_patch, place.base, found.tree, files.patch)
+            await anyio.to_thread.run_sync(d.checker.write_patch, place, found, files.patch)
         # Also where one stood there: what lands is what was found, whoever has written that.
         d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
@@ -209,7 +209,7 @@ def _keep(d: Deployment, ticket: Ticket, files: AttemptFiles, text: str) -> None
 async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:
     if is_shared(d, ticket, place):
         # It is looked into when its last reader has gone: until then nobody could say whose a change is.
-        return Found(place.base, (), ())
+        return Found((), ())
     return await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
 
 
@@ -241,8 +241,9 @@ async def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
     # before it makes a file, and a thousand short workers would wait for that.
     if not is_empty(scratch := d.run.scratch(ticket.worker)):
         await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
-    with contextlib.suppress(OSError):
-        d.run.home(ticket.worker).rmdir()
+    if ticket.agent != "command":
+        with contextlib.suppress(OSError):
+            d.run.home(ticket.worker).rmdir()
 
 
 async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
@@ -288,11 +289,9 @@ def end(
     if d.guard is not None:
         d.guard.gone(ticket.worker)
         d.guard.writes(ticket.worker, record)
-    stands = read_json(record)
     # What somebody else has put there stands too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):
-        if stands is None:
-            create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+        create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
     if d.guard is not None and not d.facts(ticket)["started"]:
         d.guard.settled(ticket.worker, None)
     d.note("ended", worker=ticket.worker, facts=facts)

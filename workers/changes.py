@@ -13,13 +13,13 @@ from typing import NamedTuple
 from workers.agents import WorkerError
 from workers.checker_config import config_text, drivers_among, settings_of
 from workers.filters import Filters
-from workers.git import GitError, git, git_fields, git_line
+from workers.git import GitError, create_from, git, git_fields, git_line
 from workers.listing import listed
 from workers.oddities import files_below, walk_round
 from workers.output import create_file, create_json, read_json
 from workers.patches import Patch, compared, write_patch
 from workers.submodules import gitlinks
-from workers.worktree import Module, Place, left_its_base, modules_of, start_of
+from workers.worktree import Module, Place, Start, left_its_base, modules_of, start_of
 
 ABSENT = "000000"
 PATIENCE = 600.0
@@ -44,8 +44,6 @@ class Change(NamedTuple):
 class Found(NamedTuple):
     """All that a worker left in its worktree."""
 
-    tree: str
-    """The whole of it, as a tree object; the base itself where nothing changed."""
     changes: tuple[Change, ...]
     ignored: tuple[str, ...]
     """Ignored files it made; they are not in the patch."""
@@ -58,11 +56,17 @@ class Found(NamedTuple):
 class _Taken(NamedTuple):
     """What was staged of a tree."""
 
-    tree: str | None
-    """None where nothing differs."""
+    differs: bool
     ignored: tuple[str, ...]
     new: frozenset[str]
     """Files that git did not know."""
+
+
+class _Made(NamedTuple):
+    """A patch that was made when changes were listed."""
+
+    changes: tuple[Change, ...]
+    patch: Patch
 
 
 class Checker:
@@ -79,7 +83,7 @@ class Checker:
         self._bare = directory / "git"
         self._numbers = itertools.count()
         self._indexes: dict[str, Path] = {}
-        self._patches: dict[Path, Patch] = {}
+        self._patches: dict[Path, _Made] = {}
         """By the worker's tree, the patch of what was found in it last."""
         self._making = threading.Lock()
         self._filters: Filters | None = None
@@ -123,7 +127,8 @@ class Checker:
             taken = self._taken(place, env, None, walk_round(place.path).files)
             if taken.new:
                 _refuse_lost(taken.new, git_fields("ls-files", "-z", cwd=place.path, env=env))
-            facts = {"tree": taken.tree or place.base, "ignored": taken.ignored}
+            tree = git_line("write-tree", cwd=place.path, env=env) if taken.differs else place.base
+            facts = {"tree": tree, "ignored": taken.ignored}
             create_json(place.beside("start"), facts)
             index.replace(place.index_copy)
         except GitError as error:
@@ -144,7 +149,8 @@ class Checker:
             # With its times: git takes entries as young as their index for dirty.
             shutil.copy2(place.index_copy, index)
             inside = self._inside(place, patch_cap)
-            tree, ignored, new = self._taken(place, env, patch_cap, odd.files)
+            differs, ignored, new = self._taken(place, env, patch_cap, odd.files)
+            changes = self._staged(place, env, start, new) if differs else ()
         except GitError as error:
             raise WorkerError(f"its changes could not be read: {error.said}") from error
         finally:
@@ -154,14 +160,20 @@ class Checker:
         special = tuple(path for path in odd.special if not path.startswith(modules))
         known = start.ignored if start else ()
         ignored = (*(path for path in ignored if path not in known), *nested)
-        if tree is None:
-            return Found(place.base, (), ignored, special, inside)
-        differ = self.changes(start.tree, tree) if start else self._compared(place, tree)
-        _refuse_lost(new, (change.path for change in differ))
-        changes = self._of_base(differ, place.base) if start and start.tree != place.base else tuple(differ)
-        if start is not None:
-            tree = self.tree_with(place.base, changes)
-        return Found(tree, changes, ignored, special, inside)
+        return Found(changes, ignored, special, inside)
+
+    def _staged(
+        self, place: Place, env: Mapping[str, str], start: Start | None, new: frozenset[str]
+    ) -> tuple[Change, ...]:
+        """Give what was staged as changes of the base; nothing that the tree had from its start is one."""
+        if start is None:
+            changes = self._compared(place, env)
+        else:
+            changes = self.changes(start.tree, git_line("write-tree", cwd=place.path, env=env))
+        _refuse_lost(new, (change.path for change in changes))
+        if start is not None and start.tree != place.base:
+            return self._of_base(changes, place.base)
+        return tuple(changes)
 
     def _of_base(self, changes: Sequence[Change], base: str) -> tuple[Change, ...]:
         """Give what differs from the start as changes of the base, of which a patch is made."""
@@ -188,13 +200,13 @@ class Checker:
             ignored = tuple(git_fields(*ask, cwd=place.path, env=env, patience=PATIENCE))
         if not changed and not new:
             # Most workers read only: the base is what they leave, and no more need be asked.
-            return _Taken(None, ignored, frozenset())
+            return _Taken(differs=False, ignored=ignored, new=frozenset())
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if patch_cap is not None and size > patch_cap:
             raise WorkerError(f"its changes are {size:,} bytes, more than patch_cap ({patch_cap:,} bytes)")
         self._stage(place, env, [*changed, *new])
-        tree = git_line("write-tree", cwd=place.path, env=env)
-        return _Taken(tree, ignored, frozenset(path for path in new if _is_file(place.path, path)))
+        there = frozenset(path for path in new if _is_file(place.path, path))
+        return _Taken(differs=True, ignored=ignored, new=there)
 
     def _inside(self, place: Place, patch_cap: int) -> tuple[str, ...]:
         """List what differs in the submodules, and where one was to be empty, all that is there."""
@@ -242,20 +254,23 @@ class Checker:
                             cwd=self._bare, env=self._env())  # fmt: skip
         return _changes_in(fields)
 
-    def _compared(self, place: Place, tree: str) -> list[Change]:
-        """List what differs from a base, and keep the patch that git makes by the way."""
+    def _compared(self, place: Place, env: Mapping[str, str]) -> list[Change]:
+        """List how an index differs from a base, and keep the patch that git makes by the way."""
         if left := self._patches.pop(place.path, None):
-            left.path.unlink(missing_ok=True)
-        path = self._scratch_index("patch")
-        fields, made = compared(path, place.base, tree, cwd=self._bare, env=self._env())
-        self._patches[place.path] = made
-        return _changes_in(fields)
+            left.patch.path.unlink(missing_ok=True)
+        fields, made = compared(self._scratch_index("patch"), place.base, cwd=place.path, env=env)
+        changes = _changes_in(fields)
+        self._patches[place.path] = _Made(tuple(changes), made)
+        return changes
 
-    def write_patch(self, old: str, new: str, path: Path) -> None:
-        """Create `path`: the difference of two trees as a patch that loses nothing (binary, modes, links)."""
-        known = list(self._patches.values())
-        made = next((one for one in known if (one.old, one.new) == (old, new)), None)
-        write_patch(path, old, new, made, cwd=self._bare, env=self._env())
+    def write_patch(self, place: Place, found: Found, path: Path) -> None:
+        """Create `path`: what was found as a patch of the base that loses nothing (binary, modes, links)."""
+        known = self._patches.get(place.path)
+        if known is not None and known.changes == found.changes:
+            create_from(path, known.patch.path, known.patch.offset)
+        else:
+            tree = self.tree_with(place.base, found.changes)
+            write_patch(path, place.base, tree, cwd=self._bare, env=self._env())
 
     def changes_of_patch(self, base: str, patch: Path) -> list[Change]:
         """Read a patch back as changes of `base`; it is the durable form of what a worker did."""
@@ -281,7 +296,7 @@ class Checker:
     def tree_with(self, base: str, changes: Iterable[Change]) -> str:
         """Give the tree of `base` with the new side of `changes`."""
         env = self._env(self._scratch_index("tree"))
-        git("read-tree", base, cwd=self._bare, env=env)
+        shutil.copy2(self._index_of(base), env["GIT_INDEX_FILE"])
         ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
         self._update(
             env, [f"{c.new_mode} {c.new_sha}\t{c.path}".replace(f"{ABSENT} ", "0 ", 1) for c in ordered]

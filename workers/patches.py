@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.git import create_from, git, git_into
+from workers.git import git, git_into
 
 _FORM = (
-    *("-r", "-p", "--binary", "--full-index", "--no-renames"),
+    *("-p", "--binary", "--full-index", "--no-renames"),
     *("--no-ext-diff", "--no-textconv", "--no-color"),
 )
 
@@ -17,16 +17,14 @@ class Patch(NamedTuple):
     """A patch that git has made already, in a file of ours."""
 
     path: Path
-    old: str
-    new: str
     offset: int
     """Where in the file it begins."""
 
 
-def compared(path: Path, old: str, new: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], Patch]:
-    """Give what git prints of the paths in which two trees differ, field by field, and keep their patch."""
+def compared(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], Patch]:
+    """Give what git prints of the paths in which an index differs from a base, by field; keep their patch."""
     with path.open("xb") as file:
-        git("diff-tree", "-z", "--raw", *_FORM, old, new, cwd=cwd, env=env, into=file)
+        git("diff-index", "--cached", "-z", "--raw", *_FORM, base, cwd=cwd, env=env, into=file)
     head = b""
     with path.open("rb") as file:
         # No field is empty, so that two ends in a row are the end of the list.
@@ -34,14 +32,9 @@ def compared(path: Path, old: str, new: str, *, cwd: Path, env: Mapping[str, str
             head += part
     raw = head.partition(b"\0\0")[0]
     fields = [os.fsdecode(field) for field in raw.split(b"\0")] if raw else []
-    return fields, Patch(path, old, new, len(raw) + 2)
+    return fields, Patch(path, len(raw) + 2)
 
 
-def write_patch(
-    path: Path, old: str, new: str, made: Patch | None, *, cwd: Path, env: Mapping[str, str]
-) -> None:
+def write_patch(path: Path, old: str, new: str, *, cwd: Path, env: Mapping[str, str]) -> None:
     """Create a file of the difference of two trees, whole or not at all."""
-    if made is None:
-        git_into(path, "diff-tree", *_FORM, old, new, cwd=cwd, env=env)
-    else:
-        create_from(path, made.path, made.offset)
+    git_into(path, "diff-tree", "-r", *_FORM, old, new, cwd=cwd, env=env)

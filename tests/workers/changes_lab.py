@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.changes import Checker
+from workers.changes import Checker, Found
 from workers.git import find_repository, git, git_line
 from workers.worktree import Place, make_place
 
@@ -50,6 +50,10 @@ class Lab:
         tree = git_line("write-tree", cwd=place.path, env=env)
         index.unlink()
         return tree
+
+    def tree_of(self, place: Place, found: Found) -> str:
+        """Give the tree that a base becomes with what was found."""
+        return self.checker.tree_with(place.base, found.changes)
 
     def paths(self, place: Place) -> list[str]:
         """List the paths that were changed."""

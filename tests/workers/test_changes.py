@@ -22,7 +22,7 @@ def test_an_untouched_tree_has_no_changes(lab):
     place = rich(lab)
     found = lab.checker.look(place, CAP)
     assert (found.changes, found.ignored) == ((), ())
-    assert git("diff-tree", found.tree, "HEAD", cwd=lab.root) == b""
+    assert git("diff-tree", lab.tree_of(place, found), "HEAD", cwd=lab.root) == b""
 
 
 def replace_file_by_folder(tree: Path) -> None:
@@ -120,10 +120,9 @@ def test_a_change_is_what_git_add_makes_of_it_and_survives_its_patch(lab, mutate
     found = lab.checker.look(place, CAP)
     assert found.changes
     if mutate is not pipe_and_socket:  # `git add` refuses a fifo at a tracked path; to us it is a removal
-        assert found.tree == lab.oracle(place)
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "patch")
+        assert lab.tree_of(place, found) == lab.oracle(place)
+    lab.checker.write_patch(place, found, tmp_path / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, tmp_path / "patch")) == found.changes
-    assert lab.checker.tree_with(place.base, found.changes) == found.tree
 
 
 def test_a_pipe_at_a_tracked_path_is_a_removal_and_others_are_nothing(lab):
@@ -148,10 +147,9 @@ def test_any_sequence_of_replacements_is_seen_as_git_sees_it(tmp_path_factory, s
     for name, kind in steps:
         put(place.path / name, kind)
     found = lab.checker.look(place, CAP)
-    assert git("diff-tree", found.tree, lab.oracle(place), cwd=lab.root) == b""
-    lab.checker.write_patch(place.base, found.tree, folder / "patch")
+    assert git("diff-tree", lab.tree_of(place, found), lab.oracle(place), cwd=lab.root) == b""
+    lab.checker.write_patch(place, found, folder / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, folder / "patch")) == found.changes
-    assert lab.checker.changes(found.tree, lab.checker.tree_with(place.base, found.changes)) == []
     shutil.rmtree(folder)
 
 
@@ -205,7 +203,7 @@ def test_a_folder_that_an_ignored_link_stands_for_is_gone(lab):
     with (place.path / ".gitignore").open("a") as file:
         file.write("src\nbuild\n")
     assert lab.paths(place) == [".gitignore", "src/a.py", "src/deep/b.py"]
-    assert lab.checker.look(place, CAP).tree == lab.oracle(place)
+    assert lab.tree_of(place, lab.checker.look(place, CAP)) == lab.oracle(place)
 
 
 def test_the_patch_of_what_was_found_is_the_one_that_git_makes_of_the_two_trees(lab, tmp_path):
@@ -214,9 +212,9 @@ def test_the_patch_of_what_was_found_is_the_one_that_git_makes_of_the_two_trees(
     (place.path / "src" / "a.py").write_text("b\n")
     (place.path / "link").unlink()
     found = lab.checker.look(place, CAP)
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "kept.patch")
+    lab.checker.write_patch(place, found, tmp_path / "kept.patch")
     fresh = Checker(lab.common, lab.checker.directory)
-    fresh.write_patch(place.base, found.tree, tmp_path / "made.patch")
+    fresh.write_patch(place, found, tmp_path / "made.patch")
     assert (tmp_path / "kept.patch").read_bytes() == (tmp_path / "made.patch").read_bytes() != b""
 
 

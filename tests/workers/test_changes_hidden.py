@@ -70,7 +70,7 @@ def test_a_submodule_may_go_and_the_patch_says_so(lab, tmp_path):
         (".gitmodules", "000000"),
         ("sub", "000000"),
     ]
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "patch")
+    lab.checker.write_patch(place, found, tmp_path / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, tmp_path / "patch")) == found.changes
 
 
@@ -108,7 +108,7 @@ def test_nothing_that_a_worker_configures_runs_in_our_git(lab, tmp_path):
     assert canary.exists(), "the bait does not work, so this test would prove nothing"
     canary.unlink()
     found = lab.checker.look(place, CAP)
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "patch")
+    lab.checker.write_patch(place, found, tmp_path / "patch")
     lab.checker.changes_of_patch(place.base, tmp_path / "patch")
     assert [change.path for change in found.changes] == [".gitattributes", "src/a.py"]
     assert left_its_base(place) == ".git"

@@ -82,7 +82,7 @@ def test_what_was_brought_and_then_changed_is_the_workers_change(lab, tmp_path):
         ("local.cfg", "000000"),
         ("new.cfg", "000000"),
     ]
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "patch")
+    lab.checker.write_patch(place, found, tmp_path / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, tmp_path / "patch")) == found.changes
 
 
@@ -295,7 +295,7 @@ def test_filtered_files_come_back_as_their_pointers(large):
     kept = {one.path: git("cat-file", "blob", one.new_sha, cwd=large.root) for one in found.changes}
     assert kept["one.bin"] == b"pointer to 3000\n"
     assert kept["new.bin"] == b"pointer to 4000\n"
-    assert found.tree == large.oracle(place)
+    assert large.tree_of(place, found) == large.oracle(place)
     (place.path / "one.bin").write_bytes(b"x" * 1000)
     (place.path / "new.bin").unlink()
     assert [one.path for one in large.look(place).changes] == ["plain.txt"]
@@ -308,7 +308,7 @@ def test_a_filter_runs_in_the_users_checkout_and_never_the_program_of_a_worker(l
     (place.path / "tools" / "filter.py").write_text(evil)
     (place.path / "one.bin").write_bytes(b"z" * 3000)
     found = large.look(place)
-    parent = large.checker.commit(found.tree, place.base, "the tree of its acceptance")
+    parent = large.checker.commit(large.tree_of(place, found), place.base, "the tree of its acceptance")
     remove_place(place)
     accepting = large.made(base=parent).place
     assert (accepting.path / "one.bin").read_bytes() == b"z" * 3000

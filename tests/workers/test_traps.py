@@ -109,8 +109,8 @@ def test_files_named_like_options_and_case_colliding_names_are_files(lab, tmp_pa
         (place.path / name).write_text(name)
     found = lab.checker.look(place, CAP)
     assert sorted(change.path for change in found.changes) == sorted(names)
-    assert found.tree == lab.oracle(place)
-    lab.checker.write_patch(place.base, found.tree, tmp_path / "patch")
+    assert lab.tree_of(place, found) == lab.oracle(place)
+    lab.checker.write_patch(place, found, tmp_path / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, tmp_path / "patch")) == found.changes
 
 
