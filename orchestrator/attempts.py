@@ -230,12 +230,14 @@ async def _followed(
 ) -> Tried:
     """Wait for a worker; read along with an agent CLI, whose stream says what its processes do not."""
     follower = Follower(ticket.agent, files.stdout, files.stderr)
-    async with anyio.create_task_group() as group:
-        if ticket.agent != "command":
-            group.start_soon(_read_along, d, ticket, follower, files)
+    if ticket.agent == "command":
         ended = await waiting()
-        group.cancel_scope.cancel()
-    files.busy.unlink(missing_ok=True)
+    else:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read_along, d, ticket, follower, files)
+            ended = await waiting()
+            group.cancel_scope.cancel()
+        files.busy.unlink(missing_ok=True)
     if ended.cancelled_by == str(files.done):
         # It said its last word and would not go; how it went then says nothing.
         ended = ended._replace(end="exited", exit_code=None)

@@ -286,12 +286,14 @@ def _left_by(run: RunDir, worker: str) -> Iterator[Path]:
 
 def _checks_of(folder: Path, stem: str) -> Iterator[Path]:
     """Name the records of what ran for a worker, or for a check of its work; they are numbered from one."""
-    for kind in CHECKS if folder.is_dir() else ():
+    for kind in CHECKS:
         for at in itertools.count(1):
             names = (
                 f"{stem}.{kind}-{at}" + (f".{again}" if again > 1 else "") for again in itertools.count(1)
             )
-            there = [*itertools.takewhile(lambda name: (folder / f"{name}.started.json").exists(), names)]
+            there = [
+                *itertools.takewhile(lambda name: os.path.lexists(f"{folder}/{name}.started.json"), names)
+            ]
             for name in there:
                 ends = ("started.json", "exit.json", "stdout", "stderr")
                 yield from (folder / f"{name}.{end}" for end in ends)

@@ -147,6 +147,8 @@ class Providers:
         return min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(number - 1, 30))
 
     def _known(self, agent: str) -> _Known:
+        if self._limits.of(agent) is None:
+            return _Known()  # no provider stands behind it
         path = self.folder / f"{agent}.json"
         signature = _signature(path)
         held = self._read.get(agent)

@@ -51,7 +51,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 def faults_of(source: str) -> tuple[Fault, ...]:
     """Find what is wrong with a string whatever the values are: its syntax, and what it may not use."""
-    return _compiled(source).faults if _is_template(source) else ()
+    return _compiled(source).faults if has_marks(source) else ()
 
 
 def unknown_names(
@@ -64,7 +64,7 @@ def unknown_names(
             f"`{name}` is not defined",
             (elsewhere or {}).get(name) or nearest(name, known) or "known are " + ", ".join(sorted(known)),
         )
-        for name, line in (_compiled(source).names if _is_template(source) else ())
+        for name, line in (_compiled(source).names if has_marks(source) else ())
         if name not in known
     )
 
@@ -74,7 +74,7 @@ def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str]
 
     Never raises: whatever a template does wrong comes back as faults.
     """
-    if not _is_template(source):
+    if not has_marks(source):
         return Fill(source)
     compiled = _compiled(source)
     if compiled.template is None:
@@ -184,8 +184,8 @@ def _names(tree: nodes.Template) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda pair: pair[1])
 
 
-def _is_template(source: str) -> bool:
-    """Most strings of front matter hold nothing to render; compiling them would be most of the work."""
+def has_marks(source: str) -> bool:
+    """Tell whether there is anything to render: most strings of front matter hold nothing of the kind."""
     return any(mark in source for mark in _MARKS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tickets.draft import Draft, Values, drafts_of, name_workers
 from tickets.fields import KEYS
 from tickets.frontmatter import Scalar
-from tickets.jinja import Choices, fill
+from tickets.jinja import Choices, fill, has_marks
 from tickets.problems import Problem, TicketError
 from tickets.reading import (
     FOLDER,
@@ -115,6 +115,8 @@ def _fill_body(
     ticket: Ticket, values: Values, outputs: Mapping[str, str]
 ) -> tuple[str, list[tuple[Problem, bool]]]:
     """Render a body; problems come with whether they hold whatever the outputs are."""
+    if not has_marks(ticket.body):
+        return ticket.body, _empty(ticket, ticket.body)
     seen = {id_: outputs[id_] for id_ in ticket.depends_on if id_ in outputs}
     families: dict[str, list[str]] = {}
     for id_ in seen:
@@ -137,11 +139,15 @@ def _fill_body(
         (Problem(f"{ticket.template}:{line + fault.line - 1}", fault.what, fault.do), fault.certain)
         for fault in filled.faults
     ]
-    if not found and not filled.text.strip() and (ticket.agent != "command" or ticket.fallback):
-        found.append(
-            (Problem(f"{ticket.template}:{line}", "the prompt renders to nothing", "write it"), False)
-        )
-    return filled.text, found
+    return filled.text, found or _empty(ticket, filled.text)
+
+
+def _empty(ticket: Ticket, text: str) -> list[tuple[Problem, bool]]:
+    """Give what is wrong with a prompt that renders to nothing; a command needs none."""
+    if text.strip() or (ticket.agent == "command" and not ticket.fallback):
+        return []
+    line = ticket.lines.get("body", 1)
+    return [(Problem(f"{ticket.template}:{line}", "the prompt renders to nothing", "write it"), False)]
 
 
 def _twins(templates: Sequence[Template]) -> Iterator[Problem]:

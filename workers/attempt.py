@@ -67,7 +67,7 @@ def prepare_launch(
         prompt=prompt or run.ticket(ticket.worker),
         home=run.home(ticket.worker),
         environ=environ,
-        instructions=tuple(name for name in INSTRUCTIONS if (worktree / name).is_file()),
+        instructions=() if ticket.agent == "command" else _instructions(worktree),
         trust_repository=trust_repository,
         fenced=fence.holds,
         command=ticket.command,
@@ -157,15 +157,19 @@ def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
 
 def keep_text(files: AttemptFiles, text: str) -> None:
     """Create the file that a person reads: the final answer, else the standard output itself."""
-    if files.text.exists():
-        return
-    if text:
-        create_file(files.text, text.encode("utf-8", "replace") + b"\n")
-    elif files.stdout.exists():
-        # The same file under a second name: an output may be as large as its cap.
-        os.link(files.stdout, files.text)
-    else:
-        create_file(files.text, b"")
+    with contextlib.suppress(FileExistsError):
+        if text:
+            create_file(files.text, text.encode("utf-8", "replace") + b"\n")
+            return
+        try:
+            # The same file under a second name: an output may be as large as its cap.
+            os.link(files.stdout, files.text)
+        except FileNotFoundError:
+            create_file(files.text, b"")
+
+
+def _instructions(worktree: Path) -> tuple[str, ...]:
+    return tuple(name for name in INSTRUCTIONS if (worktree / name).is_file())
 
 
 def _make_own(run: RunDir, ticket: Ticket) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import itertools
 import json
 import os
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workers.regular import NotRegularError, read_whole
+from workers.whole import create_whole
 
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
@@ -21,7 +21,7 @@ GLANCE = 0.25
 """Seconds after which a lock is somebody's for good, and not just looked at."""
 LARGEST = 1 << 26
 """Bytes that a record may have: as values it takes many times its size."""
-_NUMBERS = itertools.count()
+_encoded = json.JSONEncoder().encode
 
 
 class AttemptFiles(NamedTuple):
@@ -189,24 +189,14 @@ def _age(name: str) -> tuple[str, int]:
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Create a file whole or not at all; never replaces one. Raises FileExistsError.
-
-    A killed process leaves at most a `.tmp` beside it, which nothing reads.
-    """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{next(_NUMBERS)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Create a file whole or not at all; never replaces one. Raises FileExistsError."""
+    create_whole(str(path), data)
 
 
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
     """Create a JSON file whole or not at all, one field a line."""
     # Not by `indent`, which has the encoder go through all that is below in Python.
-    fields = ",\n".join(f" {json.dumps(name)}: {json.dumps(field)}" for name, field in value.items())
+    fields = ",\n".join(f" {_encoded(name)}: {_encoded(field)}" for name, field in value.items())
     create_file(path, f"{{\n{fields}\n}}\n".encode())
 
 

@@ -71,7 +71,10 @@ class Slot:
                 # Before the lock goes: a program that we are just starting (git, in another thread) may hold
                 # a copy of it for an instant, and the name would stay.
                 os.ftruncate(descriptor, 0)
+            is_clean = not os.fstat(descriptor).st_size
             os.close(descriptor)
+            if is_clean:
+                continue
             # Nobody else has the lock: no shim lives, so the holder's name is out of date.
             if (again := _locked(self._pool.directory / f"{name}.lock")) is not None:
                 os.ftruncate(again, 0)

@@ -88,7 +88,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
         "tickets.markdown.spans", "tickets.markdown.tables", "tickets.problems", "tickets.words",
         "workers", "workers.environment", "workers.git", "workers.journal", "workers.output", "workers.pool",
-        "workers.regular", "workers.waiting",
+        "workers.regular", "workers.waiting", "workers.whole",
     }  # fmt: skip
 
 

@@ -43,11 +43,12 @@ REPLACES = {
     "workers/furnishing.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
     "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
     "workers/journal.py": ({"open"}, "the journal of a run, appended to"),
-    "workers/output.py": ({"open"}, "a temporary file that is linked into place; lock files"),
+    "workers/output.py": ({"open"}, "lock files"),
     "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
     "workers/process.py": ({"open"}, "the shims' log, appended to"),
     "workers/capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
     "workers/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
+    "workers/whole.py": ({"open"}, "a file that gets its name once it is whole, and no name that is taken"),
 }  # fmt: skip
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
