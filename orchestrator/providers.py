@@ -7,7 +7,6 @@ Light to import, for `ps`.
 import contextlib
 import fcntl
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,8 @@ twice as long."""
 LONGEST_PAUSE = 900.0
 FARTHEST = 32 * 86400.0
 """A time that is named further off than any quota lasts is a misreading, milliseconds for instance."""
+_LAST = 250_000_000_000.0
+"""A second in the year 9892: what comes later no clock can show."""
 
 
 class Parked(NamedTuple):
@@ -222,5 +223,5 @@ def _known_in(path: Path) -> _Known:
         known = _Known(limit, full, until, since, str(said["reason"]), said["named"] is True, pauses)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return _Known()
-    is_sound = math.isfinite(until) and math.isfinite(since) and pauses >= 0 and (limit is None or limit >= 0)
+    is_sound = all(0 <= at < _LAST for at in (until, since)) and pauses >= 0 and (limit is None or limit >= 0)
     return known if is_sound else _Known()

@@ -1,5 +1,6 @@
 """What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -136,7 +137,7 @@ class RunState:
         return [
             name
             for name, facts in self.workers.items()
-            if self.run.attempt(name, facts["attempts"] + 1).started.exists()
+            if self.run.attempt(name, facts["attempts"] + 1 if facts["started"] else 1).started.exists()
         ]
 
     @property
@@ -270,8 +271,10 @@ def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState 
         why: OSError | str = "it is damaged, or of another version"
     except OSError as error:
         why = error
-    goes_on = f"put it back; `orchestrate resume {run.id}` goes on without it"
-    _add(problems, unreadable(run, run.roster_path.name, why)._replace(do=goes_on))
+    # Without a journal it never began: nobody lacks anything of it.
+    if os.path.lexists(run.path / JOURNAL):
+        goes_on = f"put it back; `orchestrate resume {run.id}` goes on without it"
+        _add(problems, unreadable(run, run.roster_path.name, why)._replace(do=goes_on))
     return None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from orchestrator.live import LiveRun, live_run
 from orchestrator.refusal import Refusal
-from orchestrator.runs import RunState
+from orchestrator.runs import RunState, unreadable
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import ARCHIVE, RUNS, RunDir, runs_of
@@ -38,7 +38,10 @@ def live_named(repository: Repository, name: str) -> LiveRun:
     problems: list[Problem] = []
     found = live_run(run, problems)
     if found is None:
-        raise Refusal(*problems, next_action="orchestrate status")
+        raise Refusal(
+            *(problems or [unreadable(run, run.roster_path.name, "it is damaged")]),
+            next_action="orchestrate status",
+        )
     return found
 
 

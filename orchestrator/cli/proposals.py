@@ -42,14 +42,14 @@ def add_from(parser: argparse.ArgumentParser, what: str) -> None:
 def proposed(desk: Desk, name: str, kind: Kind) -> Proposals:
     """Read the reports of a run. Raises Refusal where there is no such run."""
     from orchestrator.cli.finding import run_named  # noqa: PLC0415 - few calls of `todo` name a run
-    from orchestrator.runs import read_run  # noqa: PLC0415 - as above
+    from orchestrator.runs import read_run, unreadable  # noqa: PLC0415 - as above
     from tickets.report import read_report  # noqa: PLC0415 - as above
 
     run = run_named(desk.repository, name)
     problems: list[Problem] = []
     state = read_run(run, problems)
     if state is None:
-        raise Refusal(*problems)
+        raise Refusal(*(problems or [unreadable(run, run.roster_path.name, "it is damaged")]))
     found: list[Proposal] = []
     for worker, facts in state.workers.items():
         text = read_file(desk.repository.root, facts["output"]) if facts["output"] else None

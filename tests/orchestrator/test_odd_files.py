@@ -113,6 +113,14 @@ def test_a_run_whose_manifest_is_lost_is_still_there(lab, one_run):
     assert (called.code, "run.json: cannot be read: no such file" in called.says()[0]) == (2, True)
 
 
+def test_a_worker_whose_start_is_forgotten_and_whose_end_is_known_is_not_landed_without_a_base(lab, one_run):
+    journal = one_run.path / "events.jsonl"
+    kept = [line for line in journal.read_text().splitlines(keepends=True) if '"started"' not in line]
+    journal.write_text("".join(kept))
+    called = lab.call("integrate", one_run.id, "--json")
+    assert (called.code, "says nothing of an attempt" in called.says()[0]) == (2, True)
+
+
 @pytest.mark.parametrize("left", ["", "[" * 9 + "\n", '{"event": "opened"}\n'])
 def test_a_run_whose_journal_forgot_who_was_started_starts_nobody_again(lab, one_run, left):
     (one_run.path / "events.jsonl").write_text(left)

@@ -163,6 +163,7 @@ GOOD = {"limit": 2, "full": 5, "until": NOON + 60, "since": NOON, "reason": "r",
         b"", b"{", b"[]", b"null", b"7", b"\xff\xfe", b"{}", b"[" * 200_000,
         json.dumps(GOOD | {"until": None}).encode(), json.dumps(GOOD | {"until": "soon"}).encode(),
         json.dumps(GOOD | {"until": float("nan")}).encode(), json.dumps(GOOD | {"limit": []}).encode(),
+        json.dumps(GOOD | {"until": 1e300}).encode(),
         json.dumps(GOOD | {"limit": -1}).encode(), json.dumps(GOOD | {"full": float("inf")}).encode(),
     ],
 )  # fmt: skip
