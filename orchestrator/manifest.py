@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.records import is_name
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import status
 from tickets.plan import reserved_scope
@@ -127,7 +128,10 @@ def read_manifest(run: RunDir) -> Manifest:
     why = "it is damaged, or of another version"
     try:
         found = Manifest.model_validate_json(read_whole(run.manifest_path))
-        if found.schema_ == SCHEMA and found.run == run.id:
+        # A worker's name is that of its files: one with a slash would lead out of the run's folder.
+        if (found.schema_, found.run) == (SCHEMA, run.id) and all(
+            is_name(one.worker) for one in found.tickets
+        ):
             return found
     except ValidationError:
         pass

@@ -137,6 +137,14 @@ def test_the_manifest_of_another_run_is_none(lab, one_run):
     assert lab.call("integrate", one_run.id, "--json").code == 2
 
 
+@pytest.mark.parametrize("name", ["../W-1", "a\nb\x1b[31m", "..", ""])
+def test_a_manifest_whose_worker_could_have_no_files_of_its_own_is_none(lab, one_run, name):
+    found = json.loads(one_run.manifest_path.read_text())
+    found["tickets"][0]["worker"] = name
+    one_run.manifest_path.write_text(json.dumps(found))
+    assert lab.call("integrate", one_run.id, "--json").code == 2
+
+
 def test_output_that_is_no_file_is_not_taken_for_silence(lab, one_run):
     replaced(one_run.attempt("Command-Worker-1", 1).stdout, "a pipe")
     called = lab.call("logs", one_run.id, "command-1")
