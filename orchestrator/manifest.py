@@ -129,9 +129,8 @@ def read_manifest(run: RunDir) -> Manifest:
     try:
         found = Manifest.model_validate_json(read_whole(run.manifest_path))
         # A worker's name is that of its files: one with a slash would lead out of the run's folder.
-        if (found.schema_, found.run) == (SCHEMA, run.id) and all(
-            is_name(one.worker) for one in found.tickets
-        ):
+        are_named = all(is_name(ticket.worker) for ticket in found.tickets)
+        if found.schema_ == SCHEMA and found.run == run.id and are_named:
             return found
     except ValidationError:
         pass

@@ -41,6 +41,11 @@ def is_roster(found: Mapping[str, Any]) -> bool:
     return 0 < len(names) == len(workers) and waits_for <= names
 
 
+def is_name(value: Any) -> bool:
+    """Tell whether a value can be the name of a file, and of nothing beside its folder."""
+    return isinstance(value, str) and value.isprintable() and "/" not in value and value.strip(".") != ""
+
+
 def is_holding(found: Mapping[str, Any]) -> bool:
     """Tell whether this says what a run owns."""
     return _fits(found, _HOLDING) and all(
@@ -71,11 +76,6 @@ def _text(value: Any) -> bool:
 
 def _text_or_none(value: Any) -> bool:
     return value is None or isinstance(value, str)
-
-
-def is_name(value: Any) -> bool:
-    """Tell whether a value can be the name of a file, and of nothing beside its folder."""
-    return isinstance(value, str) and value.isprintable() and "/" not in value and value.strip(".") != ""
 
 
 def _list(value: Any) -> bool:
@@ -165,10 +165,12 @@ _FACTS: Mapping[str, Check] = {
     "worktree?": _text_or_none, "fence?": _text_or_none, "thread?": _text_or_none,
 }  # fmt: skip
 _WORKER: Mapping[str, Check] = {
-    "worker": is_name, "ticket": _text, "agent": _agent, "title": _text, "skipped": _flag, "waits_for?": _texts,
+    "worker": is_name, "ticket": _text, "agent": _agent, "title": _text, "skipped": _flag,
+    "waits_for?": _texts,
 }  # fmt: skip
 _HOLDING: Mapping[str, Check] = {
-    "run": is_name, "root": _text, "branch": _text_or_none, "links": _links, "files": _texts, "tickets": _list,
+    "run": is_name, "root": _text, "branch": _text_or_none, "links": _links, "files": _texts,
+    "tickets": _list,
 }  # fmt: skip
 _OWNER: Mapping[str, Check] = {"worker": _text, "owns": _texts, "excludes": _texts}
 _AGAIN: Mapping[str, Check] = {"worker": _text, "tried?": _try}
