@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workers.output import try_lock
+from workers.regular import refuse_irregular
 from workers.waiting import Lack, Line, Spot, Waiter
 
 if TYPE_CHECKING:
@@ -253,9 +254,10 @@ def holders(directory: Path) -> list[Taken]:
     found: list[Taken] = []
     for path in sorted(directory.glob("*.lock")):
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
+        refuse_irregular(path, descriptor)
         try:
             holder = _holder(descriptor)
             if holder is not None:
@@ -268,7 +270,8 @@ def holders(directory: Path) -> list[Taken]:
 def _locked(path: Path) -> int | None:
     """Open a slot's file and lock it; None if somebody holds it."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        refuse_irregular(path, descriptor)
         if not try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
             return None
@@ -284,6 +287,6 @@ def _holder(descriptor: int) -> dict[str, str] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -19,6 +19,7 @@ import anyio.to_thread
 from workers import descendants
 from workers.agents import WorkerError
 from workers.exits import Exit, is_held, parsed_exit, read_exit
+from workers.output import read_json
 
 RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
@@ -29,6 +30,7 @@ MARK = "ORCHESTRATE_MARK"
 _LARGEST = 1 << 16
 """Bytes of a message to or from a shim, at most; `workers.nursery` knows it, too."""
 _NURSERY = Path(__file__).resolve().parent / "nursery.py"
+_DESCRIPTORS = Path("/proc/self/fd")
 _SEND_DEADLINE = 10.0
 _DEATH_DEADLINE = 10.0
 _APPEARS = 1.0
@@ -257,9 +259,12 @@ async def wait_adopted(
 
 def hurry(started_record: Path) -> None:
     """Have a worker that is being stopped killed now: its shim is asked, which its lock shows alive."""
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError):
         if is_held(started_record):
-            os.kill(json.loads(started_record.read_bytes())["shim_pid"], signal.SIGTERM)
+            pid = (read_json(started_record) or {}).get("shim_pid")
+            # A worker may have written there whom it wants dead: a shim has its own record open.
+            if type(pid) is int and pid > 1 and _has_open(pid, started_record):
+                os.kill(pid, signal.SIGTERM)
 
 
 def kill_marked(mark: str) -> int:
@@ -309,9 +314,20 @@ def _is_claimed(started_record: Path) -> bool:
 
 def _of_earlier_boot(started_record: Path) -> bool:
     """Tell whether a shim was started before the machine was; nothing of it can live."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return bool(json.loads(started_record.read_bytes()).get("boot_id", boot) != boot)
+        return bool((read_json(started_record) or {}).get("boot_id", boot) != boot)
+    return False
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    """Tell whether a process has a file open; true where the system does not tell."""
+    if not _DESCRIPTORS.is_dir():
+        return True
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            if one.samefile(path):
+                return True
     return False
 
 

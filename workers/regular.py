@@ -66,11 +66,16 @@ def opened(path: Path) -> int:
         if error.errno == errno.ENXIO:
             raise _not_regular(path, "a socket") from None
         raise
+    refuse_irregular(path, descriptor)
+    return descriptor
+
+
+def refuse_irregular(path: Path, descriptor: int) -> None:
+    """Close what was opened, and raise NotRegularError, unless it is a regular file."""
     mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    os.close(descriptor)
-    raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
 
 
 def refuse_larger(path: Path, size: int, most: int = MOST) -> None:

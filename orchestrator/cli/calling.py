@@ -93,6 +93,10 @@ def repository_of(arguments: argparse.Namespace) -> Repository:
     start = (arguments.project or Path.cwd()).absolute()
     found = find_repository(start)
     if found is None:
+        if all((start / name).exists() for name in ("HEAD", "objects", "refs")):
+            do = "`git worktree add DIR BRANCH`, and work there"
+            problem = Problem(str(start), "is a bare repository: it has no files to work on", do)
+            raise Refusal(problem, next_action="git worktree add")
         problem = Problem(
             str(start), "is not inside a git repository", "run `git init`, or give `--project DIR`"
         )

@@ -235,3 +235,29 @@ def test_what_is_not_believed_is_passed_over_and_the_rest_counts(lab, one_run):
     assert read_run(one_run).workers == before.workers
     assert [state.run.id for state in unfinished_runs(lab.root)] == [one_run.id]
     assert lab.call("integrate", one_run.id, "--json").document["status"] == "integrated"
+
+
+@pytest.mark.parametrize("command", [("ps",), ("plan", "phase-1"), ("run", "phase-1"), ("doctor",)])
+def test_a_pipe_in_the_place_of_a_slot_is_named(lab, command):
+    lab.templates(command_1=template())
+    slot = lab.root / ".git/orchestrate/slots/pool-01.lock"
+    slot.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(slot)
+    called = lab.call(*command)
+    assert called.code in (1, 2)
+    assert f"{slot}: it is a pipe, and no regular file" in called.out + called.err
+
+
+def test_a_slot_that_holds_nonsense_is_taken_all_the_same(lab):
+    lab.templates(command_1=template())
+    slot = lab.root / ".git/orchestrate/slots/pool-01.lock"
+    slot.parent.mkdir(parents=True, exist_ok=True)
+    slot.write_text("[" * 100_000)
+    assert lab.call("run", "phase-1", "--json").code == 0
+
+
+def test_a_bare_repository_is_told_what_it_lacks(lab, tmp_path):
+    bare = tmp_path / "bare.git"
+    lab.git("clone", "-q", "--bare", str(lab.root), str(bare))
+    called = lab.call("status", "--project", str(bare))
+    assert (called.code, "is a bare repository" in called.err) == (2, True)

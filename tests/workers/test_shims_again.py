@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from workers.process import Launch, Limits, kill_marked, open_nursery, read_exit
+from workers.process import Launch, Limits, hurry, kill_marked, open_nursery, read_exit
 
 pytestmark = pytest.mark.anyio
 BURN = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done"
@@ -217,3 +217,35 @@ async def test_waiting_shims_end_with_a_runtime_that_is_killed(tmp_path, mark):
         runtime.wait()
     for pid in pids:
         await wait_gone(pid)
+
+
+async def test_hurry_asks_nobody_but_the_shim_that_has_the_record_open(tmp_path, launch):
+    record = tmp_path / "forged"
+    with subprocess.Popen(["sleep", "60"]) as innocent, record.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for pid in (innocent.pid, -1, 0, 1, True, str(innocent.pid), None):
+            record.write_text(json.dumps({"shim_pid": pid}))
+            hurry(record)
+        for text in ("[]", "{", "[" * 100_000):
+            record.write_text(text)
+            hurry(record)
+        with pytest.raises(subprocess.TimeoutExpired):
+            innocent.wait(0.2)
+        innocent.kill()
+    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
+        it = launch("w", "sh", "-c", "trap '' TERM; sleep 60 & wait; wait", limits=Limits(total=60, grace=50))
+        ends = []
+
+        async def run() -> None:
+            ends.append(await nursery.run(it))
+
+        group.start_soon(run)
+        with anyio.fail_after(20):
+            while not (it.started_record.exists() and it.started_record.read_text()):
+                await anyio.sleep(0.01)
+            for _ in range(2):  # the first asks the worker to end, the second leaves it no grace
+                hurry(it.started_record)
+                await anyio.sleep(0.3)
+            while not ends:
+                await anyio.sleep(0.01)
+    assert (ends[0].end, ends[0].cancelled_by) == ("cancelled", "a signal")
