@@ -317,7 +317,7 @@ def _fingerprint(path: Path, status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return kind
     try:
-        data = read_start(path, WHOLE)
+        data = read_start(path, WHOLE) if status.st_size else b""
     except OSError as error:
         return f"{kind} {error.errno}"
     more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""

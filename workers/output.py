@@ -17,6 +17,8 @@ from workers.whole import create_whole
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
 """Where packed runs lie."""
+STARTED = ".started.json"
+"""How the name of the file ends by which a shim says that it has begun."""
 GLANCE = 0.25
 """Seconds after which a lock is somebody's for good, and not just looked at."""
 LARGEST = 1 << 26
@@ -91,6 +93,18 @@ class RunDir(NamedTuple):
         """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
         return _attempt_of(self, worker, number)
 
+    def started_attempts(self) -> dict[str, int]:
+        """Give the newest attempt of each worker that a shim has begun, by the files that shims leave."""
+        try:
+            names = [entry.name for entry in os.scandir(self.path / "shims")]
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        found: dict[str, int] = {}
+        for stem in (name.removesuffix(STARTED) for name in names if name.endswith(STARTED)):
+            worker, _, number = stem.partition(".")
+            found[worker] = max(found.get(worker, 0), int(number) if number.isdigit() else 1)
+        return found
+
     def ticket(self, worker: str, number: int = 1) -> Path:
         """Name the rendered ticket of a worker, or what a later attempt was told instead."""
         return self.path / "tickets" / (f"{worker}.md" if number == 1 else f"{worker}.{number}.md")
@@ -130,7 +144,7 @@ def _attempt_of(run: RunDir, worker: str, number: int) -> AttemptFiles:
         stderr=run.path / f"{stem}.stderr",
         record=run.path / f"{stem}.json",
         patch=run.path / f"{stem}.patch",
-        started=shims / f"{stem}.started.json",
+        started=shims / f"{stem}{STARTED}",
         exit=shims / f"{stem}.exit.json",
         busy=shims / f"{stem}.busy",
         done=shims / f"{stem}.done",

@@ -20,10 +20,10 @@ wait_until, started, journal, kill_and_see_dead = (
 kill, pids, read = LIVES["kill"], LIVES["pids"], LIVES["read"]
 
 
-def many(lives, count):
+def many(lives, count, more=""):
     """Make one template for so many workers: each leaves a line, waits for its token, writes a file."""
     n = "{{ matrix.number }}"
-    script = f"echo x >> {lives.outside}/{n}; {lives.waits}; mkdir -p out; echo {n} > out/{n}"
+    script = f"echo x >> {lives.outside}/{n}; {lives.waits}; mkdir -p out; echo {n} > out/{n}{more}"
     numbers = {"number": list(range(1, count + 1))}
     lives.lab.templates(command_1=shell(script, mode="write", owns=[f"out/{n}"], matrix=numbers))
 
@@ -184,7 +184,8 @@ def stopped(pid):
 
 def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(lives):
     """The nursery is held up, as on a machine that is too busy; it gets the launch when nobody wants it."""
-    many(lives, 3)
+    # A shim that has to clear up after its worker takes no other one: the nursery is asked for another shim.
+    many(lives, 3, "; sleep 60 &")
     lives.pool_of(2)
     run, runtime = lives.detached()
     wait_until(lambda: len(lives.executed()) == 2)

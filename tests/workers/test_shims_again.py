@@ -14,7 +14,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from workers.process import Launch, Limits, hurry, kill_marked, open_nursery, read_exit
+from workers.process import (
+    NEVER_STARTED,
+    Launch,
+    Limits,
+    hurry,
+    kill_marked,
+    open_nursery,
+    read_exit,
+    wait_adopted,
+)
 
 pytestmark = pytest.mark.anyio
 BURN = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done"
@@ -249,3 +258,22 @@ async def test_hurry_asks_nobody_but_the_shim_that_has_the_record_open(tmp_path,
             while not ends:
                 await anyio.sleep(0.01)
     assert (ends[0].end, ends[0].cancelled_by) == ("cancelled", "a signal")
+
+
+async def test_a_launch_that_a_held_up_shim_had_not_read_when_its_runtime_died_starts_nobody(
+    tmp_path, launch
+):
+    it = launch("b", "sh", "-c", "echo ran")
+    async with open_nursery(tmp_path / "log") as nursery:
+        first = await nursery.run(launch("a", "true"))
+        os.kill(first.shim_pid, signal.SIGSTOP)
+        try:
+            with anyio.move_on_after(0.2):  # as a death would: it hangs up with the launch unread
+                await nursery.run(it)
+            lost = await wait_adopted("b", it.exit_record, it.started_record)
+            assert (lost.end, lost.error) == ("lost", NEVER_STARTED)
+        finally:
+            os.kill(first.shim_pid, signal.SIGCONT)
+        await wait_gone(first.shim_pid)
+    assert not it.stdout.exists()
+    assert not it.exit_record.exists()
