@@ -29,8 +29,9 @@ echo '{"type": "result", "subtype": "success", "is_error": false, "result": "don
 BARE = """set -e
 one() {
   bwrap --die-with-parent --new-session --unshare-user --unshare-pid --unshare-ipc --unshare-uts \\
-    --cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /run --bind "$PWD/.trees/$1" "$PWD/.trees/$1" \\
-    --chdir "$PWD/.trees/$1" -- sh agent.sh "task-$1" < /dev/null > ".trees/$1.out" 2> ".trees/$1.err"
+    --cap-drop ALL --ro-bind / / --dev /dev --proc /proc --tmpfs /run \\
+    --bind "$PWD/.trees/$1" "$PWD/.trees/$1" --chdir "$PWD/.trees/$1" \\
+    -- sh agent.sh "task-$1" < /dev/null > ".trees/$1.out" 2> ".trees/$1.err"
   git -C ".trees/$1" add -A
   git -C ".trees/$1" diff --cached --binary HEAD > ".trees/$1.patch"
 }

@@ -152,7 +152,7 @@ def worker_environment(
 
 def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
     """Name the files whose appearance stops a worker: its own, its run's, its runtime's."""
-    return (run.path / "cancel" / worker, run.path / "cancel" / "all", run.stopping_path)
+    return (run.cancel_path(worker), run.cancel_path("all"), run.stopping_path)
 
 
 def keep_text(files: AttemptFiles, text: str) -> None:

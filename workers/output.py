@@ -72,7 +72,7 @@ class RunDir(NamedTuple):
     @property
     def stopping_path(self) -> Path:
         """Give the file that stops all workers with their runtime; the next runtime takes it away."""
-        return self.path / "cancel" / ".runtime"
+        return _cancel_of(self, ".runtime")
 
     def cancelled(self) -> list[str]:
         """List the workers that the lead has cancelled; `all` among them is the whole run."""
@@ -107,19 +107,23 @@ class RunDir(NamedTuple):
 
     def ticket(self, worker: str, number: int = 1) -> Path:
         """Name the rendered ticket of a worker, or what a later attempt was told instead."""
-        return self.path / "tickets" / (f"{worker}.md" if number == 1 else f"{worker}.{number}.md")
+        return _ticket_of(self, worker, number)
 
     def worktree(self, worker: str) -> Path:
         """Name the worktree of a worker."""
-        return self.root / ".taskers" / "worktrees" / self.id / worker
+        return _below(self, "worktrees", worker)
 
     def scratch(self, worker: str) -> Path:
         """Name the directory that is a worker's TMPDIR."""
-        return self.root / ".taskers" / "scratch" / self.id / worker
+        return _below(self, "scratch", worker)
 
     def home(self, worker: str) -> Path:
         """Name the private directory for a worker's CLI configuration; codex refuses one below TMPDIR."""
-        return self.root / ".taskers" / "homes" / self.id / worker
+        return _below(self, "homes", worker)
+
+    def cancel_path(self, name: str) -> Path:
+        """Give the file that stops a worker, or `all` of them."""
+        return _cancel_of(self, name)
 
     def relative(self, path: Path) -> str:
         """Give a path as people and JSON see it: relative to the root."""
@@ -132,6 +136,21 @@ class RunDir(NamedTuple):
 @lru_cache(maxsize=16)
 def _folder_of(run: RunDir) -> Path:
     return run.root / RUNS / run.id
+
+
+@lru_cache(maxsize=256)
+def _below(run: RunDir, kind: str, worker: str) -> Path:
+    return run.root / f".taskers/{kind}/{run.id}/{worker}"
+
+
+@lru_cache(maxsize=256)
+def _ticket_of(run: RunDir, worker: str, number: int) -> Path:
+    return run.path / f"tickets/{worker}{'' if number == 1 else f'.{number}'}.md"
+
+
+@lru_cache(maxsize=64)
+def _cancel_of(run: RunDir, name: str) -> Path:
+    return run.path / f"cancel/{name}"
 
 
 @lru_cache(maxsize=256)

@@ -85,7 +85,7 @@ def worker_walls(
 
 def message_log(run: RunDir, worker: str) -> Path:
     """Name the file that a worker's messages are appended to: its own, which nobody else writes."""
-    return run.root / ".taskers" / "messages" / f"{run.id}.{worker}.jsonl"
+    return run.root / f".taskers/messages/{run.id}.{worker}.jsonl"
 
 
 def cache_environment(scratch: Path) -> dict[str, str]:
