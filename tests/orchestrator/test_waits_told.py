@@ -2,12 +2,20 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from orchestrator.cli.screen import event_line
 from orchestrator.runs import RunState
 from workers.output import RunDir
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 ROOM = "room in the run's budget of $6.00 for the ticket's $2.50"
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Have room for whole lines, whatever terminal the tests run on."""
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 def told(tmp_path, *reasons):
