@@ -248,7 +248,9 @@ def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _told(told: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(_AGAIN.sub(r"\1", one) if isinstance(one, str) else one for one in told)
+    return tuple(
+        _AGAIN.sub(r"\1", one) if isinstance(one, str) and "/checks/" in one else one for one in told
+    )
 
 
 def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
+from functools import lru_cache
 from typing import NamedTuple
 
 from tickets.outline import Line, Section, closed, outline, plain, sections, text_of
@@ -50,7 +51,7 @@ def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
 
     Always begins with `# WORKER`: an agent would take a leading `/` for a command of its own.
     """
-    above, written = sections(outline(closed(body)), 2)
+    above, written = _split(body)
     heading, above = _take_heading(ticket.worker, above)
     fields, above = _take_fields(above)
     grouped = _group(written)
@@ -63,6 +64,12 @@ def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
             *_section(ticket, context, title, grouped, own if title == "Task" else ""),
         ]
     return "\n".join([*lines, "", f"### {LAST}", "", *_standing(ticket), ""])
+
+
+@lru_cache(maxsize=16)
+def _split(body: str) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
+    # Kept for a while: what comes of one template often differs in nothing but its front matter.
+    return sections(outline(closed(body)), 2)
 
 
 def _take_heading(worker: str, above: tuple[Line, ...]) -> tuple[str, tuple[Line, ...]]:
@@ -100,6 +107,8 @@ def _fields(ticket: Ticket, context: PromptContext, written: dict[str, str]) -> 
 
 def _group(written: tuple[Section, ...]) -> dict[str, list[Section]]:
     """Sort the author's sections under the form's; one that is not the form's follows the one above it."""
+    if not written:
+        return {}
     known = {plain(title): title for title in SECTIONS}
     grouped: dict[str, list[Section]] = {}
     current = SECTIONS[0]
@@ -130,7 +139,7 @@ def _section(
         text.append(lead)
     yield from (line for part in text if part for line in ("", part))
     for part in parts:
-        if plain(part.title) not in written:
+        if not written or plain(part.title) not in written:
             yield from ("", f"### {part.title}", "", part.text)
     yield from foreign
 

@@ -1,5 +1,6 @@
 """A run's directory: files appear whole and once, the journal survives a torn line, locks say who lives."""
 
+import json
 import os
 import subprocess
 import sys
@@ -162,3 +163,12 @@ def test_a_pipe_in_the_place_of_a_file_says_nothing_and_nobody_waits_for_it(tmp_
     assert is_locked(tmp_path / "run.json") is False
     (tmp_path / "deep.json").write_text("[" * 100_000)
     assert read_json(tmp_path / "deep.json") is None
+
+
+def test_a_record_has_a_field_a_line_whatever_its_names_are(tmp_path):
+    value = {"plain": 1, "a b": "x", 'q"uote': None, "": [1, {"a": 2}], "src/\u00e9.py": True, "\n": "\n",
+             "caf\u00e9": {"b": []}, "\udcff": "\udcff"}  # fmt: skip
+    create_json(tmp_path / "x.json", value)
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert json.loads(text) == value
+    assert len(text.splitlines()) == len(value) + 2

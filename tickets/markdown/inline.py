@@ -10,6 +10,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 # Overrides of the writing direction make a line read as something it does not say.
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 _OPENS_HTML = re.compile(r"<[A-Za-z/!?]")
+_MAY_NEED_ESCAPES = re.compile(r"[`\\<]")
 _OPENS_BLOCK = re.compile(
     r"[#>=|~+-]"
     r"|\*(?:\s|$)|(?:\*\s*){3,}$|_\s*(?:_\s*){2,}$"
@@ -74,6 +75,8 @@ def _printable(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    if not _MAY_NEED_ESCAPES.search(text):
+        return text
     out = []
     at = 0
     while at < len(text):
