@@ -21,6 +21,8 @@ Doing = Literal[
     "ended, not judged", "ended", "lost",
 ]  # fmt: skip
 """What a worker does; `lost`: its shim is gone and left no record."""
+SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
+"""The same in a word, where there is a column for it."""
 
 
 class Row(NamedTuple):

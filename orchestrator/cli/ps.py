@@ -9,7 +9,7 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.terminal import columns
 from orchestrator.cli.width import cut, elapsed
-from orchestrator.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
+from orchestrator.live import NEXT, SHORT, LiveRun, Queue, Row, live_runs, parked_words
 from orchestrator.providers import standing
 from orchestrator.spent import Spent, spent_in
 from tickets.problems import Problem
@@ -128,7 +128,7 @@ def _lines(runs: list[LiveRun], rows: list[Row], queues: list[Queue], costs: lis
         lines.append(clean(f"run {run.state.run.id} ({run.state.phase}) {run.state.status()}: {counted}"))
         for row in own:
             attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
-            head = f"  {row.worker:<18}{row.state:<9} {elapsed(row.seconds):>7}  "
+            head = f"  {row.worker:<18}{SHORT.get(row.state, row.state):<10} {elapsed(row.seconds):>7}  "
             lines.append(cut(f"{head}{row.ticket}: {row.title}{attempt}", columns()))
             if row.last:
                 lines.append(cut(f"{'':<20}{row.last}", columns()))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from orchestrator.cli.painter import Painter, has_colour
 from orchestrator.cli.screen import event_line
 from orchestrator.cli.width import cells, cut, elapsed
-from orchestrator.live import LiveRun, Queue, Row
+from orchestrator.live import SHORT, LiveRun, Queue, Row
 from orchestrator.runs import RunState
 from orchestrator.spent import amount, thousands, told_by
 
@@ -20,8 +20,6 @@ LEAST_LAST = 12
 """Columns that the last field is worth showing with."""
 GOOD_LAST = 32
 """Columns that it says something with: what a worker waits for, or why it is blocked."""
-SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
-"""What a worker does, in a word."""
 WELL = ("accepted", "partial", "skipped", "complete")
 """How a worker ends that needs nobody; who ended in another way stands above these."""
 EVENTS = 5

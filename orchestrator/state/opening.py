@@ -18,7 +18,7 @@ def opened(path: str, text: bytes) -> Document:
     """Parse a state file. Raises StateError where it is empty, all NUL, or not UTF-8."""
     if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
         raise StateError(
-            Problem(path, "the file is empty", "run `orchestrate repair`, or restore it from git")
+            Problem(path, "the file is empty", f"`git restore {path}` brings its last commit back")
         )
     with state_errors():
         return parse(text, path)
