@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from workers.fence import enclosed, fence_in_force
 from workers.process import (
     NEVER_STARTED,
     Launch,
@@ -24,6 +25,7 @@ from workers.process import (
     read_exit,
     wait_adopted,
 )
+from workers.walls import Walls
 
 pytestmark = pytest.mark.anyio
 BURN = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done"
@@ -277,3 +279,27 @@ async def test_a_launch_that_a_held_up_shim_had_not_read_when_its_runtime_died_s
         await wait_gone(first.shim_pid)
     assert not it.stdout.exists()
     assert not it.exit_record.exists()
+
+
+@pytest.mark.parametrize("level", ["auto", "landlock"])
+async def test_what_held_a_worker_holds_neither_its_shim_nor_the_next_worker(tmp_path, launch, level):
+    fence = fence_in_force(level)
+    assert fence.level == {"auto": "namespaces"}.get(level, level), fence.reason
+    found = []
+    async with open_nursery(tmp_path / "log") as nursery:
+        for name in ("a", "b"):
+            inside = tmp_path / f"{name}.tree"
+            inside.mkdir()
+            script = "echo x > here; echo x > ../a.tree/there; echo x > ../b.tree/there"
+            it = launch(name, "sh", "-c", f"{script}; exit 7", cwd=inside)
+            walls = Walls(writable=(inside,), shown=(tmp_path,))
+            ended = await nursery.run(enclosed(it, fence, walls))
+            found.append(
+                (ended.shim_pid, ended.exit_code, len([*Path(f"/proc/{ended.shim_pid}/fd").iterdir()]))
+            )
+    assert len(set(found)) == 1
+    assert found[0][1] == 7
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*.tree/*"))
+    assert written == ["a.tree/here", "a.tree/there", "b.tree/here", "b.tree/there"]
+    assert (tmp_path / "a.err").read_text().count("b.tree/there") == 1
+    assert (tmp_path / "b.err").read_text().count("a.tree/there") == 1
