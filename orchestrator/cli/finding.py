@@ -54,7 +54,8 @@ def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
         known = ", ".join(first) + (", ..." if len(state.workers) > _NAMED else "")
         what = f"run {state.run.id} has no such worker"
         raise Refusal(
-            *(Problem(name, what, f"its workers: {known}") for name in unknown), next_action="orchestrate ps"
+            *(Problem(name, what, f"its workers: {known}") for name in unknown),
+            next_action=f"orchestrate logs {state.run.id}",
         )
     return list(dict.fromkeys(worker for workers in found.values() for worker in workers))
 

@@ -1,4 +1,4 @@
-"""`orchestrate logs RUN WORKER`: what a worker printed, as a person reads it. Imports little."""
+"""`orchestrate logs RUN [WORKER]`: what a worker printed, as a person reads it. Imports little."""
 
 import argparse
 import json
@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.cli.answer import Answer
+from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.finding import live_named, workers_named
-from orchestrator.cli.terminal import say
+from orchestrator.cli.log_notes import earlier, notes_on
+from orchestrator.cli.terminal import columns, say
+from orchestrator.cli.width import cut
 from orchestrator.live import LiveRun, doing_of
 from orchestrator.refusal import Refusal
 from tickets.problems import Problem
@@ -37,7 +39,8 @@ Piece = tuple[str, str]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `logs` takes."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
-    parser.add_argument("worker", metavar="WORKER", help="a worker, or its ticket")
+    parser.add_argument("worker", nargs="?", metavar="WORKER",
+                        help="a worker, or its ticket (default: list them)")  # fmt: skip
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the worker has ended")
     parser.add_argument("--stderr", action="store_true", help="its standard error instead")
     parser.add_argument("--raw", action="store_true", help="the bytes as they are; beware on a terminal")
@@ -47,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace) -> Answer:
     """Print it, as far as it goes or until it ends."""
     live = live_named(repository_of(arguments), arguments.run)
+    if arguments.worker is None:
+        return _listed(live)
     worker, *others = workers_named(live.state, [arguments.worker])
     if others:
         tickets = [live.state.workers[name]["ticket"] for name in (worker, *others)][:SHOWN]
@@ -64,20 +69,46 @@ def answer(arguments: argparse.Namespace) -> Answer:
             if over:
                 break
             time.sleep(LOOK)
-        _point_elsewhere(live, worker, number, arguments)
+        _told(notes_on(live.state, worker, number, stderr=arguments.stderr), arguments)
         if not arguments.follow or arguments.attempt or not _goes_on(live, worker, number):
+            if not arguments.attempt:
+                _told(earlier(live.state, worker, number), arguments)
             return Answer(0, {}, streamed=True)
         number = live.state.workers[worker]["attempts"]
         print(f"-- attempt {number}", file=sys.stderr)
 
 
-def _point_elsewhere(live: LiveRun, worker: str, number: int, arguments: argparse.Namespace) -> None:
-    """Say where there is more, rather than print nothing and leave it at that."""
-    files = live.state.run.attempt(worker, number)
-    size = {path: path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)}
-    if not arguments.stderr and not size[files.stdout] and size[files.stderr]:
-        said = f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes"
-        print(said, file=sys.stderr)
+def _listed(live: LiveRun) -> Answer:
+    """Name the workers of a run to whoever does not know them."""
+    state, lives = live.state, live.is_running
+    shown = [
+        {
+            "worker": name,
+            "ticket": facts["ticket"],
+            "title": state.titles[name],
+            "state": doing_of(state, name, lives=lives),
+            **{key: facts[key] for key in ("outcome", "verdict", "attempts", "reason")},
+        }
+        for name, facts in state.workers.items()
+    ]
+    begun = [one for one, facts in state.workers.items() if facts["started"]]
+    first = next(iter((*state.failed, *begun)), None)
+    next_action = f"orchestrate logs {state.run.id} {first}" if first else "orchestrate ps"
+    lines = []
+    for one in shown:
+        words = ", ".join(one[key] for key in ("outcome", "verdict") if one[key]) or one["state"]
+        lines.append(cut(f"{one['worker']:<18} {words:<20} {one['ticket']}: {one['title']}", columns()))
+    document = envelope((), next_action, run=state.run.id, workers=shown)
+    return Answer(0, document, (*lines, *problem_lines((), next_action)))
+
+
+def _told(notes: Iterator[Piece], arguments: argparse.Namespace) -> None:
+    """Say what the worker itself did not: beside its words for a person, among them for a program."""
+    if arguments.json and not arguments.raw:
+        _printed(notes, arguments)
+        return
+    for kind, text in notes:
+        say(f"{'   ' if kind == 'check' else '--'} {text}".rstrip(), sys.stderr)
 
 
 def _wait_started(live: LiveRun, worker: str, arguments: argparse.Namespace) -> int:
