@@ -39,7 +39,7 @@ class Asking:
         if len(self._calls) >= _MOST_OPEN:
             del self._calls[next(iter(self._calls))]
         self._calls[call] = f"{tool}: {_brief(given)}".rstrip(": ")
-        return Progress("tool", printable(tool))
+        return Progress("tool", printable(self._calls[call]))
 
     def ended(self, call: str, said: str = "", *, failed: bool = False, denied: bool = False) -> Progress:
         """Take the end of a call: `denied` where the record says so, else by what a failed one says."""

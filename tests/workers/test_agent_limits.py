@@ -316,3 +316,18 @@ def test_what_is_no_id_never_becomes_an_argument():
 @pytest.mark.parametrize("value", [-1, True, "7", None, float("inf"), 10**400, [1]])
 def test_what_is_no_number_is_none(value):
     assert number_at({"n": value}, "n") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "given", "shown"),
+    [
+        ("claude", "Bash", {"command": "npm test\x1b[2J\n -- all"}, "Bash: npm test -- all"),
+        ("claude", "Edit", {"file_path": "src/a.py", "old_string": "x"}, "Edit: src/a.py"),
+        ("claude", "TodoWrite", {"todos": []}, "TodoWrite"),
+        ("gemini", "run_shell_command", {"command": "make"}, "run_shell_command: make"),
+    ],
+)
+def test_a_tool_call_shows_what_it_was_given(name, tool, given, shown):
+    reader = agent_named(name).new_reader()
+    found = reader.feed(json.dumps(called(name, tool, given)).encode())
+    assert found == Progress("tool", shown)
