@@ -30,6 +30,8 @@ class Completion(NamedTuple):
     reason: str
     files: tuple[str, ...]
     """Paths landed."""
+    is_whole: bool = False
+    """These are all that it changed, although its verdict is `partial`."""
 
 
 class RunDeployed(NamedTuple):

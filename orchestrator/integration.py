@@ -14,6 +14,7 @@ from orchestrator.harm import HARM, accepted_harm, harm_problems, held_by_harm
 from orchestrator.hooks import run_hooks
 from orchestrator.judgement import Violation, verdict_of
 from orchestrator.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
+from orchestrator.overruling import although, has_landed_whole, overruled_problems
 from orchestrator.refusal import Refusal
 from orchestrator.repo import RepoBlocked, UserRepo
 from orchestrator.runs import told_of
@@ -57,7 +58,7 @@ async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Pr
         problems += blocked.problems
     if d.stopping:
         return problems
-    problems += [*gate_problems(d), *harm_problems(d), *_outside(d)]
+    problems += [*gate_problems(d), *harm_problems(d), *_outside(d), *overruled_problems(d)]
     problems += await anyio.to_thread.run_sync(_record, d, store)
     return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
@@ -81,7 +82,8 @@ def _settle(d: Deployment, decision: Decision) -> None:
             _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
         elif name in decision.accept:
             verdict = "partial" if violations or facts["outcome"] != "complete" else "accepted"
-            _note(d, ticket, verdict, decision.reason or "accepted by the lead", "lead")
+            said = decision.reason or "accepted by the lead"
+            _note(d, ticket, verdict, although(said, facts), "lead")
         elif facts["verdict"] == "pending" and facts.get("settled_by") in HELD_UP:
             by_rule = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
             settled, why = facts.get("lead_said") or by_rule
@@ -344,8 +346,11 @@ def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
 
 def _completion(d: Deployment, ticket: Ticket) -> Completion:
     facts = d.facts(ticket)
-    files = tuple(facts["files"]) if ticket.worker in d.state.landings else ()
-    return Completion(ticket.worker, ticket.title, facts["outcome"], facts["verdict"], facts["reason"], files)
+    landed = ticket.worker in d.state.landings
+    return Completion(
+        ticket.worker, ticket.title, facts["outcome"], facts["verdict"], facts["reason"],
+        tuple(facts["files"]) if landed else (), landed and has_landed_whole(facts),
+    )  # fmt: skip
 
 
 def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:

@@ -85,7 +85,8 @@ class RunState:
                 facts.pop("held", None)
             case "ended":
                 facts.update(record["facts"])
-                facts["ended"] = True
+                # A word of the lead takes the place of the reason; why it was needed stays known.
+                facts.update(ended=True, found=record["facts"].get("reason", ""))
             case "skipped":
                 facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
             case "retry" | "afresh" | "asked" | "lost" as event:

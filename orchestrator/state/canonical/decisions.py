@@ -259,9 +259,12 @@ def _consequences(event: RunIntegrated, workers: list[Completion]) -> str:
     more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
     commit = f" (commit {event.landing})" if event.landing else ""
     landed = f"landed {', '.join(files[:_LISTED])}{more}{commit}" if files else "no files landed"
-    out = [worker.worker for worker in workers if worker.verdict not in {"accepted", "pending"}]
+    lacking = [one for one in workers if one.verdict not in {"accepted", "pending"}]
+    out = [worker.worker for worker in lacking if not worker.is_whole]
+    despite = [one.worker for one in workers if one.files and one.outcome != "complete"]
     held = [worker.worker for worker in workers if worker.verdict == "pending"]
     lost = [f"not landed in full: {', '.join(map(one_line, out))}"] if out else []
+    lost += [f"landed without being complete: {', '.join(map(one_line, despite))}"] if despite else []
     lost += [one_line(event.harm)] if event.harm else []
     lines = [
         f"- Positive: {landed}",
