@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orchestrator.availability import why_off
 from orchestrator.budgets import Doers, budget_warnings
@@ -23,15 +23,8 @@ from tickets.fan_out import gathered, named, stem_of
 from tickets.jinja import nearest
 from tickets.plan import OnOverlap, Plan, make_plan, plain_paths, reserved_paths, reserved_scope
 from tickets.problems import Problem, TicketError
-from tickets.template import (
-    FOLDER,
-    Values,
-    every_problem,
-    is_template,
-    phase_of,
-    read_templates,
-    render_tickets,
-)
+from tickets.sketch import Sketch, sketch_phase
+from tickets.template import FOLDER, Values, is_template, phase_of, read_templates, render_tickets
 from tickets.ticket import Ticket
 from tickets.words import AgentName
 from workers.git import Repository
@@ -132,17 +125,43 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
     """List what is wrong with the templates of a phase, and what is worth knowing of them; of them alone."""
     problems: list[Problem] = []
     root, repo = repository.root, UserRepo(repository)
-    tickets = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
+    found = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
-    named = plain_paths(tickets, links) if repo.head().sha else set()
-    plan = make_plan(
-        tickets,
-        reserved=reserved_paths(FAMILIES),
-        links=links,
-        ignore_case=repo.setting("core.ignorecase") == "true",
-        files=frozenset(repo.files_among(named)),
+    named = plain_paths(found.tickets, links) if repo.head().sha else set()
+    facts = _Facts(
+        reserved_paths(FAMILIES),
+        links,
+        repo.setting("core.ignorecase") == "true",
+        tuple(repo.files_among(named)),
     )
+    plan = _planned(found, facts, "refuse", problems)
     return [*problems, *plan.problems, *plan.notes]
+
+
+class _Rendered(NamedTuple):
+    """The tickets of a phase; with a sketch where some of its templates cannot be rendered."""
+
+    tickets: Sequence[Ticket] = ()
+    sketch: Sketch | None = None
+
+
+class _Facts(NamedTuple):
+    """What a plan must know of the repository."""
+
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    ignore_case: bool
+    files: tuple[str, ...]
+
+
+def _planned(rendered: _Rendered, facts: _Facts, on_overlap: OnOverlap, problems: list[Problem]) -> Plan:
+    """Plan the tickets. Of a sketch only the problems are taken: it is for nobody to run."""
+    rule: dict[str, Any] = {**facts._asdict(), "files": frozenset(facts.files)}
+    if rendered.sketch is None:
+        return make_plan(rendered.tickets, **rule, on_overlap=on_overlap)
+    on_overlap = on_overlap if rendered.sketch.is_ordered else "serialize"
+    problems += make_plan(rendered.tickets, **rule, on_overlap=on_overlap).problems
+    return make_plan((), **rule)
 
 
 class _Examined(NamedTuple):
@@ -171,19 +190,13 @@ def _examine(
     for name in ("", "/slots"):
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
-    tickets = _tickets(root, values, request, problems)
+    rendered = _tickets(root, values, request, problems)
     reserved = reserved_paths(families)
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     ignore_case = repo.setting("core.ignorecase") == "true"
-    files = tuple(sorted(repo.files_among(plain_paths(tickets, links)))) if head.sha else ()
-    plan = make_plan(
-        tickets,
-        reserved=reserved,
-        links=links,
-        ignore_case=ignore_case,
-        files=frozenset(files),
-        on_overlap=request.on_overlap,
-    )
+    named = plain_paths(rendered.tickets, links)
+    files = tuple(sorted(repo.files_among(named))) if head.sha else ()
+    plan = _planned(rendered, _Facts(reserved, links, ignore_case, files), request.on_overlap, problems)
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
@@ -217,11 +230,11 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     return Values(root.name, phase, current, *said)
 
 
-def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> Sequence[Ticket]:
+def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> _Rendered:
     """Read all templates, so that a broken one is found whatever phase it was meant for."""
     files = _template_files(root, problems)
     if files is None:
-        return []
+        return _Rendered()
     try:
         templates = read_templates(files)
         phases = {template.path: phase_of(template, values) for template in templates}
@@ -231,12 +244,13 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
             problems.append(
                 Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", f"phases here: {known}")
             )
-            return []
+            return _Rendered()
         tickets = render_tickets(chosen, values)
     except TicketError:
-        problems += every_problem(files, values)
-        return []
-    return _only(tickets, request.only, problems)
+        sketch = sketch_phase(files, values)
+        problems += sketch.problems
+        return _Rendered(sketch.tickets, sketch)
+    return _Rendered(_only(tickets, request.only, problems))
 
 
 def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | None:

@@ -11,7 +11,8 @@ from orchestrator.state.canonical import status_reading
 from orchestrator.state.errors import StateError
 from orchestrator.state.opening import opened
 from tickets.problems import Problem, TicketError
-from tickets.template import FOLDER, Values, is_template, phase_of, read_template
+from tickets.reading import examine_template
+from tickets.template import FOLDER, Values, is_template, phase_of
 from workers.git import Repository
 
 
@@ -77,7 +78,8 @@ def _phase(root: Path, path: str) -> list[str]:
     """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
     try:
         text = read_file(root, path)
-        phase = phase_of(read_template(path, text or b""), Values(root.name, "", "", "", ""))
+        template, _ = examine_template(path, text or b"")
+        phase = "" if "phase" in template.unsure else phase_of(template, Values(root.name, "", "", "", ""))
     except (Refusal, TicketError):
         return []
     return [phase] if phase else []

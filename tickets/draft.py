@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tickets.fields import AGENTS, KEYS, WrongValueError
 from tickets.frontmatter import Fields, Items, Scalar
-from tickets.jinja import Choices, fill, unknown_names
+from tickets.jinja import Choices, faults_of, fill, has_marks, unknown_names
 from tickets.problems import Problem
 from tickets.reading import Template, agent_of, problem_at
 from tickets.ticket import Ticket
@@ -41,6 +41,8 @@ class Draft:
         self.id = f"{template.stem}[{pairs}]" if matrix else template.stem
         self.problems: list[Problem] = []
         self.fields: dict[str, Any] = {}
+        self.unsure = set(template.unsure)
+        """Keys that could not be read, or not wholly."""
 
     def fill(self) -> None:
         """Read every key, then what no key can say by itself."""
@@ -51,21 +53,23 @@ class Draft:
                 self.fields[name] = self.one(name)
             elif KEYS[name].shape == "many":
                 self.fields[name] = self.many(name)
-        self.fields.setdefault("agent", agent_of(self.template.stem))
+        self.fields.setdefault("agent", None if "agent" in self.unsure else agent_of(self.template.stem))
         self._check_together()
         for fault in unknown_names(self.template.body, _BODY_NAMES):
             self.problems.append(problem_at(self.template, self.template.body_line, fault, "the body"))
+            self.unsure.add("body")
 
     def one(self, name: str) -> Any:
         """Render and read a key that holds one value; None where that fails."""
         node = self.template.fields.values[name]
-        return self.read(name, node) if isinstance(node, Scalar) else None
+        return self.read(name, node) if isinstance(node, Scalar) and not faults_of(node.text) else None
 
     def many(self, name: str) -> tuple[Any, ...]:
         """Render and read a key that holds a list."""
         node = self.template.fields.values[name]
         items = node.values if isinstance(node, Items) else ()
-        read = [self.read(name, item) for item in items if isinstance(item, Scalar)]
+        sound = (item for item in items if isinstance(item, Scalar) and not item.is_null)
+        read = [self.read(name, item) for item in sound if not faults_of(item.text)]
         # An argument may stand twice in a command; anywhere else a repetition says nothing.
         return tuple(read if name == "command" else dict.fromkeys(read))
 
@@ -90,6 +94,9 @@ class Draft:
 
     def read(self, name: str, node: Scalar) -> Any:
         """Render and read one string of a key; None, and a problem noted, where that fails."""
+        if "matrix" in self.unsure and "matrix" in node.text and has_marks(node.text):
+            self.unsure.add(name)
+            return None
         names = {
             **self.values._asdict(),
             "matrix": Choices("matrix", self.matrix, otherwise="add it to `matrix`"),
@@ -98,25 +105,27 @@ class Draft:
         filled = fill(node.text, names, elsewhere=_BODY_ONLY)
         self.problems += [problem_at(self.template, node.line, fault, f"`{name}`") for fault in filled.faults]
         if filled.faults:
+            self.unsure.add(name)
             return None
         try:
             return KEYS[name].read(filled.text)
         except WrongValueError as error:
+            self.unsure.add(name)
             self.problems.append(Problem(self._place(node.line), f"`{name}`: {error.what}", error.do))
             return None
 
     def _check_together(self) -> None:
-        fields, agent = self.fields, self.fields["agent"]
-        if agent is None and "agent" not in self.template.fields.values:
+        fields, agent, unsure = self.fields, self.fields["agent"], self.unsure
+        if agent is None and "agent" not in unsure and "agent" not in self.template.fields.values:
             what = f"names no agent, and `{self.template.stem}` does not begin with one"
             self._note("agent", what, "add `agent: codex` (or " + ", ".join(AGENTS[1:]) + ")")
-        if fields.get("mode") == "write" and not fields.get("owns"):
+        if fields.get("mode") == "write" and not fields.get("owns") and "owns" not in unsure:
             self._note("mode", "writes but owns nothing", 'add `owns: ["src/…/**"]`')
-        if agent == "command" and not fields.get("command"):
+        if agent == "command" and not fields.get("command") and "command" not in unsure:
             self._note("agent", "an agent `command` needs a command", 'add `command: ["make", "docs"]`')
         if agent is not None and agent != "command" and fields.get("command"):
             self._note("command", f"`{agent}` takes no command", "take it out, or write `agent: command`")
-        if fields.get("command") and not fields["command"][0]:
+        if fields.get("command") and not fields["command"][0] and "command" not in unsure:
             self._note("command", "the program's name is empty", "write the program first")
         for other in fields.get("fallback", ()):
             if other == "command" or (other is not None and other == agent):

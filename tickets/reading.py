@@ -21,6 +21,8 @@ class Template(NamedTuple):
     fields: Fields
     body: str
     body_line: int
+    unsure: frozenset[str] = frozenset()
+    """Keys (and `body`) of which something is wrong already: what they lack may be no second mistake."""
 
 
 def is_template(path: str) -> bool:
@@ -38,12 +40,22 @@ def read_template(path: str, data: bytes) -> Template:
 
 
 def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
-    """Read one template as far as it can be, with what is wrong with it. Raises TicketError for bad YAML."""
+    """Read one template as far as it can be, with what is wrong with it. Raises TicketError for bad YAML.
+
+    Keys that do not exist are left out of it.
+    """
     source = read_source(path, data)
     template = Template(path, PurePosixPath(path).stem, source.fields, source.body, source.body_line)
     problems = list(_stem_problems(template))
+    unsure: set[str] = set()
     for name, node in source.fields.values.items():
-        problems += _key_problems(path, name, node)
+        found = _key_problems(path, name, node)
+        problems += found
+        if found:
+            unsure |= {name} if name in KEYS else {key for key in KEYS if nearest(name, [key])}
+    known = {name: node for name, node in source.fields.values.items() if name in KEYS}
+    template = template._replace(fields=source.fields._replace(values=known))
+    before = len(problems)
     problems += [
         problem_at(template, source.body_line, fault, "the body") for fault in faults_of(source.body)
     ]
@@ -51,7 +63,8 @@ def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
         problems.append(
             Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
         )
-    return template, problems
+    unsure |= {"body"} if len(problems) > before else set()
+    return template._replace(unsure=frozenset(unsure)), problems
 
 
 def read_templates(files: Mapping[str, bytes]) -> list[Template]:

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tickets.draft import Draft, Values, drafts_of, name_workers
-from tickets.fields import KEYS
 from tickets.frontmatter import Scalar
 from tickets.jinja import Choices, fill, has_marks
 from tickets.problems import Problem, TicketError
 from tickets.reading import (
     FOLDER,
     Template,
-    examine_template,
     is_template,
     read_template,
     read_templates,
@@ -23,7 +21,7 @@ __all__ = [
     "FOLDER",
     "Template",
     "Values",
-    "every_problem",
+    "body_problems",
     "is_template",
     "phase_of",
     "read_template",
@@ -67,37 +65,20 @@ def render_tickets(templates: Sequence[Template], values: Values) -> list[Ticket
     workers = name_workers(drafts)
     tickets = [draft.ticket(worker, fan_outs) for draft, worker in zip(drafts, workers, strict=True)]
     for ticket in tickets:
-        stand_ins = {id_: f"(the output of {id_})" for id_ in ticket.depends_on}
-        _, found = _fill_body(ticket, values, stand_ins)
-        problems += [problem for problem, certain in found if certain or "outputs" not in ticket.body]
+        problems += [
+            problem
+            for problem, certain in body_problems(ticket, values)
+            if certain or "outputs" not in ticket.body
+        ]
     if problems:
         raise TicketError(*dict.fromkeys(problems))
     return tickets
 
 
-def every_problem(files: Mapping[str, bytes], values: Values) -> list[Problem]:
-    """List what is wrong with files of which some cannot be read: the others are rendered all the same.
-
-    A file whose only fault is a key that does not exist is rendered without that key, so that a slip in a
-    name does not hide the slips in the values.
-    """
-    problems: list[Problem] = []
-    usable: list[Template] = []
-    for path in filter(is_template, files):
-        try:
-            template, found = examine_template(path, files[path])
-            known = {name: node for name, node in template.fields.values.items() if name in KEYS}
-            problems += found
-            if len(found) == len(template.fields.values) - len(known):
-                template = template._replace(fields=template.fields._replace(values=known))
-                usable += [template] if phase_of(template, values) == values.phase else []
-        except TicketError as error:
-            problems += error.problems
-    try:
-        render_tickets(usable, values)
-    except TicketError as error:
-        problems += error.problems
-    return list(dict.fromkeys(problems))
+def body_problems(ticket: Ticket, values: Values) -> list[tuple[Problem, bool]]:
+    """List what is wrong with a body, each with whether it holds whatever the outputs are."""
+    stand_ins = {id_: f"(the output of {id_})" for id_ in ticket.depends_on}
+    return _fill_body(ticket, values, stand_ins)[1]
 
 
 def render_body(ticket: Ticket, values: Values, outputs: Mapping[str, str]) -> str:

@@ -153,6 +153,26 @@ def test_templates_and_settings_are_looked_at_too(lab):
     assert lab.call("validate", "STATUS.md").code == 0
 
 
+@pytest.mark.parametrize("command", [["plan", "phase-1"], ["run", "phase-1"], ["validate"]])
+def test_what_cannot_be_read_in_a_template_hides_nothing_else(lab, command):
+    make = LAB["template"]
+    lab.templates(
+        command_1=make(acceptance="x", foo=1, depends_on=["nope"]) + "{{ nosuch }}\n",
+        command_2=make(owns=["STATUS.md"], timeout="soon", reads="x"),
+    )
+    problems = lab.call(*command, "--json").document["problems"]
+    said = sorted(one["what"] for one in problems if one["severity"] == "error")
+    assert [what.partition(":")[0] for what in said] == [
+        "`STATUS.md` lies in what no ticket owns (`STATUS.md`)",
+        "`acceptance` must be a list of strings",
+        "`foo` is not a key of a template",
+        "`reads` must be a list of strings",
+        "`timeout`",
+        "the body",
+        "there is no ticket `nope` here",
+    ]
+
+
 def test_an_archive_of_decisions_that_cannot_be_read_is_an_error(lab):
     lab.write("docs/decisions/2025.md", "# Decisions\n")
     assert lab.call("validate", "docs/decisions/2025.md").code == 0
