@@ -1,14 +1,18 @@
 """What a new lead is handed: the eight points that make it work, and a document of their own for it."""
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import chain, count
+from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.gathering import Gathered, open_todo
+from orchestrator.next_step import Step
 from orchestrator.reporting import StatusReport
 from orchestrator.runs import RunState
 from orchestrator.since import HISTORY
-from orchestrator.standing import Step, stale_of
+from orchestrator.standing import stale_of
 from orchestrator.state.canonical import status as status_document
 from orchestrator.state.canonical.status_reading import PATH, section_like
 from orchestrator.state.errors import StateError
@@ -40,9 +44,11 @@ def points_of(found: Gathered, waiting: Sequence[RunState]) -> tuple[Point, ...]
     return tuple(made)
 
 
-def path_of(at: datetime) -> str:
-    """Name the document of a handoff."""
-    return f"{HISTORY}/handoff-{at.strftime('%Y%m%d_%H%M%S')}.md"
+def path_of(root: Path, at: datetime) -> str:
+    """Name the document of a handoff; a second one of the same second gets a number."""
+    stem = f"{HISTORY}/handoff-{at.strftime('%Y%m%d_%H%M%S')}"
+    names = chain([stem], (f"{stem}_{number}" for number in count(2)))
+    return next(f"{name}.md" for name in names if not os.path.lexists(root / f"{name}.md"))
 
 
 def status_at_handoff(text: bytes, at: datetime, tests: str) -> bytes:

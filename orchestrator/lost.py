@@ -163,16 +163,6 @@ def _tickets(
     return found
 
 
-def has_templates(root: Path, phase: str) -> bool:
-    """Tell whether some template names a phase, by a look at its text alone."""
-    from tickets.template import FOLDER, is_template  # noqa: PLC0415 - as above
-
-    named = re.compile(
-        rb"^phase:\s*[\"']?" + re.escape(phase.encode()) + rb"[\"']?\s*(?:#.*)?$", re.MULTILINE
-    )
-    return any(named.search(text) for _, text in _texts(root / FOLDER, is_template))
-
-
 def _texts(folder: Path, is_one: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Read the templates that can be read, by name: what is wrong with the others, `plan` says."""
     names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []

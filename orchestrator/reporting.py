@@ -11,7 +11,7 @@ from orchestrator.reporting_needs import Approval, Blocker, approvals_of, blocke
 from orchestrator.runs import RunState
 from orchestrator.since import Happened, happened_since, last_report, status_before
 from orchestrator.spent import Spending
-from orchestrator.standing import next_step
+from orchestrator.standing import step_of
 from orchestrator.state.canonical.status_reading import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.figures import percent
 from orchestrator.verifying import Figure
@@ -107,7 +107,7 @@ def report_on(found: Gathered, reader: str, lead: str, waiting: tuple[RunState, 
     since = last_report(found.repository.root) or _day(found.started)
     before = status_before(found.repository.root, since)
     happened = happened_since(found.repository.root, since)
-    step = next_step(found, waiting)
+    step = step_of(found, waiting)
     return StatusReport(
         found.at.isoformat(timespec="seconds"),
         reader,

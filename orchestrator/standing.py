@@ -1,25 +1,18 @@
 """Where a project stands, what is stale, and the one command that comes next: what `resume` answers."""
 
 import json
-import re
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.gathering import Gathered, days_between, open_todo, since_of, stamp_of
-from orchestrator.lost import has_templates
-from orchestrator.reading import read_state
-from orchestrator.refusal import Refusal
+from orchestrator.next_step import Made, Step, next_step, waiting_of
 from orchestrator.runs import RunState
-from orchestrator.state.canonical.phases_run import PATH as DECISIONS
-from orchestrator.state.canonical.phases_run import phases_run
+from orchestrator.state.canonical.status_reading import PATH as STATUS
 
 OLD = 7
 """Days after which STATUS.md cannot be taken at its word."""
 TOKEN = 3
 """Bytes that count as one token: fewer than any tokenizer needs on the average, so a budget is kept."""
-_COMMAND = re.compile(r"`(orchestrate [^`]+)`")
-_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
 _SHOWN = 10
 
 
@@ -32,13 +25,6 @@ class Stale(NamedTuple):
     do: str
 
 
-class Step(NamedTuple):
-    """What comes next: the P0 that it is about, and the command."""
-
-    p0: str
-    command: str
-
-
 def stale_of(found: Gathered) -> tuple[Stale, ...]:
     """Say what is not true any more, or may not be."""
     stale = []
@@ -48,7 +34,7 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
             do = "wait for its end; what it leaves cannot be judged"
         else:
             what = f"{one.worker} ({one.title}) is on the roster, and run {one.run} is gone"
-            do = f"`{_again([one.phase], [one.ticket])}`" if one.ticket else "no template makes it again"
+            do = f"`{Made(one.phase, (one.ticket,)).command}`" if one.ticket else "no template makes it again"
         stale.append(Stale("worker", what, do))
     known = {(state.run.id, name) for state in found.runs for name in state.workers}
     for run in (state for state in found.runs if state.is_integrated or state.closed == "cancelled"):
@@ -62,35 +48,16 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
     return (*stale, *_old(found))
 
 
-def next_step(found: Gathered, waiting: tuple[RunState, ...] = ()) -> Step:
-    """Give the next P0 and the command that takes things further: the same whoever asks, from files alone."""
-    first = (open_todo(found.status, "P0") or ("",))[0]
-    if waiting:
-        return Step(first, waiting[-1].next_action())
-    if found.status is None:
-        missing = any("is missing" in problem.what for problem in found.problems)
-        return Step("", "orchestrate init" if missing else "orchestrate status")
+def step_of(found: Gathered, waiting: Sequence[RunState] = ()) -> Step:
+    """Give the next P0 and the command that takes things further; `waiting` are unfinished, oldest first."""
     again = [one for one in found.lost if one.ticket and not one.lives]
+    made = None
     if again:
         phase = again[0].phase
-        return Step(first, _again([phase], [one.ticket for one in again if one.phase == phase]))
-    done = _done(found)
-    named = _COMMAND.search(first)
-    # A P0 that nobody has ticked would send whoever follows it through the same phase again and again.
-    if named and not (_RUNS_PHASE.match(named[1]) and named[1].split()[2] in done):
-        return Step(first, named[1])
-    phase = found.status.phase_slug
-    if phase and phase not in done and has_templates(found.repository.root, phase):
-        return Step(first, f"orchestrate plan {shlex.quote(phase)}")
-    return Step(first, "orchestrate todo list" if phase in done else "orchestrate status")
-
-
-def _done(found: Gathered) -> frozenset[str]:
-    """Give the phases that were run, from the log: who has but a clone is told the same."""
-    try:
-        return phases_run(read_state(found.repository.root, DECISIONS))
-    except Refusal:
-        return frozenset()  # what is wrong with it is among the problems
+        made = Made(phase, tuple(one.ticket for one in again if one.phase == phase))
+    run = waiting_of(reversed(waiting), found.runs[-1] if found.runs else None)
+    missing = any("is missing" in one.what for one in found.problems if one.place == STATUS)
+    return next_step(found.repository.root, found.status, run, made, is_missing=missing)
 
 
 def standing(found: Gathered, step: Step) -> dict[str, Any]:
@@ -166,11 +133,6 @@ def _old(found: Gathered) -> list[Stale]:
     behind = f", and {found.behind} commits are younger" if found.behind else ""
     what = f"STATUS.md was last updated {days} days ago{behind}"
     return [Stale("status", what, "`orchestrate resume --verify` runs the smoke tests; then update it")]
-
-
-def _again(phases: list[str], tickets: list[str]) -> str:
-    only = " ".join(shlex.quote(ticket) for ticket in dict.fromkeys(tickets))
-    return f"orchestrate run {shlex.quote(phases[0])} --only {only}"
 
 
 def _deliverable(found: Gathered) -> dict[str, str]:

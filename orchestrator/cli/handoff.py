@@ -14,7 +14,7 @@ from orchestrator.reading import read_state
 from orchestrator.reporting import report_on
 from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
-from orchestrator.standing import next_step
+from orchestrator.standing import step_of
 from orchestrator.state.canonical.status_reading import PATH, refuse_doubts
 from orchestrator.state.opening import present
 from orchestrator.store import Store, Texts
@@ -42,14 +42,14 @@ def answer(arguments: argparse.Namespace) -> Answer:
     found = gather(repository, at)
     waiting = tuple(unfinished_runs(repository.root))
     points = points_of(found, waiting)
-    step = next_step(found, waiting)
+    step = step_of(found, waiting)
     grade: Any = "error" if arguments.check else "warning"
     problems += found.problems
     problems += [Problem(PATH, f"{one.point}: {one.missing}", one.do, grade) for one in points if one.missing]
     written, kept, changed, commit = None, None, [], None
     if not arguments.check:
         report = report_on(found, "the next lead", lead_of(arguments, repository), waiting)
-        path, tests = path_of(at), tests_line(found.figures)
+        path, tests = path_of(repository.root, at), tests_line(found.figures)
         kept = keep_report(repository, report, at)
         text = text_of(found, report, points, step, kept=kept)
 

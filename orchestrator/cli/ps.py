@@ -86,11 +86,13 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
 
 def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
     facts = run.state.workers.values()
+    retrying = sum(bool(one.get("retrying")) and not one["ended"] for one in facts)
     return {
         "run": run.state.run.id,
         "phase": run.state.phase,
         "status": run.state.status(),
-        "running": sum(one["started"] and not one["ended"] for one in facts),
+        "running": sum(one["started"] and not one["ended"] for one in facts) - retrying,
+        "retrying": retrying,
         "queued": queue.total,
         "ended": sum(one["ended"] for one in facts),
         "spent": cost._asdict(),

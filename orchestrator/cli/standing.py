@@ -11,7 +11,7 @@ from orchestrator.gathering import gather
 from orchestrator.refusal import Refusal
 from orchestrator.resume import look, standing_of
 from orchestrator.settings import read_settings
-from orchestrator.standing import fitted, next_step, standing, tokens_of
+from orchestrator.standing import fitted, standing, step_of, tokens_of
 from tickets.problems import Problem
 from workers.agents import WorkerError
 from workers.git import Repository
@@ -30,7 +30,7 @@ def answer_standing(arguments: argparse.Namespace) -> Answer:
     if arguments.verify:
         problems += _verified(arguments, repository)
     found = gather(repository, at)
-    step = next_step(found, stood.runs)
+    step = step_of(found, stood.runs)
     problems = list(dict.fromkeys((*stood.problems, *found.problems, *problems)))
     errors = any(problem.severity == "error" for problem in problems)
     runs = [

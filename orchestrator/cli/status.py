@@ -3,25 +3,24 @@
 import argparse
 import gc
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.intents import decided
+from orchestrator.next_step import Step, next_step, open_p0, phases_done, waiting_of
 from orchestrator.reading import read_state
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
 from orchestrator.spent import Spent, spent_in, spent_on
-from orchestrator.state.canonical.phases_run import PATH as DECISIONS
-from orchestrator.state.canonical.phases_run import phases_run
-from orchestrator.state.canonical.status_reading import doubts, read
+from orchestrator.state.canonical.status_reading import Status, doubts, read
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.git import Repository
 from workers.output import runs_of
 
 RUNS_SHOWN = 3
+P0_SHOWN = 3
 NAMED = 3
 """Workers of one kind that a line names before it counts the rest."""
 
@@ -35,7 +34,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
     repository = repository_of(arguments)
     problems: list[Problem] = []
-    state = _state(repository, problems)
+    status, is_missing = _read(repository, problems)
+    state = _said(status) if status else {}
     runs = _runs(repository, problems)
     costs = spent_in(repository.own / "spending", runs)
     day = f"{now():%Y-%m-%d}"
@@ -45,30 +45,40 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if waiting:
         what = "a change was decided and not completed"
         problems.append(Problem(waiting[0], what, "`orchestrate resume` completes it", "warning"))
-    next_action = _next_action(repository, state, runs, waiting)
+    step = _next(repository, status, runs, is_missing=is_missing)
+    next_action = "orchestrate resume" if waiting else step.command
     errors = any(problem.severity == "error" for problem in problems)
     document = envelope(
         problems, next_action, ok=not errors, project=repository.root.name, **state,
         runs=[_shown(run, cost) for run, cost in zip(runs, costs, strict=True)],
         spent={"day": day, **today._asdict()},
     )  # fmt: skip
-    lines = _lines(document, {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)})
+    lines = _lines(
+        document,
+        open_p0(status, phases_done(repository.root, status)),
+        {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)},
+    )
     if not today.is_nothing:
         lines.append(f"spent today   {today.in_words()}")
     return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
 
 
-def _state(repository: Repository, problems: list[Problem]) -> dict[str, Any]:
+def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | None, bool]:
+    """Give what STATUS.md says, and whether there is none."""
     try:
         text = read_state(repository.root, "STATUS.md")
         if text is None:
             problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
-            return {}
+            return None, True
         found = read(text)
         problems += doubts(text)
     except (TicketError, StateError, Refusal) as error:
         problems += error.problems
-        return {}
+        return None, False
+    return found, False
+
+
+def _said(found: Status) -> dict[str, Any]:
     return {
         "phase": found.phase,
         "milestone": found.milestone,
@@ -94,7 +104,8 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
     started = "running" if state.status() == "running" else "started"
     for facts in state.workers.values():
-        word = facts["outcome"] or (started if facts["started"] else "waiting")
+        going = "to be tried again" if facts.get("retrying") else started
+        word = facts["outcome"] or (going if facts["started"] else "waiting")
         outcomes[word] = outcomes.get(word, 0) + 1
     return {
         "run": state.run.id,
@@ -107,27 +118,27 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     }
 
 
-def _next_action(
-    repository: Repository, state: dict[str, Any], runs: list[RunState], waiting: list[str]
-) -> str:
-    if waiting:
-        return "orchestrate resume"
-    for run in runs:
-        if run.status() not in ("integrated", "running", "cancelled"):
-            return run.next_action()
-    if not state:
-        return "orchestrate init"
-    number = "".join(c for c in state["phase"].partition("-")[0] if c.isdigit())
-    if not number:
-        return "orchestrate plan PHASE"
-    with suppress(Refusal):
-        # Run already: what is next is for the lead to say, and the list is where it is said.
-        if f"phase-{number}" in phases_run(read_state(repository.root, DECISIONS)):
-            return "orchestrate todo list"
-    return f"orchestrate plan phase-{number}"
+def _next(repository: Repository, status: Status | None, runs: list[RunState], *, is_missing: bool) -> Step:
+    """Say what is next, as `resume`, `report` and `handoff` do."""
+    known = {run.run.id: run for run in runs}
+    unfinished = (
+        known.get(run.id) or read_run(run) for run in reversed(runs_of(repository.root, closed=False))
+    )
+    waiting = waiting_of(
+        (run for run in unfinished if run is not None and run.is_unfinished), runs[0] if runs else None
+    )
+    there = {run.id for run in runs_of(repository.root)}
+    if waiting is None and status and any(one.run and one.run not in there for one in status.active):
+        from orchestrator.gathering import gather  # noqa: PLC0415 - only for a run that is gone
+        from orchestrator.standing import step_of  # noqa: PLC0415 - as above
+
+        return step_of(gather(repository, now()))
+    return next_step(repository.root, status, waiting, None, is_missing=is_missing)
 
 
-def _lines(document: dict[str, Any], seen: Mapping[str, tuple[RunState, Spent]]) -> list[str]:
+def _lines(
+    document: dict[str, Any], first: Sequence[str], seen: Mapping[str, tuple[RunState, Spent]]
+) -> list[str]:
     lines = [f"project       {document['project']}"]
     if "phase" in document:
         named = document["deliverable"]
@@ -138,8 +149,7 @@ def _lines(document: dict[str, Any], seen: Mapping[str, tuple[RunState, Spent]])
             *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
             f"lead          {document['lead']}, {document['last_updated']} UTC",
         ]
-        first = document["todo"].get("P0", [])[:3]
-        lines += [f"P0            {text}" for text in first]
+        lines += [f"P0            {text}" for text in first[:P0_SHOWN]]
         # The roster keeps a worker until its run is integrated; one that has ended is told of with its run.
         ended = {
             (run.run.id, name)

@@ -2,10 +2,12 @@
 
 import re
 import runpy
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from orchestrator.handoff import path_of
 from orchestrator.store import Store
 from workers.git import find_repository
 
@@ -102,6 +104,16 @@ def test_a_handoff_is_committed_with_the_state_that_was_not_and_nothing_else(lab
     assert text.rstrip().endswith("**Handoff End**")
     assert text.count("- [x] ") == len(POINTS)
     assert "- src/app.py" in text
+
+
+def test_a_second_handoff_in_one_second_has_a_name_of_its_own(lab):
+    at = datetime(2026, 2, 16, 14, 28, 34, tzinfo=UTC)
+    names = []
+    for _ in range(3):
+        names.append(path_of(lab.root, at))
+        lab.write(names[-1], "a handoff\n")
+    stem = "docs/history/handoff-20260216_142834"
+    assert names == [f"{stem}.md", f"{stem}_2.md", f"{stem}_3.md"]
 
 
 def test_with_nothing_but_the_handoff_to_write_a_hand_edited_state_is_still_committed(lab):

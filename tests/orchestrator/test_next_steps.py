@@ -22,6 +22,49 @@ def test_a_phase_that_was_run_is_not_proposed_once_more(lab):
         assert lab.call(command, "--json").document["next_action"] == "orchestrate todo list"
 
 
+ASKED = (("status",), ("resume",), ("report",), ("handoff", "--check"))
+
+
+def test_all_who_are_asked_name_the_same_step_and_no_phase_that_is_complete(lab):
+    lab.templates(command_1=template())
+    reason = ("phase", "complete", "--force", "--reason", "we stop here", "--no-verify", "--json")
+    assert lab.call("phase", "add", "Core", "--milestone", "It works", "--json").code == 0
+    blocked = lab.call(*reason)
+    if blocked.code == 4:
+        assert lab.call("approve", *blocked.document["next_action"].split()[2:-1], "Ada", "--json").code == 0
+        assert lab.call(*reason).code == 0
+    assert {lab.call(*one, "--json").document["next_action"] for one in ASKED} == {"orchestrate todo list"}
+    assert "Run the first phase" not in lab.call("status").out
+    lab.templates(command_2=template(phase="phase-2"))
+    assert {lab.call(*one, "--json").document["next_action"] for one in ASKED} == {"orchestrate plan phase-2"}
+
+
+def test_a_run_of_another_phase_that_goes_on_is_waited_for_and_one_that_was_cancelled_is_settled(lab):
+    lab.templates(
+        command_1=shell("mkdir -p out; echo 1 > out/1", phase="phase-7", mode="write", owns=["out/**"]),
+        command_2=shell("echo begun; sleep 60", phase="phase-7", timeout="60s"),
+    )
+    run = lab.call("deploy", "phase-7", "--detach", "--json").document["run"]
+    try:
+        for one in ASKED:
+            told = lab.call(*one, "--json").document
+            assert told["next_action"] == f"orchestrate wait {run}", one
+        journal = lab.root / ".taskers/runs" / run / "events.jsonl"
+        deadline = time.monotonic() + 30
+        while '"ended"' not in journal.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        cancelled = lab.call("cancel", run, "--json")
+    assert cancelled.code == 0
+    said = cancelled.document["next_action"]
+    assert said == f"orchestrate integrate {run}"
+    assert {lab.call(*one, "--json").document["next_action"] for one in ASKED} == {said}
+    assert lab.call(*said.split()[1:], "--json").document["status"] == "integrated"
+    assert (lab.root / "out/1").read_text() == "1\n"
+    assert said not in {lab.call(*one, "--json").document["next_action"] for one in ASKED}
+
+
 def test_who_failed_is_named_and_their_output_comes_next(lab):
     lab.templates(command_1=template(), command_2=shell("echo broken >&2; exit 3"))
     called = lab.call("run", "phase-1", "--json")
@@ -108,9 +151,12 @@ def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
     run = lab.call("deploy", "phase-1", "--detach", "--json").document["run"]
     try:
         deadline = time.monotonic() + 30
-        while "waiting: another attempt" not in (said := lab.call("ps").out):
+        while "to retry" not in (said := lab.call("ps").out):
             assert time.monotonic() < deadline, said
         assert f"run {run} (phase-1) running: 0 running, 1 to be tried again" in " ".join(said.split())
+        told = lab.call("ps", "--json").document["runs"][0]
+        assert (told["running"], told["retrying"]) == (0, 1)
+        assert lab.call("status", "--json").document["runs"][0]["outcomes"] == {"to be tried again": 1}
     finally:
         assert lab.call("cancel", run).code == 0
     waited = lab.call("wait", run, "--timeout", "30", "--json")
