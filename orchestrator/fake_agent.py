@@ -112,8 +112,8 @@ class Fake:
         self.printed = 0
 
     def read_prompt(self) -> None:
-        """Take what stands on standard input, to its end."""
-        self.prompt = sys.stdin.buffer.read()
+        """Take what stands on standard input, to its end; once."""
+        self.prompt = self.prompt or sys.stdin.buffer.read()
 
     def steps(self) -> list[Record]:
         """Give what is to be played: what the prompt says, else what the thread knows that goes on."""
@@ -183,12 +183,14 @@ class Fake:
         self.tell(self.speaker().tool_end(f"write {path}", "", 0))
 
     def do_shell(self, step: Record) -> None:
-        """Run `command` by `sh -c`, or just take `seconds`, as a tool call."""
+        """Run `command` by `sh -c`, as a tool call that takes `seconds` at least; just that without one."""
         import subprocess  # noqa: PLC0415 - a third of a start
 
+        until = time.monotonic() + float(step.get("seconds", 0))
         command = str(step.get("command") or f"sleep {step.get('seconds', 1)}")
         self.tell(self.speaker().tool(command))
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        time.sleep(max(0.0, until - time.monotonic()))
         self.tell(self.speaker().tool_end(command, done.stdout + done.stderr, done.returncode))
 
     def do_sleep(self, step: Record) -> None:

@@ -23,6 +23,12 @@ class Player(Protocol):
     name: str
     memory: Memory
 
+    def read_prompt(self) -> None:
+        """Take what stands on standard input."""
+
+    def steps(self) -> list[Record]:
+        """Give what is to be played, and keep it with the thread."""
+
     def speaker(self) -> Codex | Claude | Gemini:
         """Give the voice."""
 
@@ -51,6 +57,9 @@ def limit(fake: Player, step: Record) -> None:
     span = float(step.get("seconds", 5))
     until = float(step["at"]) if "at" in step else fake.memory.first(f"limit-{kind}-{span:g}", now) + span
     if until > now:
+        # Played from the arguments, it comes before the prompt: a thread that was never kept could not go on.
+        fake.read_prompt()
+        fake.steps()
         status, said = fake.speaker().limited(kind, until - now, until)
         fake.do_error({**step, "status": status, "whole": said, "retries": step.get("retries", 0)})
 

@@ -1,7 +1,9 @@
 """The fake agents as a user has them: written by a command, fit to be agents, true to their page."""
 
+import json
 import re
 import runpy
+import time
 from pathlib import Path
 
 from orchestrator.fake_agent import Fake
@@ -90,3 +92,24 @@ def test_a_quota_that_is_spent_for_a_while_is_waited_for(rehearsal):
     for one in rehearsal.run()["workers"]:
         assert (one["outcome"], one["attempts"], one["usage"]["input_tokens"]) == ("complete", 2, 100), one
         assert "Heron." in (rehearsal.root / one["output"]).read_text()
+
+
+def test_a_limit_at_one_time_is_one_limit_for_a_whole_phase(rehearsal):
+    at = int(time.time()) + 7
+    args = ("--fake", json.dumps({"do": "limit", "kind": "quota", "at": at}))
+    rehearsal.prepare({f"claude-{n}": ticket(step("answer"), retries=1) for n in range(1, 8)}, args=args)
+    workers = rehearsal.run()["workers"]
+    assert time.time() > at
+    assert {one["outcome"] for one in workers} == {"complete"}
+    # Five may run at once: these are refused, and the two in the queue never ask before the time.
+    attempts = sorted(one["attempts"] for one in workers)
+    assert attempts[:2] == [1, 1]
+    assert attempts[-1] == 2
+
+
+def test_a_command_takes_the_seconds_that_it_is_given(rehearsal):
+    assert '"command": "python3 src/new.py", "seconds": 2' in PAGE
+    rehearsal.prepare({"claude-1": ticket(step("shell", command="echo heard >&2", seconds=1.5))})
+    (worker,) = rehearsal.run()["workers"]
+    assert worker["seconds"] >= 1.5
+    assert b"heard" in rehearsal.stdout(worker)
