@@ -121,7 +121,8 @@ def _flags(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, .
     found = list(answer.flags)
     if ticket.mode == "write" and not changes:
         found.append("no_changes")
-    if ended.survivors:
+    # What a cancel killed was at work; left behind is what was there without its worker.
+    if ended.survivors and ended.end != "cancelled":
         found.append("left_processes")
     if ended.cut:
         found.append("output_cut")

@@ -28,7 +28,7 @@ def run_named(repository: Repository, name: str) -> RunDir:
     if "/" not in name and (repository.root / packed).is_file():
         do = f"`tar -xzf {packed} -C {RUNS}` brings it back"
         raise Refusal(Problem(name, "this run is packed", do), next_action="orchestrate status")
-    newest = f"the newest is {runs[-1].id}" if runs else "there are none yet"
+    newest = f"the newest is {runs[-1].id}, and `last` means it" if runs else "there are none yet"
     raise Refusal(Problem(name, "there is no such run", newest), next_action="orchestrate status")
 
 

@@ -31,7 +31,7 @@ def test_a_grandchild_dies_with_a_worker_whose_ticket_is_cancelled(rehearsal):
     document = rehearsal.end(runtime)
     told = {one["ticket"]: one for one in document["workers"]}
     assert told["claude-1"]["outcome"] == "cancelled"
-    assert "left_processes" in told["claude-1"]["flags"]
+    assert "left_processes" not in told["claude-1"]["flags"]
     assert told["codex-1"]["outcome"] == "complete"
     assert rehearsal.survivors() == []
 
