@@ -11,6 +11,7 @@ from orchestrator.deployment import Deployment
 from orchestrator.harm import BEGUN, Excused, excused, is_unseen, note_harm
 from orchestrator.repo import UserRepo
 from orchestrator.tampering import Guard, Tampering
+from orchestrator.undone import again_with_fallen, broke_the_gate
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.changes import Change
@@ -69,14 +70,14 @@ def note_gate(d: Deployment, gated: Gated) -> None:
 
 def gate_problems(d: Deployment) -> list[Problem]:
     """Say who broke the gate when it was run last, and what the lead can do."""
-    names = [
-        name
-        for name, facts in d.state.workers.items()
-        if (facts["verdict"], facts.get("settled_by")) == ("rejected", "gate")
-    ]
+    names = [name for name, facts in d.state.workers.items() if broke_the_gate(facts)]
     if not names or "broken by" not in d.state.gate:
         return []
-    do = f"mend that, then: orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    # The gate says the same of the same work: to ask it again helps just where something else is mended.
+    state = d.state
+    run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
+    accept = f"orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
     return [Problem("gate", d.state.gate, mended(d.state.gate_fenced, do))]
 
 

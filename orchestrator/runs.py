@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.records import is_roster, is_sound
 from orchestrator.settling import pending_of, settles
-from orchestrator.unpaid import again_with_money, unpaid
+from orchestrator.undone import again_with_fallen, undone
 from tickets.problems import Problem
 from workers.journal import read_journal
 from workers.output import RunDir, is_locked, read_json, runs_of
@@ -171,6 +171,13 @@ class RunState:
         )
 
     @property
+    def to_read_up_on(self) -> tuple[str, ...]:
+        """Name those of them whose work the lead has not accepted all the same."""
+        return tuple(
+            name for name in self.failed if self.workers[name]["verdict"] not in ("accepted", "partial")
+        )
+
+    @property
     def pending(self) -> tuple[str, ...]:
         """Name the workers whose verdict is still to be found."""
         return tuple(name for name, facts in self.workers.items() if facts["verdict"] == "pending")
@@ -211,10 +218,10 @@ class RunState:
         """Give the command that takes this run further."""
         match self.status():
             case "integrated":
-                if failed := self.failed:
+                if failed := self.to_read_up_on:
                     return f"orchestrate logs {self.run.id} {failed[0]}"
-                if unpaid(self.workers):
-                    return again_with_money(self.phase, self.workers, self.waits_for)
+                if left := undone(self.workers, self.waits_for):
+                    return again_with_fallen(self.phase, left, self.workers, self.waits_for)
                 return "orchestrate status"
             case "running":
                 return f"orchestrate wait {self.run.id}"

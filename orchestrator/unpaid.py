@@ -1,9 +1,9 @@
-"""Workers for whom no money was left, those that fell with them, and how to run them again. Light."""
+"""Workers for whom no money was left, and what helps. Light."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from orchestrator.settling import MOST_NAMED, again
+from orchestrator.undone import again_with_fallen
 from tickets.problems import Problem
 
 _HELP = {
@@ -21,24 +21,6 @@ def unpaid(workers: _Facts) -> list[str]:
     return [name for name, facts in workers.items() if facts["outcome"] == "over_budget"]
 
 
-def again_with_money(phase: str, workers: _Facts, waits_for: Mapping[str, Collection[str]]) -> str:
-    """Give the command that runs them again, and those that were skipped since they depend on one of them."""
-    names, fallen = unpaid(workers), set(unpaid(workers))
-    for name, facts in workers.items():  # those that others depend on stand first
-        if facts["outcome"] == "skipped" and not fallen.isdisjoint(waits_for.get(name, ())):
-            fallen.add(name)
-    # A ticket is not run without those that it depends on, also where these have landed.
-    needed, left = set(fallen), sorted(fallen)
-    while left:
-        before = set(waits_for.get(left.pop(), ())) - needed
-        needed |= before
-        left += sorted(before)
-    names = [name for name in workers if name in needed]
-    if len(names) == len(workers) or len(names) > MOST_NAMED:
-        return f"orchestrate run {phase}"
-    return again(phase, names, workers)
-
-
 def unpaid_problems(phase: str, workers: _Facts, waits_for: Mapping[str, Collection[str]]) -> list[Problem]:
     """Say of them what helps, by the limit that struck, and the command that runs them again."""
     found: dict[str, list[str]] = {}
@@ -46,7 +28,7 @@ def unpaid_problems(phase: str, workers: _Facts, waits_for: Mapping[str, Collect
         reason = str(workers[name]["reason"])
         helps = next((do for begin, do in _HELP.items() if reason.startswith(begin)), _STOPPED)
         found.setdefault(helps, []).append(name)
-    command = again_with_money(phase, workers, waits_for) if found else ""
+    command = again_with_fallen(phase, unpaid(workers), workers, waits_for) if found else ""
     return [
         Problem(
             names[0] if len(names) == 1 else f"{len(names)} workers",

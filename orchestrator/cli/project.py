@@ -23,6 +23,7 @@ from orchestrator.run import Ended, Project
 from orchestrator.runs import RunState, unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.state.canonical import rules
+from orchestrator.undone import freed_problems
 from orchestrator.unpaid import unpaid_problems
 from tickets.problems import Problem
 from workers.fence import begin_trial
@@ -105,7 +106,8 @@ def finish(
     except BaseExceptionGroup as group:
         raise _first(group) from group
     state = ended.state
-    problems = (*ended.problems, *unpaid_problems(state.phase, state.workers, state.waits_for))
+    about = state.phase, state.workers, state.waits_for
+    problems = (*ended.problems, *unpaid_problems(*about), *freed_problems(*about))
     _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]

@@ -11,6 +11,7 @@ from orchestrator.cli.finding import live_named
 from orchestrator.cli.screen import event_line, summary_lines
 from orchestrator.live import LiveRun
 from orchestrator.refusal import Refusal
+from orchestrator.undone import freed_problems
 from orchestrator.unpaid import unpaid_problems
 from tickets.problems import Problem
 from workers.output import RunDir
@@ -78,7 +79,8 @@ def _told(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> An
         code = TIMED_OUT if timed_out else 0
     elif status not in ("integrated", "finished") or state.has_failures:
         code = 1
-    problems = unpaid_problems(state.phase, state.workers, state.waits_for) if status != "running" else []
+    about = state.phase, state.workers, state.waits_for
+    problems = [*unpaid_problems(*about), *freed_problems(*about)] if status != "running" else []
     document["problems"] = [problem.as_json() for problem in problems]
     lines = [line for record in events if (line := event_line(record, state))]
     if status == "running":

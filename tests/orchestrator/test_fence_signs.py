@@ -77,4 +77,4 @@ def test_a_gate_that_meets_the_fence_says_so_once_and_so_does_an_acceptance_comm
     for _ in range(2):
         (problem,) = mine.call("integrate", "last", "--json").document["problems"]
         assert "broken by Command-Worker-1" in problem["what"]
-        assert problem["do"].startswith(f"{told}; mend that, then: ")
+        assert problem["do"].startswith(f"{told}; run it again: orchestrate run phase-1 --only ")

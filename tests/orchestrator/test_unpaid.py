@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.unpaid import again_with_money, unpaid_problems
+from orchestrator.undone import again_with_fallen, undone
+from orchestrator.unpaid import unpaid_problems
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
 step, ticket = FAULTS["step"], FAULTS["ticket"]
@@ -35,7 +36,7 @@ def roster(**outcomes):
     ],
 )  # fmt: skip
 def test_those_who_fell_with_them_and_those_they_depend_on_stand_in_the_command(workers, waits_for, command):
-    assert again_with_money("core", workers, waits_for) == command
+    assert again_with_fallen("core", undone(workers, waits_for), workers, waits_for) == command
 
 
 @pytest.mark.parametrize(
