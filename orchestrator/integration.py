@@ -114,7 +114,7 @@ def _refuse_unknown(d: Deployment, decision: Decision) -> None:
         elif name in d.state.landings and name in decision.accept:
             continue  # said and done: twice is the same answer
         elif name in d.state.landings:
-            problems.append(Problem(name, "has landed already", "revert the landing commit if it must go"))
+            problems.append(Problem(name, "has landed already", _taking_back(d, name)))
         elif name in decision.accept and not facts.get("patch") and facts["outcome"] != "complete":
             problems.append(
                 Problem(name, f"is {facts['outcome']} and changed nothing", "there is nothing to accept")
@@ -123,6 +123,17 @@ def _refuse_unknown(d: Deployment, decision: Decision) -> None:
     problems += [Problem(name, "is both accepted and rejected", "say one of them") for name in sorted(both)]
     if problems:
         raise Refusal(*problems)
+
+
+def _taking_back(d: Deployment, name: str) -> str:
+    """Say how the work of a worker that has landed is taken back, and whose goes with it."""
+    commit = d.state.landings[name]
+    if not commit:  # it was never committed
+        return "take its changes out of the work tree by hand"
+    others = [one for one, landed in d.state.landings.items() if landed == commit and one != name]
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
+    return f"`git revert {commit[:10]}`{also}"
 
 
 def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: str) -> None:

@@ -139,6 +139,8 @@ def test_a_worker_that_leaves_its_scope_waits_for_the_lead(lab):
     assert head(lab) == after
     refused = integrate(lab, document, "--reject", "Command-Worker-1", code=2)
     assert "has landed already" in message_of(refused)
+    back = f"`git revert {accepted['commit']['landing'][:10]}` takes it back"
+    assert refused["problems"][0]["do"] == back
 
 
 def test_a_rejected_worker_lands_nothing_and_its_reason_is_the_leads(lab):
