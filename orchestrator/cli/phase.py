@@ -65,7 +65,9 @@ def answer(arguments: argparse.Namespace) -> Answer:
     left, reason = _left_open(phase), read_back(arguments.reason).strip()
     if left and not arguments.force:
         lists = "deliverable" if any(one.what.startswith("deliverable") for one in left) else "criterion"
-        raise Refusal(*left, next_action=f"orchestrate {lists} list")
+        what = f"{_counted([one.what for one in left])} left open"
+        do = "finish them, or leave them so: `orchestrate phase complete --force --reason TEXT`"
+        raise Refusal(*left, Problem(phase.title, what, do), next_action=f"orchestrate {lists} list")
     if left and not reason:
         raise Refusal(Problem("--force", "needs a reason", "add `--reason TEXT`: it goes to DECISIONS.md"))
     later = plan.status.phases[plan.status.phases.index(phase) + 1 :]
@@ -102,7 +104,7 @@ def _move(
         "Logged the transition in DECISIONS.md",
     ]
     if event.left_open:
-        bullets.append(f"Left open: {len(event.left_open)}; {shortened(event.reason, 200)}")
+        bullets.append(f"Left open: {_counted(event.left_open)} (reason: {shortened(event.reason, 200)})")
     if begun and ended:
         bullets.append(f"Next: {begun.title}")
     next_action = f"orchestrate plan {slug(begun.title)}" if begun else "orchestrate status"
@@ -164,6 +166,15 @@ def _left_open(phase: Phase) -> list[Problem]:
         if not met
     ]
     return left
+
+
+def _counted(left: Sequence[str]) -> str:
+    """Count the deliverables and the criteria among what was left open."""
+    made = sum(one.startswith("deliverable") for one in left)
+    said = [f"{made} deliverable{'' if made == 1 else 's'}"] if made else []
+    met = len(left) - made
+    said += [f"{met} {'criterion' if met == 1 else 'criteria'}"] if met else []
+    return " and ".join(said)
 
 
 def _shown(phase: Phase) -> dict[str, Any]:

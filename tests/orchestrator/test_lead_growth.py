@@ -166,6 +166,8 @@ def test_a_phase_ends_with_work_open_only_by_force_with_a_reason_on_record(plann
     called = planned.call("phase", "complete", "--force", "--reason", "we ship as it is", "--json")
     assert called.code == 0, called
     assert len(called.document["left_open"]) == 3
+    body = planned.git("log", "-1", "--format=%B")
+    assert "Left open: 2 deliverables and 1 criterion (reason: we ship as it is)" in body
     log = (planned.root / "DECISIONS.md").read_text()
     assert "It ends all the same: we ship as it is" in log
     assert "- Negative: left open: deliverable not complete: Formatter (Phase 2: Core);" in log

@@ -291,7 +291,9 @@ def test_a_phase_with_work_left_is_not_complete(planned):
         "deliverable not complete: Formatter (Phase 2: Core)",
         "deliverable not complete: Command line (Phase 2: Core)",
         "criterion not met: formats all fixtures (Phase 2: Core)",
+        "Core: 2 deliverables and 1 criterion left open",
     ]
+    assert called.says()[-1].endswith("`orchestrate phase complete --force --reason TEXT`")
     assert planned.everything() == before
 
 
