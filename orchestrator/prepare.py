@@ -1,6 +1,7 @@
 """Before anything starts: templates to a plan, and every reason why it must not run."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -240,10 +241,9 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
         phases = {template.path: phase_of(template, values) for template in templates}
         chosen = [template for template in templates if phases[template.path] == values.phase]
         if not chosen:
-            known = ", ".join(sorted(set(phases.values())))
-            problems.append(
-                Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", f"phases here: {known}")
-            )
+            known = sorted(set(phases.values()))
+            do = f"phases here: {', '.join(known)}; `orchestrate plan {shlex.quote(known[0])}` shows one"
+            problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
             return _Rendered()
         tickets = render_tickets(chosen, values)
     except TicketError:

@@ -53,7 +53,9 @@ def _main(arguments: list[str]) -> int:
         parser = parser_for(arguments)
         found = parser.parse_args(arguments)
     except UsageError as error:
-        return _refuse(place, error.what, error.do, as_json=as_json, name=name)
+        # What no command takes, the parser of all of them finds: the command's own help says more.
+        do = error.do.replace("`orchestrate --help`", f"`{place} --help`") if name else error.do
+        return _refuse(place, error.what, do, as_json=as_json, name=name)
     finally:
         # What was imported stays: to go through it again and again finds nothing.
         gc.freeze()
@@ -104,7 +106,9 @@ def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
     from tickets.problems import Problem  # noqa: PLC0415 - for start-up time
 
     of_run = name in COMMANDS and COMMANDS[name].of_run
-    answer = refused([Problem(place, what, do)], "orchestrate --help", 2, of_run=of_run)
+    # A slip in an argument is mended by what the command takes: the parser has named whose help that is.
+    see = do.removeprefix("see `").removesuffix("`") if do.startswith("see `") else "orchestrate --help"
+    answer = refused([Problem(place, what, do)], see, 2, of_run=of_run)
     return _told(answer, as_json=as_json)
 
 

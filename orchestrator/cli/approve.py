@@ -12,6 +12,7 @@ from orchestrator.events import GateAnswered
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import rules
 from orchestrator.state.canonical.gates import KINDS, phase_gate
+from orchestrator.state.canonical.status_reading import slug
 from tickets.problems import Problem
 
 _GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9][a-z0-9.-]*))?")
@@ -42,8 +43,33 @@ def answer(arguments: argparse.Namespace) -> Answer:
     bullets = [f"- About: {about}", *([f"- Condition: {shortened(condition, 200)}"] if condition else [])]
     warnings = [one.problem() for one in fresh_edits(plan.desk.repository.root)]
     fact = {"gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about}
+    next_action = "orchestrate status" if arguments.reject else _blocked(plan, gate)
     return record(plan.desk, event, f"{subject}\n\n" + "\n".join(bullets) + "\n", [subject, about],
-                  warnings=warnings, approval=fact)  # fmt: skip
+                  next_action=next_action, warnings=warnings, approval=fact)  # fmt: skip
+
+
+def _blocked(plan: Plan, gate: str) -> str:
+    """Give the command that waited for the answer, where it can be told."""
+    kind = gate.partition("-")[0]
+    current = plan.status.current
+    if kind == "pool" and current is not None:
+        return f"orchestrate plan {slug(current.title)}"
+    phases = plan.status.phases
+    if kind == "milestone":
+        meant = next((one for one in phases if phase_gate(one, kind) == gate), None)
+        if meant is not None and all(met for met, _ in meant.criteria):
+            return f"orchestrate milestone complete --phase {slug(meant.title)}"
+    if kind in ("phase", "first") and current is not None:
+        later = phases[phases.index(current) + 1 :]
+        follows = next((one for one in later if not one.complete), None)
+        begun = follows if kind == "first" else next(one for one in phases if phase_gate(one) == gate)
+        if current.complete and begun is not None:
+            return f"orchestrate phase start {slug(begun.title)}"
+        is_over = all(one.done for one in current.deliverables) and all(met for met, _ in current.criteria)
+        if is_over and begun == follows:
+            return "orchestrate phase complete"
+    # Whether a phase was to be left with work open, or another to be begun beside it, nobody wrote down.
+    return "orchestrate status"
 
 
 def _meant(plan: Plan, word: str) -> tuple[str, str]:

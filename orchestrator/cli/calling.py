@@ -28,6 +28,10 @@ _OUTSIDE = frozenset((
 """Errors that come from the machine; any other is a bug, and gets its traceback."""
 
 
+LISTS = frozenset(("todo", "deliverable", "criterion", "milestone", "phase"))
+"""Commands about one of several things, which their action `list` shows with their numbers."""
+
+
 class CommandModule(Protocol):
     """A module of `orchestrator.cli` that is a command."""
 
@@ -80,7 +84,9 @@ def next_step(problems: Iterable[Problem], arguments: argparse.Namespace) -> str
         named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)
         if named:
             return named[1]
-    phase = getattr(arguments, "phase", None)
+    if arguments.command in LISTS and arguments.action != "list":
+        return f"orchestrate {arguments.command} list"
+    phase = None if arguments.command in LISTS else getattr(arguments, "phase", None)
     if not phase or not phase.isprintable() or phase.startswith("-"):
         return "orchestrate status"
     from shlex import quote  # noqa: PLC0415 - for start-up time

@@ -20,6 +20,11 @@ from tickets.problems import Problem
 from workers.git import Repository
 
 SETTINGS = "orchestrate.toml"
+_LISTS = {
+    "TODO item": "todo", "deliverable": "deliverable", "criterion": "criterion", "checklist": "criterion",
+    "phase": "phase",
+}  # fmt: skip
+"""What may be chosen from, by the command that lists it."""
 
 
 class Desk(NamedTuple):
@@ -105,6 +110,8 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
     """
     if word.isdecimal() and 1 <= int(word) <= len(choices):
         return int(word) - 1
+    # Their own texts may name commands, and none of those is the way out.
+    lists = f"orchestrate {_LISTS[what]} list" if what in _LISTS else ""
     wanted = " ".join(word.casefold().split())
     folded = [" ".join(choice.casefold().split()) for choice in choices]
     same = [at for at, choice in enumerate(folded) if choice == wanted]
@@ -114,11 +121,13 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
     if found:
         named = "; ".join(f"{at + 1}: {choices[at]}" for at in found[:8])
         raise Refusal(
-            Problem(place, f"`{word}` may be {len(found)} of the {what}s ({named})", "give its number")
+            Problem(place, f"`{word}` may be {len(found)} of the {what}s ({named})", "give its number"),
+            next_action=lists,
         )
     known = "; ".join(f"{at + 1}: {choice}" for at, choice in enumerate(choices[:8]))
     raise Refusal(
-        Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none")
+        Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none"),
+        next_action=lists,
     )
 
 

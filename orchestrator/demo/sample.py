@@ -2,11 +2,13 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import count
 from pathlib import Path
 
 from orchestrator import settings_text
@@ -71,7 +73,11 @@ def _take(folder: Path) -> None:
     else:
         what = "is not a folder" if folder.exists() or folder.is_symlink() else ""
     if what:
-        raise Refusal(Problem(str(folder), what, "name another folder: orchestrate demo DIR"))
+        other = next(one for n in count(2) if not os.path.lexists(one := Path(f"{folder}-{n}")))
+        raise Refusal(
+            Problem(str(folder), what, "name another folder: orchestrate demo DIR"),
+            next_action=f"orchestrate demo {shlex.quote(str(other))}",
+        )
     folder.mkdir(parents=True, exist_ok=True)
 
 
