@@ -1,6 +1,6 @@
 """What is wrong with settings and templates before anybody runs them: each phase as `plan` has it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.prepare import template_problems
@@ -14,6 +14,9 @@ from tickets.problems import Problem, TicketError
 from tickets.reading import examine_template
 from tickets.template import FOLDER, Values, is_template, phase_of
 from workers.git import Repository
+
+NAMED = 5
+"""Templates that a message names besides its place."""
 
 
 def readable(path: str, text: bytes) -> list[Problem]:
@@ -45,10 +48,10 @@ def every_template_problem(repository: Repository) -> list[Problem]:
     """List what is wrong with the templates of each phase, their overlaps too."""
     root = repository.root
     paths = templates_in(root)
-    phases: dict[str, str] = {}
+    phases: dict[str, list[str]] = {}
     for path in paths:
         for phase in _phase(root, path):
-            phases.setdefault(phase, path)
+            phases.setdefault(phase, []).append(path)
     found = _unplanned(root, phases)
     for phase in phases or ([""] if paths else []):
         found += template_problems(repository, phase)
@@ -57,8 +60,8 @@ def every_template_problem(repository: Repository) -> list[Problem]:
     return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
 
 
-def _unplanned(root: Path, phases: Mapping[str, str]) -> list[Problem]:
-    """Name the phases that the plan does not have, with a template of each: a slip there is never run."""
+def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]:
+    """Name the phases that the plan does not have, each at its first template: a slip there is never run."""
     try:
         text = read_state(root, status_reading.PATH)
         plan = status_reading.read(text) if text else None
@@ -68,10 +71,18 @@ def _unplanned(root: Path, phases: Mapping[str, str]) -> list[Problem]:
         return []
     do = "correct it, or add it to the plan: `orchestrate phase add`"
     return [
-        Problem(path, f"STATUS.md has no phase that `{phase}` names", do, "warning")
-        for phase, path in phases.items()
+        Problem(paths[0], f"STATUS.md has no phase that `{phase}` names{_others(paths[1:])}", do, "warning")
+        for phase, paths in phases.items()
         if status_reading.phase_matches(plan, phase) is None
     ]
+
+
+def _others(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    names = ", ".join(Path(path).name for path in paths[:NAMED])
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f" (also in {names}{more})"
 
 
 def _phase(root: Path, path: str) -> list[str]:

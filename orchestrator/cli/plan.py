@@ -74,7 +74,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     # Whom nobody starts is told of below its ticket.
     shown = {one["ticket"] for one in document["tickets"] if one["skipped"]}
     told = [one for one in said if not (one.what.startswith("skipped: ") and one.place in shown)]
-    lines = _lines(document) + problem_lines(told, next_action)
+    lines = _lines(document, may_start=not problems) + problem_lines(told, next_action)
     return Answer(2 if problems else 0, document, tuple(lines))
 
 
@@ -171,7 +171,7 @@ def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:
     return found
 
 
-def _lines(document: dict[str, Any]) -> list[str]:
+def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:
     slots = document["slots"]
     kinds = ", ".join(f"{name} {number or 'off'}" for name, number in slots.items() if name != "total")
     base = (document["base"] or "no commit")[:10]
@@ -181,8 +181,11 @@ def _lines(document: dict[str, Any]) -> list[str]:
         *budget_lines(document["budget"]),
         "",
     ]
-    lines += [*_order_lines(document["order"]), *_ticket_lines(_in_order(document))]
-    lines += ["", *_unowned(document["unowned"]), ""]
+    order = _order_lines(document["order"])
+    lines += order if may_start else ["nothing can start: see the errors below"]
+    lines += [*_ticket_lines(_in_order(document)), ""]
+    if any(one["mode"] == "write" or one["owns"] for one in document["tickets"]):
+        lines += [*_unowned(document["unowned"]), ""]
     return [clean(line) for line in lines]
 
 

@@ -84,10 +84,14 @@ def _answer(found: list[Problem], paths: list[str]) -> Answer:
     ]
     is_bad = any(one.severity == "error" for one in found)
     next_action = "orchestrate validate" if is_bad else "orchestrate status"
-    counts = ", ".join(f"{sum(one.severity == grade for one in found)} {grade}s" for grade in _ORDER)
+    counts = ", ".join(_counted(sum(one.severity == grade for one in found), grade) for grade in _ORDER)
     document = envelope(found, next_action, ok=not is_bad, files=files)
-    lines = (f"{len(files)} files: {counts}", *problem_lines(found, next_action))
+    lines = (f"{_counted(len(files), 'file')}: {counts}", *problem_lines(found, next_action))
     return Answer(1 if is_bad else 0, document, lines)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _placed(place: str) -> tuple[str, int]:

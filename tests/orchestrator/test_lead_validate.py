@@ -173,6 +173,23 @@ def test_what_cannot_be_read_in_a_template_hides_nothing_else(lab, command):
     ]
 
 
+def unplanned(lab):
+    """Give what is said of phases that the plan does not have."""
+    problems = lab.call("validate", "--json").document["problems"]
+    return [one["what"] for one in problems if "has no phase" in one["what"]]
+
+
+def test_a_phase_of_no_plan_names_all_its_templates_and_counts_many(lab):
+    lab.templates(**{f"command_{n}": LAB["template"](phase="phase-9") for n in (1, 2, 3)})
+    (said,) = unplanned(lab)
+    assert said == "STATUS.md has no phase that `phase-9` names (also in command-2.md, command-3.md)"
+    assert " 1 warning, 0 infos" in lab.call("validate", f"{LAB['TEMPLATES']}/command-1.md").out
+    assert "1 file: 0 errors, 0 warnings, " in lab.call("validate", "AGENTS.md").out
+    lab.templates(**{f"command_{n}": LAB["template"](phase="phase-9") for n in range(1, 10)})
+    (said,) = unplanned(lab)
+    assert said.endswith("command-5.md, command-6.md and 3 more)")
+
+
 def test_an_archive_of_decisions_that_cannot_be_read_is_an_error(lab):
     lab.write("docs/decisions/2025.md", "# Decisions\n")
     assert lab.call("validate", "docs/decisions/2025.md").code == 0

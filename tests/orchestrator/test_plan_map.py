@@ -58,6 +58,21 @@ def test_the_map_counts_what_each_owns_and_names_what_nobody_does(lab):
     assert "nobody owns 3 files: README.md, lib/a b.py, src/gen/x.py" in plain
 
 
+def test_of_tickets_that_write_nothing_nobody_is_told_what_they_do_not_own(lab):
+    lab.templates(command_1=shell("true"), command_2=shell("true"))
+    said = lab.call("plan", "phase-1").out
+    assert "the first 2 start at once" in said
+    assert "nobody owns" not in said
+    assert lab.call("plan", "phase-1", "--json").document["unowned"]["count"] > 0
+
+
+def test_where_something_is_wrong_nothing_is_said_to_start(lab):
+    colliding(lab)
+    said = lab.call("plan", "phase-1").out
+    assert "nothing can start: see the errors below" in said
+    assert "at once" not in said
+
+
 def test_serialize_says_who_waits_for_whom(lab):
     colliding(lab)
     told = lab.call("plan", "phase-1", "--on-overlap", "serialize", "--json")
