@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -25,6 +24,7 @@ from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import decision_reading, gates, rules
 from orchestrator.state.errors import StateError
+from orchestrator.toml_text import read_toml
 from tickets.problems import Problem
 from tickets.scope import PatternError, parse_pattern
 from tickets.words import AgentName
@@ -259,7 +259,7 @@ def read_settings(root: Path) -> Settings:
     """Read both files as they stand in the work tree. Raises Refusal with every problem of both."""
     problems: list[Problem] = []
     text = _read(root, FILE, problems) or b""
-    values = _read_toml(text, problems)
+    values = read_toml(FILE, text, problems)
     slots, found = _pool(_read(root, rules.PATH, problems), root)
     asked = next((problem for problem in found if rules.asks_approval(problem)), None)
     problems += [problem for problem in found if problem.severity == "error" and problem is not asked]
@@ -292,20 +292,6 @@ def _read(root: Path, path: str, problems: list[Problem]) -> bytes | None:
     except Refusal as refusal:
         problems += refusal.problems
         return None
-
-
-def _read_toml(text: bytes, problems: list[Problem]) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text.decode())
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        problems.append(Problem(f"{FILE}:{line}", "is not UTF-8", "save it as UTF-8"))
-    except tomllib.TOMLDecodeError as error:
-        said, _, where = str(error).partition(" (at ")
-        at = re.search(r"line (\d+)", where)
-        line = int(at[1]) if at else text.count(b"\n") + 1
-        problems.append(Problem(f"{FILE}:{line}", f"is not valid TOML: {said}", "mend that line"))
-    return {}
 
 
 _LONGEST = 80

@@ -9,7 +9,7 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.intents import decided
 from orchestrator.next_step import Step, next_step, open_p0, phases_done, waiting_of
-from orchestrator.reading import read_state
+from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.runs import RunState, read_run
 from orchestrator.spent import Spent, spent_in, spent_on
@@ -19,6 +19,7 @@ from tickets.problems import Problem, TicketError
 from workers.git import Repository
 from workers.output import runs_of
 
+SETTINGS = "orchestrate.toml"
 RUNS_SHOWN = 3
 P0_SHOWN = 3
 NAMED = 3
@@ -36,6 +37,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     problems: list[Problem] = []
     status, is_missing = _read(repository, problems)
     state = _said(status) if status else {}
+    problems += _settings_problems(repository)
     runs = _runs(repository, problems)
     costs = spent_in(repository.own / "spending", runs)
     day = f"{now():%Y-%m-%d}"
@@ -76,6 +78,21 @@ def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | Non
         problems += error.problems
         return None, False
     return found, False
+
+
+def _settings_problems(repository: Repository) -> list[Problem]:
+    """Warn of settings that nobody can read: the next command that needs them would refuse."""
+    try:
+        text = read_file(repository.root, SETTINGS)
+    except Refusal as refusal:
+        return [problem._replace(severity="warning") for problem in refusal.problems]
+    if not text:
+        return []
+    from orchestrator.toml_text import read_toml  # noqa: PLC0415 - for start-up time, where there is no such file
+
+    problems: list[Problem] = []
+    read_toml(SETTINGS, text, problems)
+    return [problem._replace(severity="warning") for problem in problems]
 
 
 def _said(found: Status) -> dict[str, Any]:

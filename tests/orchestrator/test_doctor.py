@@ -179,6 +179,19 @@ def test_settings_and_state_files_that_cannot_be_read_are_all_named(doctor, lab)
     assert document["next_action"] == "orchestrate init"
 
 
+def test_a_table_that_is_declared_twice_is_to_be_merged_and_status_warns_of_it(doctor, lab):
+    lab.write("orchestrate.toml", "[agents.codex]\nenabled = true\n[git]\n[agents.codex]\nargs = []\n")
+    what = "is not valid TOML: `agents.codex` is declared twice"
+    assert errors(doctor(code=1)) == [("orchestrate.toml:4", what)]
+    called = lab.call("status", "--json")
+    assert called.code == 0
+    (problem,) = called.document["problems"]
+    assert (problem["place"], problem["what"], problem["severity"]) == ("orchestrate.toml:4", what, "warning")
+    assert problem["do"] == "merge the two: put all its keys below the first"
+    lab.write("orchestrate.toml", "[agents.codex]\nenabled = true\n")
+    assert lab.call("status", "--json").document["problems"] == []
+
+
 def test_a_merge_in_progress_is_wrong(doctor, lab):
     (lab.root / ".git" / "MERGE_HEAD").write_text(lab.git("rev-parse", "HEAD"))
     assert errors(doctor(code=1)) == [(".git", "a merge is in progress")]

@@ -1,0 +1,27 @@
+"""The text of `orchestrate.toml` to values, before anybody asks whether they are settings."""
+
+import re
+import tomllib
+from typing import Any
+
+from tickets.problems import Problem
+
+
+def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]:
+    """Read the file; nothing, and a problem noted, where it is no TOML."""
+    try:
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        problems.append(Problem(f"{path}:{line}", "is not UTF-8", "save it as UTF-8"))
+    except tomllib.TOMLDecodeError as error:
+        said, _, where = str(error).partition(" (at ")
+        at = re.search(r"line (\d+)", where)
+        line = int(at[1]) if at else text.count(b"\n") + 1
+        do = "mend that line"
+        # Nothing is wrong with that line by itself: what is in the way stands somewhere above.
+        if names := re.search(r"Cannot declare \((.*?),?\) twice", said):
+            table = names[1].replace("'", "").replace(", ", ".")
+            said, do = f"`{table}` is declared twice", "merge the two: put all its keys below the first"
+        problems.append(Problem(f"{path}:{line}", f"is not valid TOML: {said}", do))
+    return {}
