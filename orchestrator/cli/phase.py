@@ -18,6 +18,7 @@ from orchestrator.cli.planning import (
 )
 from orchestrator.cli.recording import add_lead, given, read_back, record, refuse_known, shortened, shown
 from orchestrator.events import PhaseAdded, PhaseMoved
+from orchestrator.next_step import has_templates
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical.gates import gate_between, growth_gate
 from orchestrator.state.canonical.plan_growth import next_number
@@ -107,7 +108,12 @@ def _move(
         bullets.append(f"Left open: {_counted(event.left_open)} (reason: {shortened(event.reason, 200)})")
     if begun and ended:
         bullets.append(f"Next: {begun.title}")
-    next_action = f"orchestrate plan {slug(begun.title)}" if begun else "orchestrate status"
+    next_action = "orchestrate status"
+    if begun:
+        # Without templates there is nothing to plan yet; that they are to be written, the list says.
+        named = slug(begun.title)
+        there = has_templates(plan.desk.repository.root, named)
+        next_action = f"orchestrate plan {named}" if there else "orchestrate todo list"
     facts: dict[str, Any] = {
         "ended": event.ended, "begun": event.begun, "gate": gate or None, "left_open": list(event.left_open),
         "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),

@@ -51,4 +51,5 @@ def test_what_was_approved_is_the_next_to_be_done(lab):
     approve = blocked.document["next_action"].replace("NAME", "Ada").split()[1:]
     approved = lab.call(*approve, "--json").document["next_action"]
     assert approved == "orchestrate phase complete"
-    assert lab.call(*approved.split()[1:], "--no-verify", "--json").code == 0
+    done = lab.call(*approved.split()[1:], "--no-verify", "--json")
+    assert (done.code, done.document["next_action"]) == (0, "orchestrate todo list")
