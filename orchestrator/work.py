@@ -35,6 +35,7 @@ from orchestrator.dispatch import (
 )
 from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_attempt, so_far
 from orchestrator.judgement import CANCELLED, Judgement
+from orchestrator.logs import warning
 from orchestrator.places import give_back_shared, placed
 from orchestrator.providers import LONGEST_PAUSE
 from orchestrator.tampering import Guard, told
@@ -75,8 +76,18 @@ async def work(d: Deployment) -> None:
         for found in await anyio.to_thread.run_sync(d.guard.last):
             d.note("unattributed", **told(found))
             d.tampered.append(found)
+    await anyio.to_thread.run_sync(_clear_slots, d)
     if d.state.has_ended:
         await give_back_shared(d)
+
+
+def _clear_slots(d: Deployment) -> None:
+    """Give back what earlier runtimes of the run had taken and were killed with."""
+    try:
+        d.pool.clear_after(d.run.id)
+    except (WorkerError, OSError) as error:
+        # Nobody's work hangs on it: whoever takes the slot meets the same, and says so.
+        warning("slots not cleared", run=d.run.id, reason=str(error))
 
 
 async def _begin_to_guard(d: Deployment) -> None:

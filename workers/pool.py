@@ -160,6 +160,24 @@ class Pool:
         for freed in waiting:
             freed.set()
 
+    def clear_after(self, run: str) -> None:
+        """Give back the slots that still name a run of which nothing runs any more.
+
+        A runtime that was killed had taken them; nobody may come for the highest ones for long.
+        """
+        for taken in self.holders():
+            if not taken.dirty or taken.holder.get("run") != run:
+                continue
+            if (descriptor := _locked(self.directory / f"{taken.slot}.lock")) is None:
+                continue  # somebody has just taken it, and cleared it up
+            try:
+                if _holder(descriptor) == taken.holder:
+                    if self._on_dirty is not None:
+                        self._on_dirty(taken.holder)
+                    os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
+
     def holders(self) -> list[Taken]:
         """List what is taken, by slot. No lock that is held is touched; a dirty slot's is, for an instant."""
         return holders(self.directory)

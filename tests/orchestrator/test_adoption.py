@@ -318,3 +318,19 @@ def test_a_hangup_leaves_a_detached_run_alone_and_a_termination_stops_it(lives):
     assert told["status"] == "interrupted"
     assert partial_work(lives, run) == "half\n"
     assert lives.living() == []
+
+
+def test_slots_that_a_killed_runtime_had_taken_for_nobody_yet_are_given_back_when_its_run_ends(lives):
+    """It had the slot and was killed before it could start anybody: nobody else may come for that one."""
+    one(lives, lives.waits)
+    run, runtime = lives.detached()
+    wait_until(lambda: started(run))
+    kill_and_see_dead(runtime)
+    mine = {"run": run.name, "worker": "Command-Worker-9", "mark": f"{run}/Command-Worker-9/1"}
+    (slots(lives) / "pool-14.lock").write_text(json.dumps(mine))
+    (slots(lives) / "pool-15.lock").write_text(json.dumps({**mine, "run": "20200101_000000"}))
+    follower = lives.begin("resume", run.name)
+    lives.let_go(1)
+    out, err = follower.communicate(timeout=60)
+    assert follower.returncode == 0, (out, err)
+    assert [taken.slot for taken in pool.holders(slots(lives))] == ["pool-15"]

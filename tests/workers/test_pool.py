@@ -116,6 +116,26 @@ def test_a_slot_that_cannot_be_cleaned_stays_dirty_and_free_for_the_next(tmp_pat
     assert [(taken.slot, taken.dirty) for taken in holders(tmp_path)] == [("pool-01", True)]
 
 
+def test_slots_that_name_a_run_which_is_over_are_given_back_and_no_others(tmp_path):
+    told = []
+    pool = Pool(tmp_path, PoolLimits(), on_dirty=told.append)
+    living = pool.acquire_nowait("command", {"run": "over", "worker": "lives"})
+    texts = {
+        "pool-09": {"run": "over", "worker": "gone", "mark": "m"},
+        "codex-3": {"run": "over", "worker": "gone", "mark": "m"},
+        "pool-11": {"run": "other", "worker": "theirs"},
+        "pool-12": {},
+    }
+    for slot, holder in texts.items():
+        (tmp_path / f"{slot}.lock").write_text(json.dumps(holder))
+    (tmp_path / "pool-13.lock").write_text("[" * 100_000)
+    pool.clear_after("over")
+    left = {path.stem for path in tmp_path.glob("*.lock") if path.read_text()}
+    assert left == {*living.names, "pool-11", "pool-12", "pool-13"}
+    assert [one["worker"] for one in told] == ["gone", "gone"]
+    living.release()
+
+
 def test_a_holder_cut_short_is_dirty_and_harmless(tmp_path):
     (tmp_path / "pool-01.lock").write_text('{"run": "2026')
     assert [(taken.slot, taken.holder, taken.dirty) for taken in holders(tmp_path)] == [("pool-01", {}, True)]
