@@ -136,7 +136,9 @@ class Shim:
             try:
                 self.claim = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
-                os._exit(0)  # a later runtime waited for us in vain, and starts this worker by itself
+                # A later runtime waited for us in vain, and starts this worker by itself.
+                self._free_slots()
+                os._exit(0)
             fcntl.flock(self.claim, fcntl.LOCK_EX)
             if self._cancelled():
                 self.end = "cancelled"
@@ -338,11 +340,7 @@ class Shim:
             create_whole(self.spec["exit_record"], json.dumps(record).encode(), 0o600)
         except OSError as error:
             record["error"] = record["error"] or f"cannot write {error.filename}: {error.strerror}"
-        # An empty slot file is a clean one: one whose tree may live on keeps its holder's name, and is dirty.
-        for lock in self.locks:
-            if self.childless or self.pid is None:
-                os.ftruncate(lock, 0)
-            os.close(lock)
+        self._free_slots()
         if self.claim >= 0:
             os.close(self.claim)
         # Before it is told: from here on a signal means nobody's worker, and ends this process.
@@ -351,6 +349,13 @@ class Shim:
         may_go_on = self.end == "exited" and self.childless and not (self.told or self.killed or self.left)
         say(self.channel, record, waits=may_go_on)
         return may_go_on
+
+    def _free_slots(self) -> None:
+        # An empty slot file is a clean one: one whose tree may live on keeps its holder's name, and is dirty.
+        for lock in self.locks:
+            if self.childless or self.pid is None:
+                os.ftruncate(lock, 0)
+            os.close(lock)
 
 
 def say(channel: int, record: dict[str, Any], *, waits: bool = False) -> None:

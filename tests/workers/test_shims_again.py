@@ -265,13 +265,17 @@ async def test_hurry_asks_nobody_but_the_shim_that_has_the_record_open(tmp_path,
 async def test_a_launch_that_a_held_up_shim_had_not_read_when_its_runtime_died_starts_nobody(
     tmp_path, launch
 ):
-    it = launch("b", "sh", "-c", "echo ran")
+    it, slot = launch("b", "sh", "-c", "echo ran"), tmp_path / "slot"
+    slot.write_text("held")
     async with open_nursery(tmp_path / "log") as nursery:
         first = await nursery.run(launch("a", "true"))
         os.kill(first.shim_pid, signal.SIGSTOP)
         try:
+            descriptor = os.open(slot, os.O_RDWR)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             with anyio.move_on_after(0.2):  # as a death would: it hangs up with the launch unread
-                await nursery.run(it)
+                await nursery.run(it, [descriptor])
+            os.close(descriptor)
             lost = await wait_adopted("b", it.exit_record, it.started_record)
             assert (lost.end, lost.error) == ("lost", NEVER_STARTED)
         finally:
@@ -279,6 +283,7 @@ async def test_a_launch_that_a_held_up_shim_had_not_read_when_its_runtime_died_s
         await wait_gone(first.shim_pid)
     assert not it.stdout.exists()
     assert not it.exit_record.exists()
+    assert slot.read_text() == "", "the slot that came with it names nobody"
 
 
 @pytest.mark.parametrize("level", ["auto", "landlock"])
