@@ -4,11 +4,11 @@
 # ruff: noqa: ASYNC110, ASYNC220, ASYNC240
 import json
 import os
+import runpy
 import select
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import anyio
@@ -18,8 +18,6 @@ from workers.agents import WorkerError
 from workers.attempt import mark_of
 from workers.output import RunDir
 from workers.process import (
-    Launch,
-    Limits,
     is_held,
     kill_marked,
     open_nursery,
@@ -28,44 +26,14 @@ from workers.process import (
     wait_adopted,
 )
 
+LAB = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))
+launch, lives, mark, wait_gone = (LAB[name] for name in ("launch", "lives", "mark", "wait_gone"))
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def mark():
-    name = f"test-{uuid.uuid4().hex}"
-    yield name
-    assert kill_marked(name) == 0, "a test left a worker behind"
-
-
-def launch(folder: Path, *argv: str, name: str = "w", **changes) -> Launch:
-    plain = Launch(
-        worker=name,
-        argv=argv,
-        env={"PATH": os.environ["PATH"]},
-        cwd=folder,
-        stdin=Path("/dev/null"),
-        stdout=folder / f"{name}.out",
-        stderr=folder / f"{name}.err",
-        started_record=folder / f"{name}.started",
-        exit_record=folder / f"{name}.exit",
-        cancel_paths=(folder / f"{name}.cancel",),
-        limits=Limits(total=30, grace=1),
-    )
-    return plain._replace(**changes)
-
-
-def lives(pid: int) -> bool:
-    """Look at the state: a zombie answers signal 0."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def count(folder: str) -> int:
@@ -77,12 +45,6 @@ async def wait_text(path: Path) -> str:
         while not (path.exists() and path.read_text()):
             await anyio.sleep(0.01)
     return path.read_text()
-
-
-async def wait_gone(pid: int) -> None:
-    with anyio.fail_after(10):
-        while lives(pid):
-            await anyio.sleep(0.01)
 
 
 async def test_forty_workers_fifteen_at_a_time_all_end_recorded(tmp_path, mark):

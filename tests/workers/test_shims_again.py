@@ -5,10 +5,10 @@
 import fcntl
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import anyio
@@ -17,16 +17,16 @@ import pytest
 from workers.fence import enclosed, fence_in_force
 from workers.process import (
     NEVER_STARTED,
-    Launch,
     Limits,
     hurry,
-    kill_marked,
     open_nursery,
     read_exit,
     wait_adopted,
 )
 from workers.walls import Walls
 
+LAB = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))
+launched, lives, mark, wait_gone = (LAB[name] for name in ("launch", "lives", "mark", "wait_gone"))
 pytestmark = pytest.mark.anyio
 BURN = "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done"
 
@@ -37,46 +37,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def mark():
-    name = f"test-{uuid.uuid4().hex}"
-    yield name
-    assert kill_marked(name) == 0, "a test left a worker behind"
-
-
-@pytest.fixture
 def launch(tmp_path, mark):
-    def made(name: str, *argv: str, **changes) -> Launch:
-        plain = Launch(
-            worker=name,
-            argv=argv,
-            env={"PATH": os.environ["PATH"]},
-            cwd=tmp_path,
-            stdin=Path("/dev/null"),
-            stdout=tmp_path / f"{name}.out",
-            stderr=tmp_path / f"{name}.err",
-            started_record=tmp_path / f"{name}.started",
-            exit_record=tmp_path / f"{name}.exit",
-            cancel_paths=(tmp_path / f"{name}.cancel",),
-            limits=Limits(total=30, grace=1),
-            mark=mark,
-        )
-        return plain._replace(**changes)
+    def made(name, *argv, **changes):
+        return launched(tmp_path, *argv, name=name, mark=mark, **changes)
 
     return made
-
-
-def lives(pid: int) -> bool:
-    """Look at the state: a zombie answers signal 0."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-async def wait_gone(pid: int) -> None:
-    with anyio.fail_after(10):
-        while lives(pid):
-            await anyio.sleep(0.01)
 
 
 async def test_a_shim_with_nothing_left_below_it_holds_the_next_worker(tmp_path, launch):

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import random
+import runpy
 import signal
 import uuid
 from collections import Counter
@@ -12,8 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from workers.process import Exit, Launch, Limits, Nursery, open_nursery, read_exit
+from workers.process import Exit, Launch, Nursery, open_nursery, read_exit
 
+launched = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))["launch"]
 pytestmark = pytest.mark.anyio
 COUNT, AT_ONCE, SEED = 300, 15, 20261128
 STRIKES = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -26,20 +28,8 @@ def anyio_backend() -> str:
 
 def launch(folder: Path, number: int, mark: str, chance: random.Random) -> Launch:
     script = f"sleep 0.0{chance.randrange(9)}; echo {number}; exit {number % 7}"
-    return Launch(
-        worker=f"w{number}",
-        argv=("sh", "-c", script),
-        env={"PATH": os.environ["PATH"]},
-        cwd=folder,
-        stdin=Path("/dev/null"),
-        stdout=folder / f"{number}.out",
-        stderr=folder / f"{number}.err",
-        started_record=folder / f"{number}.started",
-        exit_record=folder / f"{number}.exit",
-        capture="pipe",
-        limits=Limits(total=30, grace=1),
-        mark=f"{mark}/{number}",
-    )
+    changes = {"capture": "pipe", "mark": f"{mark}/{number}"}
+    return launched(folder, "sh", "-c", script, name=str(number), **changes)
 
 
 def shims_of(nursery: Nursery) -> list[int]:
@@ -110,5 +100,5 @@ def holds(it: Launch, ended: Exit) -> None:
     if ended.end != "lost":
         assert read_exit(it.exit_record) == ended
     if ended.end == "exited" and ended.signal is None:
-        number = int(it.worker[1:])
+        number = int(it.worker)
         assert (ended.exit_code, it.stdout.read_text()) == (number % 7, f"{number}\n")
