@@ -76,6 +76,14 @@ class Lab:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
+    def have_fake_claude(self, folder):
+        """Have a fake Claude do what its tickets say, the settings committed."""
+        called = self.call("fake-agent", str(folder), "--json")
+        assert called.code == 0, called.err
+        self.commit(
+            {"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{folder}/claude"\n'}
+        )
+
     def commit(self, files):
         """Write files and commit them."""
         for path, text in files.items():

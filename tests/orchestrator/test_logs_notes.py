@@ -58,9 +58,7 @@ def test_logs_without_a_worker_list_those_there_are_and_a_wrong_name_leads_there
 
 
 def test_a_later_attempt_says_that_there_was_one_before(lab, tmp_path):
-    fakes = tmp_path / "fakes"
-    assert lab.call("fake-agent", str(fakes), "--json").code == 0
-    lab.commit({"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{fakes}/claude"\n'})
+    lab.have_fake_claude(tmp_path / "fakes")
     lacks = '<<fake {"do": "unreported", "lacks": "Status"}>>'
     lab.templates(claude_1=template(None, agent="claude") + lacks + "\n")
     name = run(lab)["run"]

@@ -104,9 +104,7 @@ def test_the_roster_is_not_active_once_its_workers_have_ended(lab):
 
 
 def test_what_an_agent_said_is_read_line_by_line_and_told_once(lab, tmp_path):
-    fakes = tmp_path / "fakes"
-    assert lab.call("fake-agent", str(fakes), "--json").code == 0
-    lab.commit({"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{fakes}/claude"\n'})
+    lab.have_fake_claude(tmp_path / "fakes")
     told = '<<fake {"do": "answer", "text": "First.\\n\\n  Second."}>>'
     lab.templates(claude_1=template(None, agent="claude") + told + "\n")
     run = lab.call("run", "phase-1", "--json").document["run"]
@@ -143,9 +141,7 @@ def test_a_phase_is_given_its_number_once(lab, name):
 
 
 def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
-    fakes = tmp_path / "fakes"
-    assert lab.call("fake-agent", str(fakes), "--json").code == 0
-    lab.commit({"orchestrate.toml": f'[agents.claude]\nenabled = true\nexecutable = "{fakes}/claude"\n'})
+    lab.have_fake_claude(tmp_path / "fakes")
     limited = '<<fake {"do": "limit", "kind": "quota", "seconds": 600}>>'
     lab.templates(claude_1=template(None, agent="claude") + limited + "\n")
     run = lab.call("deploy", "phase-1", "--detach", "--json").document["run"]
