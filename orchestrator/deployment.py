@@ -210,7 +210,8 @@ class Deployment:
 
     def look_for_cancels(self) -> None:
         """Take up the cancels there are, and end the waits of those whom they concern."""
-        found = set(self.run.cancelled()) - self._cancelled
+        if not (found := set(self.run.cancelled()) - self._cancelled):
+            return  # ten thousand may wait
         self._cancelled |= found
         for scope, wait in list(self.waits.items()):
             if found & {ALL, wait.ticket.worker}:

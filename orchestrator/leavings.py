@@ -20,7 +20,7 @@ from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.integrity import MOVES
-from workers.output import RunDir, create_file, is_locked, read_json
+from workers.output import STARTED, RunDir, create_file, is_locked, read_json
 from workers.regular import read_start
 from workers.walls import message_log
 
@@ -31,6 +31,8 @@ WHOLE = 1 << 20
 HEAD = 512
 """Bytes at the head of a growing stream that are compared: no cap on outputs is as low."""
 _FIRST = "first.json"
+_GONE = "gone"
+"""The mark of what is not there."""
 _LOCKS = ("store.lock",)
 
 
@@ -48,22 +50,22 @@ class Leavings:
     def __init__(self, run: RunDir, repository: Repository, directory: Path) -> None:
         """Take what stands there now, and what an earlier runtime had taken; `directory` is the checker's."""
         self._run, self._repository, self._directory = run, repository, directory
-        self._seen: dict[Path, tuple[tuple[int, ...], str]] = {}
-        # Made once: they are looked at again and again.
-        self._messages = {worker: message_log(run, worker) for worker in _workers_of(run)}
+        # All as text: of a thousand workers, paths as values would take longer than the looks at them.
+        self._seen: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._messages = {worker: str(message_log(run, worker)) for worker in _workers_of(run)}
         first = read_json(directory / _FIRST)
         paths = _first_paths(run, directory)
         if first is None:
-            first = {name: _fingerprint(path, path.lstat()) for name, path in paths.items() if path.is_file()}
+            first = {name: _fingerprint(str(at), at.lstat()) for name, at in paths.items() if at.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
-        self._first = {path: str(first[name]) for name, path in paths.items() if name in first}
-        self._final: dict[Path, str] = {}
-        self._grown: dict[Path, _Grown] = {}
-        self._trees: dict[Path, str] = {}
-        self._intents: dict[Path, str] = {}
-        self._unwritten: dict[str, set[Path]] = {}
+        self._first = {str(path): str(first[name]) for name, path in paths.items() if name in first}
+        self._final: dict[str, str] = {}
+        self._grown: dict[str, _Grown] = {}
+        self._trees: dict[str, str] = {}
+        self._intents: dict[str, str] = {}
+        self._unwritten: dict[str, set[str]] = {}
         self._begun: set[str] = set()
-        self._strays: dict[Path, bool] = {}
+        self._strays: dict[str, bool] = {}
         """What stood there of workers before they began, and whether it has been told."""
         for path in (*self._messages.values(), *self._growing(())):
             if (now := _grown(path)) is not None:
@@ -71,7 +73,7 @@ class Leavings:
         self._look_at_intents()
         # Open for as long as we live, so that a file put in its place cannot get the same number.
         self._locks = {
-            path: os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            str(path): os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             for path in (*(repository.own / name for name in _LOCKS), run.path / "run.lock")
             if path.is_file()
         }
@@ -92,17 +94,18 @@ class Leavings:
         """
         self._begun.add(worker)
         files = self._run.attempt(worker, number)
-        paths = (files.text, files.record, files.patch)
+        paths = (str(files.text), str(files.record), str(files.patch))
         there = {path for path in paths if os.path.lexists(path)}
         self._unwritten[worker] = {*paths} - there
         for path in there if is_new else ():
             self._strays.setdefault(path, False)
 
-    def writes(self, worker: str, path: Path) -> None:
+    def writes(self, worker: str, file: Path) -> None:
         """Take a file of an attempt for ours from here on; one that stands there by now is told."""
+        path = str(file)
         if worker not in self._begun:
             # It ends without having begun: all that stands there of it is somebody else's.
-            there = [one for one in _left_by(self._run, worker) if os.path.lexists(one)]
+            there = [one for one in self._left_by(worker) if os.path.lexists(one)]
             self._strays.update({one: False for one in there if one not in self._strays})
             self._begun.add(worker)
         paths = self._unwritten.get(worker, set())
@@ -132,14 +135,26 @@ class Leavings:
         found += strays
         return sorted({self._name(path) for path in found})
 
-    def settled(self, worker: str, *, tree: Path | None = None) -> None:
-        """Take what a worker has left for final, and the tree that is kept of it."""
+    def settled(self, worker: str) -> None:
+        """Take what a worker has left for final."""
         self._begun.add(worker)
-        for path in _left_by(self._run, worker):
+        for path in self._left_by(worker):
             if path not in self._final and (status := _plain(path)) is not None:
                 self._final[path] = self._marked(path, status)
+
+    def judged(self, worker: str, *, tree: Path | None = None) -> None:
+        """Take for final, too, what we have written of a worker, and the tree that is kept of it.
+
+        What we have not written stays unwritten: it is looked for with the rest that has no owner that runs.
+        """
+        for path in self._unwritten.pop(worker, ()):
+            if os.path.lexists(path):
+                self._strays.setdefault(path, False)
+            else:
+                self._final[path] = _GONE
+        self.settled(worker)
         if tree is not None:
-            self._trees[tree] = _tree_mark(tree)
+            self._trees[str(tree)] = _tree_mark(tree)
 
     def _look_for_strays(self) -> None:
         """Find what stands there of workers that have not begun."""
@@ -148,9 +163,9 @@ class Leavings:
             for name in os.listdir(folder) if folder.is_dir() else ():  # noqa: PTH208 - paths cost more than all else
                 worker = name.partition(".")[0]
                 if worker in self._messages and worker not in self._begun:
-                    self._strays.setdefault(folder / name, False)
+                    self._strays.setdefault(f"{folder}/{name}", False)
 
-    def _planted(self) -> list[Path]:
+    def _planted(self) -> list[str]:
         """Name what stands where we are going to write what a worker leaves."""
         found = []
         for paths in list(self._unwritten.values()):
@@ -160,18 +175,18 @@ class Leavings:
             found += there
         return found
 
-    def _still(self, marks: dict[Path, str], path: Path, mark: str) -> bool:
+    def _still(self, marks: dict[str, str], path: str, mark: str) -> bool:
         marks[path] = now = self._mark(path)
         return now == mark
 
-    def _still_tree(self, path: Path, mark: str) -> bool:
-        now = _tree_mark(path)
+    def _still_tree(self, path: str, mark: str) -> bool:
+        now = _tree_mark(Path(path))
         self._trees[path] = now
         return now == mark
 
-    def _still_lock(self, path: Path, held: int) -> bool:
+    def _still_lock(self, path: str, held: int) -> bool:
         try:
-            there = path.lstat()
+            there = os.lstat(path)
         except OSError:
             there = None
         known = os.fstat(held)
@@ -182,13 +197,14 @@ class Leavings:
         os.close(held)
         return False
 
-    def _growing(self, running: Collection[str]) -> tuple[Path, ...]:
+    def _growing(self, running: Collection[str]) -> tuple[str, ...]:
         """Give what is appended to: messages and the streams of who runs, and the list of our own moves."""
         messages = (self._messages[one] for one in running if one in self._messages)
-        streams = (self._run.path / f"{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
-        return (*messages, *streams, self._repository.own / MOVES)
+        folder = self._run.path
+        streams = (f"{folder}/{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
+        return (*messages, *streams, f"{self._repository.own}/{MOVES}")
 
-    def _still_begins(self, path: Path, *, may_grow: bool) -> bool:
+    def _still_begins(self, path: str, *, may_grow: bool) -> bool:
         """Tell whether a file has at most been added to, and that by its owner."""
         before, now = self._grown.pop(path, None), _grown(path)
         if now is None:
@@ -202,7 +218,7 @@ class Leavings:
             return False
         return may_grow or now.size == before.size
 
-    def _look_at_intents(self) -> list[Path]:
+    def _look_at_intents(self) -> list[str]:
         """Name intents that nobody is carrying out, and that were not there."""
         found = []
         # What cannot be opened is no lock that anybody holds; that it was changed is told elsewhere.
@@ -210,39 +226,51 @@ class Leavings:
             if is_locked(self._repository.own / "store.lock"):
                 return []
         for kind in ("intent", "landing"):
-            path = decided(self._repository, kind)
-            if (mark := self._mark(path)) == "gone":
+            path = str(decided(self._repository, kind))
+            if (mark := self._mark(path)) == _GONE:
                 self._intents.pop(path, None)
                 continue
-            if self._intents.get(path) != mark and not _is_intent(path):
+            if self._intents.get(path) != mark and not _is_intent(Path(path)):
                 found.append(path)
             self._intents[path] = mark
         return found
 
-    def _mark(self, path: Path) -> str:
+    def _mark(self, path: str) -> str:
         """Give a file's fingerprint; it is read again only where its times or its number are new."""
         try:
             return self._marked(path, os.lstat(path))
         except OSError:
-            return "gone"
+            return _GONE
 
-    def _marked(self, path: Path, status: os.stat_result) -> str:
+    def _marked(self, path: str, status: os.stat_result) -> str:
         times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         known = self._seen.get(path)
         if known is None or known[0] != times:
             known = self._seen[path] = (times, _fingerprint(path, status))
         return known[1]
 
-    def _name(self, path: Path) -> str:
-        if path.is_relative_to(self._repository.common):
-            return f".git/{path.relative_to(self._repository.common)}"
-        return str(path.relative_to(self._run.root)) if path.is_relative_to(self._run.root) else str(path)
+    def _name(self, path: str) -> str:
+        common, root = f"{self._repository.common}/", f"{self._run.root}/"
+        return f".git/{path.removeprefix(common)}" if path.startswith(common) else path.removeprefix(root)
+
+    def _left_by(self, worker: str) -> Iterator[str]:
+        """Name all that a worker may have left: to list the folders is to read everybody's each time."""
+        folder = self._run.path
+        for number in itertools.count(1):
+            stem = worker if number == 1 else f"{worker}.{number}"
+            # What any further attempt leaves first.
+            first = (f"{folder}/tickets/{stem}.md", f"{folder}/shims/{stem}{STARTED}")
+            if number > 1 and not any(map(os.path.lexists, first)):
+                break
+            yield from (f"{folder}/{stem}.{kind}" for kind in ("txt", "stdout", "stderr", "json", "patch"))
+            yield from (*first, f"{folder}/shims/{stem}.exit.json")
+        yield from _checks_of(f"{folder}/checks", worker)
 
 
 def refuse_altered(run: RunDir, directory: Path) -> None:
     """Refuse to go on with a run whose manifest is not the one that it began with. Raises Refusal."""
     first, path = read_json(directory / _FIRST) or {}, run.manifest_path
-    if path.name in first and first[path.name] != _fingerprint(path, path.lstat()):
+    if path.name in first and first[path.name] != _fingerprint(str(path), path.lstat()):
         what = "is not what it was when the run began: its scopes and its base cannot be trusted"
         do = "put it back if you can; else begin a new run of its phase"
         raise Refusal(Problem(run.relative(path), what, do))
@@ -268,23 +296,7 @@ def _workers_of(run: RunDir) -> list[str]:
     return [str(one["worker"]) for one in roster.get("workers", ())]
 
 
-def _left_by(run: RunDir, worker: str) -> Iterator[Path]:
-    """Name all that a worker may have left: to list the folders instead is to read everybody's each time."""
-    for number in itertools.count(1):
-        # What any further attempt leaves first.
-        first = (
-            f"{run.path}/{at}"
-            for at in (f"tickets/{worker}.{number}.md", f"shims/{worker}.{number}.started.json")
-        )
-        if number > 1 and not any(map(os.path.lexists, first)):
-            break
-        files = run.attempt(worker, number)
-        written = (files.text, files.stdout, files.stderr, files.record, files.patch)
-        yield from (*written, files.started, files.exit, run.ticket(worker, number))
-    yield from _checks_of(run.path / "checks", worker)
-
-
-def _checks_of(folder: Path, stem: str) -> Iterator[Path]:
+def _checks_of(folder: str, stem: str) -> Iterator[str]:
     """Name the records of what ran for a worker, or for a check of its work; they are numbered from one."""
     for kind in CHECKS:
         for at in itertools.count(1):
@@ -296,14 +308,14 @@ def _checks_of(folder: Path, stem: str) -> Iterator[Path]:
             ]
             for name in there:
                 ends = ("started.json", "exit.json", "stdout", "stderr")
-                yield from (folder / f"{name}.{end}" for end in ends)
+                yield from (f"{folder}/{name}.{end}" for end in ends)
                 if kind != "setup":
                     yield from _checks_of(folder, name)
             if not there:
                 break
 
 
-def _plain(path: Path) -> os.stat_result | None:
+def _plain(path: str) -> os.stat_result | None:
     """Give the status of a regular file; None of anything else, and of nothing."""
     try:
         status = os.lstat(path)
@@ -312,21 +324,21 @@ def _plain(path: Path) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def _fingerprint(path: Path, status: os.stat_result) -> str:
+def _fingerprint(path: str, status: os.stat_result) -> str:
     kind = f"{stat.S_IFMT(status.st_mode):o}"
     if not stat.S_ISREG(status.st_mode):
         return kind
     try:
-        data = read_start(path, WHOLE) if status.st_size else b""
+        data = read_start(path, min(status.st_size, WHOLE)) if status.st_size else b""
     except OSError as error:
         return f"{kind} {error.errno}"
     more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""
     return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
 
 
-def _grown(path: Path) -> _Grown | None:
+def _grown(path: str) -> _Grown | None:
     try:
-        status = path.lstat()
+        status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             return _Grown(status.st_ino, -1, "")
         return _Grown(status.st_ino, status.st_size, _head(path, _compared(path, status.st_size)))
@@ -334,19 +346,19 @@ def _grown(path: Path) -> _Grown | None:
         return None
 
 
-def _begins_so(path: Path, before: _Grown) -> bool:
+def _begins_so(path: str, before: _Grown) -> bool:
     try:
         return _head(path, _compared(path, before.size)) == before.mark
     except OSError:
         return False
 
 
-def _compared(path: Path, size: int) -> int:
+def _compared(path: str, size: int) -> int:
     """Give how much of a file is compared: a stream that is cut at its cap grows shorter at its end."""
-    return min(size, HEAD if path.suffix in (".stdout", ".stderr") else WHOLE)
+    return min(size, HEAD if path.endswith((".stdout", ".stderr")) else WHOLE)
 
 
-def _head(path: Path, length: int) -> str:
+def _head(path: str, length: int) -> str:
     if not length:
         return ""
     return hashlib.sha256(read_start(path, length)).hexdigest()[:20]

@@ -101,7 +101,7 @@ class Guard:
         self._leavings = Leavings(RunDir(repository.root, directory.name), repository, directory)
         self._leavings.begun(ran)
         for worker in ended:
-            self._leavings.settled(worker)
+            self._leavings.judged(worker)
 
     def entered(self, worker: str, number: int = 1, *, is_new: bool = False) -> None:
         """Count a worker among those that may have done what is found; say whether its attempt is new."""
@@ -187,7 +187,7 @@ class Guard:
     def settled(self, worker: str, tree: Path | None) -> None:
         """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
         # Without the lock, as in `entered`.
-        self._leavings.settled(worker, tree=tree)
+        self._leavings.judged(worker, tree=tree)
 
     def begin_check(self, workers: Iterable[str]) -> Sequence[Tampering]:
         """Look before a check runs the work of some; give the harm that came since their ends."""

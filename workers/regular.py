@@ -20,7 +20,7 @@ class NotRegularError(OSError):
     """Something else than a file stands there, or one that is too large to be one of ours: no bug."""
 
 
-def open_regular(path: Path) -> int | None:
+def open_regular(path: Path | str) -> int | None:
     """Open a regular file to be read; None where there is none, whatever else stands in its place."""
     try:
         return opened(path)
@@ -28,7 +28,7 @@ def open_regular(path: Path) -> int | None:
         return None
 
 
-def read_whole(path: Path, most: int = MOST) -> bytes:
+def read_whole(path: Path | str, most: int = MOST) -> bytes:
     """Read a regular file. Raises OSError, NotRegularError where it is none or has more than `most` bytes."""
     descriptor = opened(path)
     try:
@@ -42,7 +42,7 @@ def read_whole(path: Path, most: int = MOST) -> bytes:
     return data
 
 
-def read_start(path: Path, most: int) -> bytes:
+def read_start(path: Path | str, most: int) -> bytes:
     """Read the first bytes of a regular file. Raises OSError.
 
     By the system's own calls: for a small file those that Python adds are most of the time.
@@ -57,7 +57,7 @@ def read_start(path: Path, most: int) -> bytes:
         os.close(descriptor)
 
 
-def opened(path: Path) -> int:
+def opened(path: Path | str) -> int:
     """Open a regular file to be read. Raises OSError, NotRegularError for anything else."""
     try:
         # At once: a pipe, which a worker may put there, would hold up whoever opens it.
@@ -70,7 +70,7 @@ def opened(path: Path) -> int:
     return descriptor
 
 
-def refuse_irregular(path: Path, descriptor: int) -> None:
+def refuse_irregular(path: Path | str, descriptor: int) -> None:
     """Close what was opened, and raise NotRegularError, unless it is a regular file."""
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -78,12 +78,12 @@ def refuse_irregular(path: Path, descriptor: int) -> None:
         raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
 
 
-def refuse_larger(path: Path, size: int, most: int = MOST) -> None:
+def refuse_larger(path: Path | str, size: int, most: int = MOST) -> None:
     """Raise NotRegularError where what is to be read of a file is more than `most` bytes."""
     if size > most:
         what = f"it has {size:,} bytes, and {most:,} are read at most"
         raise NotRegularError(errno.EFBIG, what, str(path))
 
 
-def _not_regular(path: Path, kind: str) -> NotRegularError:
+def _not_regular(path: Path | str, kind: str) -> NotRegularError:
     return NotRegularError(errno.EINVAL, f"it is {kind}, and no regular file", str(path))

@@ -183,7 +183,7 @@ def test_the_record_of_one_that_ends_without_having_begun_is_ours_and_what_was_p
 
 
 def test_a_stray_that_comes_while_a_look_ends_is_told_the_next_time(lab, guard):
-    early, late = (lab.root / ".taskers" / "runs" / name for name in ("early", "late"))
+    early, late = (f"{lab.root}/.taskers/runs/{name}" for name in ("early", "late"))
 
     class Busy(dict):
         """What another thread adds to just when it has been gone through."""
