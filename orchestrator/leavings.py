@@ -64,6 +64,8 @@ class Leavings:
         self._trees: dict[str, str] = {}
         self._intents: dict[str, str] = {}
         self._unwritten: dict[str, set[str]] = {}
+        self._ours: dict[str, tuple[str, ...]] = {}
+        """What we write of somebody's newest attempt once it has ended."""
         self._begun: set[str] = set()
         self._strays: dict[str, bool] = {}
         """What stood there of workers before they began, and whether it has been told."""
@@ -97,6 +99,7 @@ class Leavings:
         paths = (str(files.text), str(files.record), str(files.patch))
         there = {path for path in paths if os.path.lexists(path)}
         self._unwritten[worker] = {*paths} - there
+        self._ours[worker] = paths
         for path in there if is_new else ():
             self._strays.setdefault(path, False)
 
@@ -138,9 +141,7 @@ class Leavings:
     def settled(self, worker: str) -> None:
         """Take what a worker has left for final."""
         self._begun.add(worker)
-        for path in self._left_by(worker):
-            if path not in self._final and (status := _plain(path)) is not None:
-                self._final[path] = self._marked(path, status)
+        self._take_for_final(self._left_by(worker))
 
     def judged(self, worker: str, *, tree: Path | None = None) -> None:
         """Take for final, too, what we have written of a worker, and the tree that is kept of it.
@@ -152,9 +153,17 @@ class Leavings:
                 self._strays.setdefault(path, False)
             else:
                 self._final[path] = _GONE
-        self.settled(worker)
+        ours = self._ours.pop(worker, None)
+        checks = _checks_of(f"{self._run.path}/checks", worker)
+        # The rest is final since its end.
+        self._take_for_final(self._left_by(worker) if ours is None else itertools.chain(ours, checks))
         if tree is not None:
             self._trees[str(tree)] = _tree_mark(tree)
+
+    def _take_for_final(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path not in self._final and (status := _plain(path)) is not None:
+                self._final[path] = self._marked(path, status)
 
     def _look_for_strays(self) -> None:
         """Find what stands there of workers that have not begun."""

@@ -41,12 +41,13 @@ class Exit(NamedTuple):
 
 _ENDS = get_args(End)
 _WHOLE: tuple[type, ...] = (int,)
-_TYPES = {
+_TYPES: dict[str, tuple[type, ...]] = {
+    **{name: (str,) for name in Exit._fields if name != "cut"},
     "exit_code": (int, NoneType), "signal": (int, NoneType), "pid": (int, NoneType),
     "shim_pid": (int, NoneType), "seconds": (int, float), "cpu_seconds": (int, float),
     "survivors": _WHOLE, "stdout_bytes": _WHOLE, "stderr_bytes": _WHOLE, "max_rss_kb": _WHOLE,
 }  # fmt: skip
-"""Fields that are no text."""
+"""The types of all fields but `cut`."""
 
 
 def is_held(started_record: Path) -> bool:
@@ -71,11 +72,10 @@ def parsed_exit(text: bytes) -> Exit | None:
     if not isinstance(fields, dict) or fields.get("end") not in _ENDS:
         return None
     cut = fields.pop("cut", None) or ()
-    known = {name: fields[name] for name in Exit._fields if name in fields}
+    known = {"worker": "", **{name: fields[name] for name in _TYPES if name in fields}}
     # An unfenced worker can write here too: what has another type than ours is no record.
-    is_ours = all(map(_is_sound, known, known.values())) and isinstance(cut, list | tuple)
-    return Exit(**{"worker": "", **known, "cut": tuple(map(str, cut))}) if is_ours else None
-
-
-def _is_sound(name: str, value: object) -> bool:
-    return type(value) in _TYPES.get(name, (str,)) and (not isinstance(value, float) or math.isfinite(value))
+    is_ours = isinstance(cut, list) or not cut
+    for name, value in known.items():
+        kind = type(value)
+        is_ours &= kind in _TYPES[name] and (kind is not float or math.isfinite(value))
+    return Exit(**known, cut=tuple(map(str, cut))) if is_ours else None

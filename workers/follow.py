@@ -1,5 +1,6 @@
 """What a worker prints, read while it prints it: by its runtime, and by whoever watches."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -144,7 +145,11 @@ def read_tail(path: Path, size: int = 4096) -> str:
 
 def _last_change(*paths: Path) -> float | None:
     """Give when a worker printed last, which is when its provider's "in five minutes" began."""
-    return max((path.stat().st_mtime for path in paths if path.exists()), default=None)
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found.append(path.stat().st_mtime)
+    return max(found, default=None)
 
 
 def _end_of(path: Path, size: int) -> bytes:

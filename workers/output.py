@@ -229,12 +229,23 @@ def create_file(path: Path, data: bytes) -> None:
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
     """Create a JSON file whole or not at all, one field a line."""
     # Not by `indent`, which has the encoder go through all that is below in Python.
-    # A plain word stands for itself: that is most of the names, and half of the calls.
-    names = (f'"{name}"' if name.isidentifier() else _encoded(name) for name in value)
-    fields = ",\n".join(
-        f" {name}: {_encoded(field)}" for name, field in zip(names, value.values(), strict=True)
-    )
+    fields = ",\n".join([f" {_as_json(name)}: {_as_json(field)}" for name, field in value.items()])
     create_file(path, f"{{\n{fields}\n}}\n".encode())
+
+
+def _as_json(value: object) -> str:
+    # What most fields of a record are, without the encoder, which is made anew for each value.
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(int(value))
+        case [] | ():
+            return "[]"
+        case _:
+            return _encoded(value)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

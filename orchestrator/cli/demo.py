@@ -37,7 +37,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     if document["next_action"]:
         # Whoever called us stands outside of the project that this is about.
         document["next_action"] += f" --project {shlex.quote(str(folder))}"
-    *told, following = ended.lines
+    *told, following = ended.lines or ("",)
     look = _where_to_look(folder, document)
     return Answer(ended.exit_code, document, (*told, *map(clean, look), following))
 

@@ -111,7 +111,8 @@ def finish(
     _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]
-    lines = summary_lines(state, problems, document["next_action"])
+    # Who is told nothing on the way reads JSON at the end.
+    lines = () if project.tell is tell_nothing else summary_lines(state, problems, document["next_action"])
     return Answer(_exit_code(ended, document, expected), document, tuple(lines))
 
 
