@@ -31,7 +31,7 @@ from workers.agents import Answer, Usage, WorkerError
 from workers.attempt import keep_text
 from workers.changes import Found
 from workers.exits import Exit
-from workers.output import AttemptFiles, create_json, is_empty
+from workers.output import AttemptFiles, create_file, is_empty, json_lines
 from workers.worktree import Place, left_its_base, remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
@@ -104,7 +104,8 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     # No patch holds what is in a submodule: its tree is the only copy.
     is_kept = found is None or bool(found.inside)
-    patch = files.patch if files.patch.exists() else None
+    # One that stands there beside a tree without a change is somebody else's.
+    patch = files.patch if (found is None or found.changes) and files.patch.exists() else None
     changed = [change.path for change in found.changes] if found else []
     tries = [
         # Its own line stands there already where nobody could be asked for what its report lacks.
@@ -286,12 +287,13 @@ def end(
         "flags": list(judgement.flags),
         **evidence,
     }
+    data = json_lines({"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
     if d.guard is not None:
         d.guard.gone(ticket.worker)
-        d.guard.writes(ticket.worker, record)
+        d.guard.writes(ticket.worker, record, data)
     # What somebody else has put there stands too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):
-        create_json(record, {"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+        create_file(record, data)
     if d.guard is not None and not d.facts(ticket)["started"]:
         d.guard.settled(ticket.worker, None)
     d.note("ended", worker=ticket.worker, facts=facts)

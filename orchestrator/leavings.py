@@ -5,15 +5,23 @@ back, for what was changed is evidence, too.
 """
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from orchestrator.fingerprints import (
+    WHOLE,
+    Grown,
+    begins_so,
+    fingerprint,
+    grown,
+    mark_of,
+    plain,
+    tree_mark,
+)
 from orchestrator.intents import decided, read_intent
 from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
@@ -21,27 +29,14 @@ from tickets.problems import Problem
 from workers.git import Repository
 from workers.integrity import MOVES
 from workers.output import STARTED, RunDir, create_file, is_locked, read_json
-from workers.regular import read_start
 from workers.walls import message_log
 
 CHECKS = ("setup", "acceptance")
 """What is run for a worker beside itself, as the names of its records in `checks/` say."""
-WHOLE = 1 << 20
-"""Bytes up to which a file is known by its content; a larger one by its head, its length and its time."""
-HEAD = 512
-"""Bytes at the head of a growing stream that are compared: no cap on outputs is as low."""
 _FIRST = "first.json"
 _GONE = "gone"
 """The mark of what is not there."""
 _LOCKS = ("store.lock",)
-
-
-class _Grown(NamedTuple):
-    """A file that is appended to, as it was."""
-
-    inode: int
-    size: int
-    mark: str
 
 
 class Leavings:
@@ -56,21 +51,23 @@ class Leavings:
         first = read_json(directory / _FIRST)
         paths = _first_paths(run, directory)
         if first is None:
-            first = {name: _fingerprint(str(at), at.lstat()) for name, at in paths.items() if at.is_file()}
+            first = {name: fingerprint(str(at), at.lstat()) for name, at in paths.items() if at.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
         self._first = {str(path): str(first[name]) for name, path in paths.items() if name in first}
         self._final: dict[str, str] = {}
-        self._grown: dict[str, _Grown] = {}
+        self._grown: dict[str, Grown] = {}
         self._trees: dict[str, str] = {}
         self._intents: dict[str, str] = {}
         self._unwritten: dict[str, set[str]] = {}
         self._ours: dict[str, tuple[str, ...]] = {}
         """What we write of somebody's newest attempt once it has ended."""
+        self._written: dict[str, tuple[int, str]] = {}
+        """Length and mark of what we have just written, by path."""
         self._begun: set[str] = set()
         self._strays: dict[str, bool] = {}
         """What stood there of workers before they began, and whether it has been told."""
         for path in (*self._messages.values(), *self._growing(())):
-            if (now := _grown(path)) is not None:
+            if (now := grown(path)) is not None:
                 self._grown[path] = now
         self._look_at_intents()
         # Open for as long as we live, so that a file put in its place cannot get the same number.
@@ -103,9 +100,14 @@ class Leavings:
         for path in there if is_new else ():
             self._strays.setdefault(path, False)
 
-    def writes(self, worker: str, file: Path) -> None:
-        """Take a file of an attempt for ours from here on; one that stands there by now is told."""
+    def writes(self, worker: str, file: Path, data: bytes | None = None) -> None:
+        """Take a file of an attempt for ours from here on; one that stands there by now is told.
+
+        Where it is said what is about to be in it, that need not be read back.
+        """
         path = str(file)
+        if data is not None and len(data) <= WHOLE:
+            self._written[path] = len(data), mark_of(data)
         if worker not in self._begun:
             # It ends without having begun: all that stands there of it is somebody else's.
             there = [one for one in self._left_by(worker) if os.path.lexists(one)]
@@ -158,11 +160,11 @@ class Leavings:
         # The rest is final since its end.
         self._take_for_final(self._left_by(worker) if ours is None else itertools.chain(ours, checks))
         if tree is not None:
-            self._trees[str(tree)] = _tree_mark(tree)
+            self._trees[str(tree)] = tree_mark(tree)
 
     def _take_for_final(self, paths: Iterable[str]) -> None:
         for path in paths:
-            if path not in self._final and (status := _plain(path)) is not None:
+            if path not in self._final and (status := plain(path)) is not None:
                 self._final[path] = self._marked(path, status)
 
     def _look_for_strays(self) -> None:
@@ -189,7 +191,7 @@ class Leavings:
         return now == mark
 
     def _still_tree(self, path: str, mark: str) -> bool:
-        now = _tree_mark(Path(path))
+        now = tree_mark(Path(path))
         self._trees[path] = now
         return now == mark
 
@@ -215,7 +217,7 @@ class Leavings:
 
     def _still_begins(self, path: str, *, may_grow: bool) -> bool:
         """Tell whether a file has at most been added to, and that by its owner."""
-        before, now = self._grown.pop(path, None), _grown(path)
+        before, now = self._grown.pop(path, None), grown(path)
         if now is None:
             return before is None
         self._grown[path] = now
@@ -223,7 +225,7 @@ class Leavings:
             return now == before  # nothing that we made: a folder, a pipe
         if before is None:
             return may_grow or now.size == 0
-        if before.size and (now.inode != before.inode or not _begins_so(path, before)):
+        if before.size and (now.inode != before.inode or not begins_so(path, before)):
             return False
         return may_grow or now.size == before.size
 
@@ -255,7 +257,9 @@ class Leavings:
         times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         known = self._seen.get(path)
         if known is None or known[0] != times:
-            known = self._seen[path] = (times, _fingerprint(path, status))
+            length, mark = self._written.pop(path, (-1, ""))
+            is_ours = known is None and length == status.st_size and stat.S_ISREG(status.st_mode)
+            known = self._seen[path] = (times, mark if is_ours else fingerprint(path, status))
         return known[1]
 
     def _name(self, path: str) -> str:
@@ -279,7 +283,7 @@ class Leavings:
 def refuse_altered(run: RunDir, directory: Path) -> None:
     """Refuse to go on with a run whose manifest is not the one that it began with. Raises Refusal."""
     first, path = read_json(directory / _FIRST) or {}, run.manifest_path
-    if path.name in first and first[path.name] != _fingerprint(str(path), path.lstat()):
+    if path.name in first and first[path.name] != fingerprint(str(path), path.lstat()):
         what = "is not what it was when the run began: its scopes and its base cannot be trusted"
         do = "put it back if you can; else begin a new run of its phase"
         raise Refusal(Problem(run.relative(path), what, do))
@@ -322,73 +326,6 @@ def _checks_of(folder: str, stem: str) -> Iterator[str]:
                     yield from _checks_of(folder, name)
             if not there:
                 break
-
-
-def _plain(path: str) -> os.stat_result | None:
-    """Give the status of a regular file; None of anything else, and of nothing."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _fingerprint(path: str, status: os.stat_result) -> str:
-    kind = f"{stat.S_IFMT(status.st_mode):o}"
-    if not stat.S_ISREG(status.st_mode):
-        return kind
-    try:
-        data = read_start(path, min(status.st_size, WHOLE)) if status.st_size else b""
-    except OSError as error:
-        return f"{kind} {error.errno}"
-    more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""
-    return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
-
-
-def _grown(path: str) -> _Grown | None:
-    try:
-        status = os.lstat(path)
-        if not stat.S_ISREG(status.st_mode):
-            return _Grown(status.st_ino, -1, "")
-        return _Grown(status.st_ino, status.st_size, _head(path, _compared(path, status.st_size)))
-    except OSError:
-        return None
-
-
-def _begins_so(path: str, before: _Grown) -> bool:
-    try:
-        return _head(path, _compared(path, before.size)) == before.mark
-    except OSError:
-        return False
-
-
-def _compared(path: str, size: int) -> int:
-    """Give how much of a file is compared: a stream that is cut at its cap grows shorter at its end."""
-    return min(size, HEAD if path.endswith((".stdout", ".stderr")) else WHOLE)
-
-
-def _head(path: str, length: int) -> str:
-    if not length:
-        return ""
-    return hashlib.sha256(read_start(path, length)).hexdigest()[:20]
-
-
-def _tree_mark(tree: Path) -> str:
-    """Give the fingerprint of a tree that is kept: names, sizes and times of all in it."""
-    mark = hashlib.sha256()
-    for folder, folders, names in os.walk(tree):
-        folders.sort()
-        for name in sorted(names):
-            path = f"{folder}/{name}"
-            try:
-                status = os.lstat(path)
-            except OSError:
-                continue
-            words = (
-                f"{path}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0"
-            )
-            mark.update(os.fsencode(words))
-    return mark.hexdigest()[:20]
 
 
 def _is_intent(path: Path) -> bool:

@@ -20,7 +20,10 @@ def write_prompt(d: Deployment, ticket: Ticket) -> None:
     """Create `tickets/WORKER.md` in the run's directory; a second attempt has the first one's."""
     path = d.run.ticket(ticket.worker)
     if not path.exists():
-        create_file(path, rendered(d, ticket).encode())
+        data = rendered(d, ticket).encode()
+        if d.guard is not None:
+            d.guard.writes(ticket.worker, path, data)
+        create_file(path, data)
 
 
 def add_to_prompt(d: Deployment, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:

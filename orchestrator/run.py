@@ -31,7 +31,7 @@ from orchestrator.work import work
 from tickets.problems import Problem
 from workers.git import Repository
 from workers.output import RunDir, held_folder, is_locked, new_run_dir, runs_of
-from workers.worktree import remove_places_below, remove_tree
+from workers.worktree import remove_empty_folders, remove_places_below, remove_tree
 
 START_WAIT = 30.0
 """Seconds that a run waits while another command is starting one."""
@@ -219,7 +219,9 @@ def _clear(repository: Repository, state: RunState, base: str) -> None:
     if state.is_integrated:
         let_bases_go(repository, state, base)
         root = repository.root / ".taskers"
-        for folder in (repository.own / "runs" / run.id, root / "scratch" / run.id):
+        scratch = root / "scratch" / run.id
+        remove_empty_folders(scratch)  # most are: to look into a thousand costs more than to try
+        for folder in (repository.own / "runs" / run.id, scratch):
             remove_tree(folder)
         # A worktree that no patch could be taken of holds the only copy of somebody's work.
         if not any(facts.get("worktree") for facts in state.workers.values()):

@@ -116,9 +116,9 @@ class Guard:
         # What it did and nobody has looked for is found by the next look, with it among those named.
         self._running.discard(worker)
 
-    def writes(self, worker: str, path: Path) -> None:
-        """Know, before it is written, that a file of a worker's attempt comes from us."""
-        self._leavings.writes(worker, path)
+    def writes(self, worker: str, path: Path, data: bytes | None = None) -> None:
+        """Know, before it is written, that a file of a worker's attempt comes from us, and what is in it."""
+        self._leavings.writes(worker, path, data)
 
     async def look_after(
         self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()

@@ -179,10 +179,16 @@ def _make_own(run: RunDir, ticket: Ticket) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = message_log(run, ticket.worker)
     try:
-        log.touch()  # a file that is not there cannot be let through a fence
+        _touch(log)  # a file that is not there cannot be let through a fence
     except FileNotFoundError:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.touch()
+        _touch(log)
+
+
+def _touch(path: Path) -> None:
+    # Not `Path.touch`, which sets the times of a file first that most often is not there yet.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
 
 
 def _place(path: Path, data: bytes) -> None:

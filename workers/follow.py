@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 from tickets.words import AgentName
@@ -26,10 +27,11 @@ class Follower:
     def __init__(self, agent: AgentName, stdout: Path, stderr: Path | None = None) -> None:
         self._reader = agent_named(agent).new_reader()
         self._stderr = stderr if agent == "gemini" else None
+        self._is_command = agent == "command"
         self._heard = 0
         self._lines = Lines()
         self._stdout = stdout
-        self._offset: int | None = None if agent == "command" else 0
+        self._offset: int | None = None if self._is_command else 0
         self.last = ""
         """What it said or did last, on one line."""
         self.said = ""
@@ -52,7 +54,8 @@ class Follower:
         found: list[Progress] = []
         self.throttled = None
         self._listen(found)
-        descriptor = open_regular(self._stdout)
+        # One call where nothing is new: it is asked ten times a second, and a short command prints nothing.
+        descriptor = open_regular(self._stdout) if _size(self._stdout) > self.offset else None
         if descriptor is None:
             return found
         try:
@@ -77,7 +80,10 @@ class Follower:
         if rest := self._lines.rest():
             self._take(rest, [])
         return self._reader.answer(
-            exit_code=exit_code, stderr_tail=read_tail(stderr), now=_last_change(self._stdout, stderr)
+            exit_code=exit_code,
+            stderr_tail=read_tail(stderr),
+            # No provider speaks in what a command prints.
+            now=None if self._is_command else _last_change(self._stdout, stderr),
         )
 
     def _listen(self, found: list[Progress]) -> None:
@@ -152,8 +158,17 @@ def _last_change(*paths: Path) -> float | None:
     return max(found, default=None)
 
 
+def _size(path: Path) -> int:
+    """Give the size of a regular file in bytes; 0 where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
 def _end_of(path: Path, size: int) -> bytes:
-    descriptor = open_regular(path)
+    descriptor = open_regular(path) if _size(path) else None
     if descriptor is None:
         return b""
     try:

@@ -16,7 +16,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        size = os.fstat(self._descriptor).st_size
+        status = os.fstat(self._descriptor)
+        size, self._inode = status.st_size, status.st_ino
         # A killed writer may have left half a line: end it, so that the next record stands on its own.
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
@@ -40,11 +41,12 @@ class Journal:
         return found
 
     def _now(self) -> tuple[int, int, int]:
-        try:
-            there = self._path.lstat().st_ino
-        except OSError:
-            there = -1
-        status = os.fstat(self._descriptor)
+        there = -1
+        with contextlib.suppress(OSError):
+            status = os.lstat(self._path)
+            there = status.st_ino
+        if there != self._inode:
+            status = os.fstat(self._descriptor)
         # The time of its number, for whoever writes may set that of its content.
         return there, status.st_size, status.st_ctime_ns
 

@@ -228,9 +228,14 @@ def create_file(path: Path, data: bytes) -> None:
 
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
     """Create a JSON file whole or not at all, one field a line."""
+    create_file(path, json_lines(value))
+
+
+def json_lines(value: Mapping[str, Any]) -> bytes:
+    """Write an object as JSON, one field a line."""
     # Not by `indent`, which has the encoder go through all that is below in Python.
     fields = ",\n".join([f" {_as_json(name)}: {_as_json(field)}" for name, field in value.items()])
-    create_file(path, f"{{\n{fields}\n}}\n".encode())
+    return f"{{\n{fields}\n}}\n".encode()
 
 
 def _as_json(value: object) -> str:

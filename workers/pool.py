@@ -77,7 +77,7 @@ class Slot:
             if is_clean:
                 continue
             # Nobody else has the lock: no shim lives, so the holder's name is out of date.
-            if (again := _locked(self._pool.directory / f"{name}.lock")) is not None:
+            if (again := _locked(f"{self._pool.directory}/{name}.lock")) is not None:
                 os.ftruncate(again, 0)
                 os.close(again)
         self._pool.wake()
@@ -168,7 +168,7 @@ class Pool:
         for taken in self.holders():
             if not taken.dirty or taken.holder.get("run") != run:
                 continue
-            if (descriptor := _locked(self.directory / f"{taken.slot}.lock")) is None:
+            if (descriptor := _locked(f"{self.directory}/{taken.slot}.lock")) is None:
                 continue  # somebody has just taken it, and cleared it up
             try:
                 if _holder(descriptor) == taken.holder:
@@ -251,14 +251,15 @@ class Pool:
     def _take(self, taken: list[tuple[str, int]], names: list[str], holder: Holder) -> None:
         """Add the first free slot of `names` to `taken`, with the holder written into it."""
         for name in names:
-            descriptor = None if name in self.taken else _locked(self.directory / f"{name}.lock")
+            descriptor = None if name in self.taken else _locked(f"{self.directory}/{name}.lock")
             if descriptor is None:
                 continue
             try:
                 former = _holder(descriptor)
-                if former is not None and self._on_dirty is not None:
-                    self._on_dirty(former)
-                os.ftruncate(descriptor, 0)
+                if former is not None:
+                    if self._on_dirty is not None:
+                        self._on_dirty(former)
+                    os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, json.dumps(dict(holder)).encode(), 0)
             except BaseException:
                 os.close(descriptor)  # with its former holder's name: the slot stays dirty
@@ -285,15 +286,14 @@ def holders(directory: Path) -> list[Taken]:
     return found
 
 
-def _locked(path: Path) -> int | None:
+def _locked(path: str) -> int | None:
     """Open a slot's file and lock it; None if somebody holds it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-        refuse_irregular(path, descriptor)
         if not try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
             return None
-        if os.fstat(descriptor).st_nlink:
+        if refuse_irregular(path, descriptor).st_nlink:
             return descriptor
         os.close(descriptor)  # removed by somebody between our open and our lock: others see another file
 

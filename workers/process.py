@@ -354,9 +354,10 @@ def _language() -> dict[str, str]:
 async def _read_once(channel: socket.socket) -> bytes:
     """Give the next message of a channel; nothing once its other end is gone."""
     while True:
+        await anyio.wait_readable(channel)  # first: nobody is asked who cannot have answered yet
         try:
             return channel.recv(_LARGEST)
         except BlockingIOError:
-            await anyio.wait_readable(channel)
+            continue
         except ConnectionResetError:
             return b""

@@ -30,12 +30,15 @@ def open_regular(path: Path | str) -> int | None:
 
 def read_whole(path: Path | str, most: int = MOST) -> bytes:
     """Read a regular file. Raises OSError, NotRegularError where it is none or has more than `most` bytes."""
-    descriptor = opened(path)
+    descriptor, status = _opened(path)
     try:
-        size, data = os.fstat(descriptor).st_size, b""
-        while size <= most and (part := os.read(descriptor, size + 4096)):
-            data += part
+        size, data = status.st_size, b""
+        while size <= most:
+            asked = size + 4096
+            data += (part := os.read(descriptor, asked))
             size = max(size, len(data))
+            if len(part) < asked:  # of a regular file: that was its end
+                break
     finally:
         os.close(descriptor)
     refuse_larger(path, size, most)
@@ -50,8 +53,10 @@ def read_start(path: Path | str, most: int) -> bytes:
     descriptor = opened(path)
     try:
         data = b""
-        while len(data) < most and (part := os.read(descriptor, most - len(data))):
-            data += part
+        while asked := most - len(data):
+            data += (part := os.read(descriptor, asked))
+            if len(part) < asked:  # of a regular file: that was its end
+                break
         return data
     finally:
         os.close(descriptor)
@@ -59,6 +64,10 @@ def read_start(path: Path | str, most: int) -> bytes:
 
 def opened(path: Path | str) -> int:
     """Open a regular file to be read. Raises OSError, NotRegularError for anything else."""
+    return _opened(path)[0]
+
+
+def _opened(path: Path | str) -> tuple[int, os.stat_result]:
     try:
         # At once: a pipe, which a worker may put there, would hold up whoever opens it.
         descriptor = os.open(path, _AT_ONCE)
@@ -66,16 +75,17 @@ def opened(path: Path | str) -> int:
         if error.errno == errno.ENXIO:
             raise _not_regular(path, "a socket") from None
         raise
-    refuse_irregular(path, descriptor)
-    return descriptor
+    return descriptor, refuse_irregular(path, descriptor)
 
 
-def refuse_irregular(path: Path | str, descriptor: int) -> None:
-    """Close what was opened, and raise NotRegularError, unless it is a regular file."""
-    mode = os.fstat(descriptor).st_mode
+def refuse_irregular(path: Path | str, descriptor: int) -> os.stat_result:
+    """Give the status of a regular file; close anything else that was opened, and raise NotRegularError."""
+    status = os.fstat(descriptor)
+    mode = status.st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         raise _not_regular(path, next((name for is_it, name in _KINDS if is_it(mode)), "something else"))
+    return status
 
 
 def refuse_larger(path: Path | str, size: int, most: int = MOST) -> None:

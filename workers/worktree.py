@@ -5,7 +5,9 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,8 @@ PLAIN_INDEX = (
 )
 
 
+TICK = 10**8
+"""Nanoseconds in which two changes of a file can have the same time, and more."""
 BIG = 300_000
 """Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
 
@@ -197,6 +201,14 @@ def remove_tree(top: Path) -> None:
     _remove_outside(top)
 
 
+def remove_empty_folders(top: Path) -> None:
+    """Remove those folders directly below one that have nothing in them."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(top):  # noqa: PTH208 - a thousand names
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{top}/{name}")  # noqa: PTH106 - as above
+
+
 def _remove_outside(top: Path) -> None:
     subprocess.run(["rm", "-rf", "--", str(top)], capture_output=True, check=False)
 
@@ -226,12 +238,24 @@ def _points_at(pointer: Path, path: Path) -> bool:
 
 def left_its_base(place: Place) -> str | None:
     """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
+    link, head = f"{place.path}/.git", f"{place.admin}/HEAD"
     try:
-        # As text: a thousand readers of one tree ask for the same two files.
-        link = f"{place.path}/.git"
-        if os.path.islink(link) or read_whole(link) != place.link:  # noqa: PTH114 - as said
+        found = tuple(os.lstat(path) for path in (link, head))
+    except OSError:
+        return ".git"
+    # A thousand readers of one tree ask for the same two files.
+    newest = max(status.st_ctime_ns for status in found)
+    ask = _left_its_base if newest < time.time_ns() - TICK else _left_its_base.__wrapped__
+    return ask(place, tuple((one.st_mode, one.st_ino, one.st_size, one.st_ctime_ns) for one in found))
+
+
+@lru_cache(maxsize=64)
+def _left_its_base(place: Place, _: tuple[tuple[int, ...], ...]) -> str | None:
+    """Do that once for as long as the two files have the same status."""
+    try:
+        if (place.path / ".git").is_symlink() or read_whole(place.path / ".git") != place.link:
             return ".git"
-        if read_whole(f"{place.admin}/HEAD").strip() != place.base.encode():
+        if read_whole(place.admin / "HEAD").strip() != place.base.encode():
             return "HEAD"
     except OSError:
         return ".git"
