@@ -106,9 +106,10 @@ async def _begin_to_guard(d: Deployment) -> None:
 
 
 async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
-    with d.waiting(ticket):
-        for before in d.manifest.dependencies.get(ticket.id, ()):
-            await done[before].wait()
+    if waits_for := d.manifest.dependencies.get(ticket.id):
+        with d.waiting(ticket):
+            for before in waits_for:
+                await done[before].wait()
     if d.stopping:
         return
     if d.is_cancelled(ticket) and not d.facts(ticket)["started"]:

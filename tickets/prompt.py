@@ -125,6 +125,12 @@ def _section(
     ticket: Ticket, context: PromptContext, title: str, grouped: dict[str, list[Section]], own: str
 ) -> Iterator[str]:
     """Write one section: the author's text, and the parts that it lacks."""
+    if not own and title not in grouped:
+        lead, parts = _default(ticket, context, title)
+        yield from ("", lead) if lead else ()
+        for part in parts:
+            yield from ("", f"### {part.title}", "", part.text)
+        return
     text: list[str] = [own] if own else []
     foreign: list[str] = []
     written: set[str] = set()

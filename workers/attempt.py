@@ -56,7 +56,7 @@ def prepare_launch(
     is what it may spend at most, where that is less than the ticket says.
     """
     worktree = tree or run.worktree(ticket.worker)
-    _make_own(run, ticket)
+    _make_own(run, ticket, fence)
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -172,23 +172,15 @@ def _instructions(worktree: Path) -> tuple[str, ...]:
     return tuple(name for name in INSTRUCTIONS if (worktree / name).is_file())
 
 
-def _make_own(run: RunDir, ticket: Ticket) -> None:
+def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
     """Make what a worker writes to besides its tree; a command has no configuration of its own."""
     homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
     for folder in (*homes, run.scratch(ticket.worker)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = message_log(run, ticket.worker)
-    try:
-        _touch(log)  # a file that is not there cannot be let through a fence
-    except FileNotFoundError:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        _touch(log)
-
-
-def _touch(path: Path) -> None:
-    # Not `Path.touch`, which sets the times of a file first that most often is not there yet.
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if fence.holds:
+        log.touch()  # a file that is not there cannot be let through a fence; else the first message makes it
 
 
 def _place(path: Path, data: bytes) -> None:

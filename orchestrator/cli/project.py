@@ -1,6 +1,7 @@
 """What the commands that work on a run share: the project, the lead's name, the answer about a run."""
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -30,6 +31,8 @@ from workers.fence import begin_trial
 from workers.git import Repository
 from workers.output import GLANCE, RunDir
 
+GARBAGE = 5_000
+"""Values more after which garbage is looked for: a worker makes hundreds, and hardly a cycle."""
 PICTURE = 0.5
 """Seconds between two pictures of the live table."""
 
@@ -101,6 +104,7 @@ def finish(
 ) -> Answer:
     """Run the stages and answer about the run; `expected` are the states that are no failure."""
     begin_trial(project.settings.fence)
+    gc.set_threshold(GARBAGE)
     try:
         ended = anyio.run(partial(_watched, project, work))
     except BaseExceptionGroup as group:
