@@ -23,14 +23,15 @@ async def placed(d: Deployment, ticket: Ticket) -> Place | None:
         base = await anyio.to_thread.run_sync(_base_of, d, ticket)
     if not _shares(d, ticket):
         return await _made(d, ticket.worker, base)
-    async with d.sharing:
-        if base not in d.shared:
-            place = _found_shared(d, base) or await _made(d, _shared_name(base), base, is_shared=True)
-            if place is None:
-                return None
-            d.shared[base] = SharedTree(place, set())
-        d.shared[base].readers.add(ticket.worker)
-        return d.shared[base].place
+    if base not in d.shared:
+        async with d.sharing:
+            if base not in d.shared:
+                place = _found_shared(d, base) or await _made(d, _shared_name(base), base, is_shared=True)
+                if place is None:
+                    return None
+                d.shared[base] = SharedTree(place, set())
+    d.shared[base].readers.add(ticket.worker)
+    return d.shared[base].place
 
 
 def placed_earlier(d: Deployment, ticket: Ticket, base: str) -> Place | None:

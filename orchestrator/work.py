@@ -7,6 +7,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from orchestrator.admission import Refused
 from orchestrator.attempts import (
     FIRST,
     Begin,
@@ -214,6 +215,7 @@ async def _once(
     That is the same one where its turn did not come: another agent may do it, or others hold its budget.
     """
     number, is_asked = d.facts(ticket)["attempts"] + 1, begin.kind == "asked"
+    tried: Tried | None = None
     async with leave_for(d, ticket, number, is_asked=is_asked) as leave:
         if leave is None:
             return place, begin
@@ -232,7 +234,13 @@ async def _once(
                     raise
                 # The work is done, and its first report stands.
                 tried = Tried(Exit(ticket.worker, "not_started", error=_in_words(d, error)), NO_ANSWER)
-            return place, await _settle(d, ticket, number, tried, place)
+            # A provider may have to be parked before another asks it, and a check runs in this slot.
+            if ticket.acceptance or ticket.agent != "command":
+                return place, await _settle(d, ticket, number, tried, place)
+    if tried is not None:
+        # Its processes are dead, and its slot is somebody else's while it is judged.
+        return place, await _settle(d, ticket, number, tried, place)
+    assert isinstance(leave, Refused)  # noqa: S101 - all else has returned
     if leave.can_wait:
         await wait_for_budget(d, ticket, leave)
         return place, begin
