@@ -37,7 +37,7 @@ from orchestrator.dispatch import (
 from orchestrator.evidence import Judged, Tried, account, conclude, end, judged_attempt, so_far
 from orchestrator.judgement import CANCELLED, Judgement
 from orchestrator.logs import warning
-from orchestrator.places import give_back_shared, placed
+from orchestrator.places import give_back_shared, is_shared, placed
 from orchestrator.providers import LONGEST_PAUSE
 from orchestrator.tampering import Guard, told
 from tickets.problems import TicketError
@@ -234,11 +234,9 @@ async def _once(
                     raise
                 # The work is done, and its first report stands.
                 tried = Tried(Exit(ticket.worker, "not_started", error=_in_words(d, error)), NO_ANSWER)
-            # A provider may have to be parked before another asks it, and a check runs in this slot.
-            if ticket.acceptance or ticket.agent != "command":
+            if not _is_judged_without_slot(d, ticket, place):
                 return place, await _settle(d, ticket, number, tried, place)
     if tried is not None:
-        # Its processes are dead, and its slot is somebody else's while it is judged.
         return place, await _settle(d, ticket, number, tried, place)
     assert isinstance(leave, Refused)  # noqa: S101 - all else has returned
     if leave.can_wait:
@@ -250,6 +248,16 @@ async def _once(
         return place, None
     end(d, ticket, Judgement("over_budget", leave.reason), _left(d, ticket))
     return place, None
+
+
+def _is_judged_without_slot(d: Deployment, ticket: Ticket, place: Place | None) -> bool:
+    """Tell whether somebody else may have the slot of a worker that is dead before it is judged.
+
+    Not where a provider may have to be parked before another asks it, nor where there is a tree to look into
+    or a check to run: what judges them would be more at once than the pool has slots.
+    """
+    is_light = ticket.agent == "command" and not ticket.acceptance
+    return is_light and place is not None and is_shared(d, ticket, place)
 
 
 async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:

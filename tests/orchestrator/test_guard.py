@@ -270,6 +270,35 @@ def test_what_we_write_ourselves_of_a_worker_is_not_told(crowd):
     assert guard.blamed("W-2") == ()
 
 
+@pytest.mark.parametrize("ending", ["txt", "json", "patch"])
+def test_what_we_wrote_of_a_worker_or_did_not_is_final_when_it_is_judged(crowd, ending):
+    guard, text = crowd
+    guard.entered("W-1", is_new=True)
+    assert guard.left("W-1") == []
+    for data, name in ((b"said", "W-1.txt"), (b"{}", "W-1.json")):
+        guard.writes("W-1", text.with_name(name), data)
+        text.with_name(name).write_bytes(data)
+    guard.settled("W-1", None)
+    guard.entered("W-2")
+    assert guard.left("W-2") == []
+    assert guard.blamed("W-2") == ()
+    text.with_name(f"W-1.{ending}").write_text("evil")
+    guard.entered("W-3")
+    assert guard.left("W-3") == []
+    assert [Path(one).name for one in guard.blamed("W-3")] == [f"W-1.{ending}"]
+
+
+def test_a_patch_that_is_put_there_before_a_worker_is_judged_is_told(crowd):
+    guard, text = crowd
+    guard.entered("W-1", is_new=True)
+    guard.entered("W-2", is_new=True)
+    assert guard.left("W-1") == []
+    text.with_name("W-1.patch").write_text("evil")
+    guard.settled("W-1", None)
+    assert guard.left("W-2") == []
+    assert [Path(one).name for one in guard.blamed("W-2")] == ["W-1.patch"]
+
+
 def test_an_answer_that_is_put_there_just_before_we_write_it_is_told(crowd):
     guard, text = crowd
     guard.entered("W-1", is_new=True)

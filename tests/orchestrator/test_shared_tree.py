@@ -1,7 +1,9 @@
 """Read-only workers of one base read one tree where nobody can write in it, or where the user says so."""
 
 import json
+import os
 import runpy
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,32 @@ def test_a_shared_tree_is_set_up_once(lab):
     for worker in called.document["workers"]:
         assert (lab.root / worker["output"]).read_text().split()[1:] == ["made"]
     assert called.document["problems"] == []
+
+
+WAITING_GIT = """#!/bin/sh
+# A look at the repository after the first worker's end waits until the second one has begun.
+case "$*" in *status*) if test -e {folder}/first; then
+    for _ in $(seq 600); do test -e {folder}/second && break; sleep 0.05; done
+fi;; esac
+exec {git} "$@"
+"""
+
+
+def test_a_short_commands_slot_is_free_before_it_is_judged(lab, tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(WAITING_GIT.format(folder=tmp_path, git=shutil.which("git")))
+    (folder / "git").chmod(0o755)
+    lab.commit({"orchestrate.toml": 'fence = "off"\n[worktree]\nshared = "always"\n'})
+    lab.write("AGENTS.md", (lab.root / "AGENTS.md").read_text().replace("15", "1", 1))
+    lab.templates(command_1=shell(f"echo > {tmp_path}/first"), command_2=shell(f"echo > {tmp_path}/second"))
+    path = f"{folder}:{os.environ['PATH']}"
+    called = lab.call("run", "phase-1", "--json", env={"PATH": path})
+    journal = lab.root / ".taskers" / "runs" / called.document["run"] / "events.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    turns = [(one["event"], one["worker"][-1]) for one in events if one["event"] in ("started", "ended")]
+    assert turns.index(("started", "2")) < turns.index(("ended", "1"))
+    assert [worker["verdict"] for worker in called.document["workers"]] == ["accepted", "accepted"]
 
 
 def test_a_user_may_want_a_tree_for_each(lab):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from workers import worktree
 from workers.agents import WorkerError
 from workers.git import Repository, find_repository, git, git_line
 from workers.worktree import (
@@ -201,8 +202,11 @@ def pipe(path):
         (lambda place: pipe(place.admin / "HEAD"), ".git"),
     ],
 )
-def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told):
+@pytest.mark.parametrize("tick", [worktree.TICK, 0])  # 0: as if both files had been written long ago
+def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told, tick, monkeypatch):
+    monkeypatch.setattr(worktree, "TICK", tick)
     place = make(repository)
+    assert left_its_base(place) is None
     meddle(place)
     assert left_its_base(place) == told
 
