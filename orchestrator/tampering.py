@@ -128,7 +128,7 @@ class Guard:
         # Before it waits: what others do to it meanwhile would be taken for its own.
         self._leavings.settled(worker)
         async with self._turn:
-            if not also and not self._is_quiet(worker) and not self._is_seen(worker, asked, also):
+            if not also and not self.is_quiet(worker) and not self._is_seen(worker, asked, also):
                 await anyio.sleep(max(0.0, self._free_at - time.monotonic()))
             if self._is_seen(worker, asked, also):
                 self._let_go(worker)
@@ -155,7 +155,7 @@ class Guard:
             except BaseException:
                 self.gone(worker)
                 raise
-            late, before = self._look_at_ended() if due or self._is_quiet(worker) else ((), ())
+            late, before = self._look_at_ended() if due or self.is_quiet(worker) else ((), ())
             # After the looks: one that came while they went on may have done what they found.
             candidates = tuple(sorted(self._exposed))
             suspects = tuple(sorted({*before, *candidates}))
@@ -213,14 +213,14 @@ class Guard:
 
     def _is_seen(self, worker: str, asked: int, also: tuple[str, ...]) -> bool:
         """Tell whether a look has begun since that many, which has seen what a worker did that had ended."""
-        return self._seen > asked and not also and not (self._put_off and self._is_quiet(worker))
+        return self._seen > asked and not also and not (self._put_off and self.is_quiet(worker))
 
     def _let_go(self, worker: str) -> None:
         self._running.discard(worker)
         self._exposed.discard(worker)
 
-    def _is_quiet(self, worker: str) -> bool:
-        """Tell whether at most one other runs: from here on it may be alone, and answers for itself only."""
+    def is_quiet(self, worker: str) -> bool:
+        """Tell whether at most one other runs: from here on a worker may be alone, and answers for itself."""
         return len(self._running - {worker}) <= 1
 
     def _look_at_ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

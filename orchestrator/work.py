@@ -254,10 +254,12 @@ def _is_judged_without_slot(d: Deployment, ticket: Ticket, place: Place | None) 
     """Tell whether somebody else may have the slot of a worker that is dead before it is judged.
 
     Not where a provider may have to be parked before another asks it, nor where there is a tree to look into
-    or a check to run: what judges them would be more at once than the pool has slots.
+    or a check to run: what judges them would be more at once than the pool has slots. And one that ran alone
+    stays alone until it was looked after: it is to answer for what is found.
     """
     is_light = ticket.agent == "command" and not ticket.acceptance
-    return is_light and place is not None and is_shared(d, ticket, place)
+    is_one_of_many = d.guard is None or not d.guard.is_quiet(ticket.worker)
+    return is_light and is_one_of_many and place is not None and is_shared(d, ticket, place)
 
 
 async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:

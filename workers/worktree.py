@@ -23,8 +23,8 @@ PLAIN_INDEX = (
 )
 
 
-TICK = 10**8
-"""Nanoseconds in which two changes of a file can have the same time, and more."""
+TICK = 0.1
+"""Seconds in which two changes of a file can have the same time, and more."""
 BIG = 300_000
 """Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
 
@@ -236,22 +236,41 @@ def _points_at(pointer: Path, path: Path) -> bool:
     return False
 
 
-def left_its_base(place: Place) -> str | None:
-    """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
-    link, head = f"{place.path}/.git", f"{place.admin}/HEAD"
-    try:
-        found = tuple(os.lstat(path) for path in (link, head))
-    except OSError:
-        return ".git"
-    # A thousand readers of one tree ask for the same two files.
-    newest = max(status.st_ctime_ns for status in found)
-    ask = _left_its_base if newest < time.time_ns() - TICK else _left_its_base.__wrapped__
-    return ask(place, tuple((one.st_mode, one.st_ino, one.st_size, one.st_ctime_ns) for one in found))
+class _Asked:
+    """What a place's git metadata was found to be, and for which status of its files."""
+
+    def __init__(self) -> None:
+        self.status: tuple[tuple[int, ...], ...] = ()
+        self.since = 0.0
+        self.told: str | None = None
+        self.is_settled = False
+        """It was read when it had had that status for longer than two changes can have the same time."""
 
 
 @lru_cache(maxsize=64)
-def _left_its_base(place: Place, _: tuple[tuple[int, ...], ...]) -> str | None:
-    """Do that once for as long as the two files have the same status."""
+def _asked(_: Place) -> _Asked:
+    return _Asked()
+
+
+def left_its_base(place: Place) -> str | None:
+    """Say what a worker did to its own git metadata, read as plain files; None if nothing.
+
+    A thousand readers of one tree ask for the same two files: what has not changed is not read again.
+    """
+    try:
+        found = [os.lstat(path) for path in (f"{place.path}/.git", f"{place.admin}/HEAD")]
+    except OSError:
+        return ".git"
+    status = tuple((one.st_mode, one.st_ino, one.st_size, one.st_ctime_ns) for one in found)
+    before, now = _asked(place), time.monotonic()
+    if before.status != status:
+        before.status, before.since, before.is_settled = status, now, False
+    if not before.is_settled:
+        before.told, before.is_settled = _read_to_be_left(place), now > before.since + TICK
+    return before.told
+
+
+def _read_to_be_left(place: Place) -> str | None:
     try:
         if (place.path / ".git").is_symlink() or read_whole(place.path / ".git") != place.link:
             return ".git"

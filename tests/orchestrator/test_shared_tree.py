@@ -74,29 +74,36 @@ def test_a_shared_tree_is_set_up_once(lab):
 
 
 WAITING_GIT = """#!/bin/sh
-# A look at the repository after the first worker's end waits until the second one has begun.
-case "$*" in *status*) if test -e {folder}/first; then
-    for _ in $(seq 600); do test -e {folder}/second && break; sleep 0.05; done
-fi;; esac
+# A look at the repository after the first worker's end waits until the last one has begun.
+case "$*" in *status*) if test -e {folder}/first; then {waits}; fi;; esac
 exec {git} "$@"
 """
 
 
-def test_a_short_commands_slot_is_free_before_it_is_judged(lab, tmp_path):
-    folder = tmp_path / "bin"
+def test_the_slot_of_one_of_many_short_commands_is_free_before_it_is_judged(lab, tmp_path):
+    folder, waits = (
+        tmp_path / "bin",
+        f"for _ in $(seq 600); do test -e {tmp_path}/last && break; sleep 0.05; done",
+    )
     folder.mkdir()
-    (folder / "git").write_text(WAITING_GIT.format(folder=tmp_path, git=shutil.which("git")))
+    text = WAITING_GIT.format(folder=tmp_path, git=shutil.which("git"), waits=waits)
+    (folder / "git").write_text(text)
     (folder / "git").chmod(0o755)
     lab.commit({"orchestrate.toml": 'fence = "off"\n[worktree]\nshared = "always"\n'})
-    lab.write("AGENTS.md", (lab.root / "AGENTS.md").read_text().replace("15", "1", 1))
-    lab.templates(command_1=shell(f"echo > {tmp_path}/first"), command_2=shell(f"echo > {tmp_path}/second"))
+    lab.write("AGENTS.md", (lab.root / "AGENTS.md").read_text().replace("15", "3", 1))
+    lab.templates(
+        command_1=shell(f"echo > {tmp_path}/first"),
+        command_2=shell(waits),
+        command_3=shell(waits),
+        command_4=shell(f"echo > {tmp_path}/last"),
+    )
     path = f"{folder}:{os.environ['PATH']}"
     called = lab.call("run", "phase-1", "--json", env={"PATH": path})
     journal = lab.root / ".taskers" / "runs" / called.document["run"] / "events.jsonl"
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     turns = [(one["event"], one["worker"][-1]) for one in events if one["event"] in ("started", "ended")]
-    assert turns.index(("started", "2")) < turns.index(("ended", "1"))
-    assert [worker["verdict"] for worker in called.document["workers"]] == ["accepted", "accepted"]
+    assert turns.index(("started", "4")) < turns.index(("ended", "1"))
+    assert [worker["verdict"] for worker in called.document["workers"]] == ["accepted"] * 4
 
 
 def test_a_user_may_want_a_tree_for_each(lab):

@@ -202,11 +202,11 @@ def pipe(path):
         (lambda place: pipe(place.admin / "HEAD"), ".git"),
     ],
 )
-@pytest.mark.parametrize("tick", [worktree.TICK, 0])  # 0: as if both files had been written long ago
+@pytest.mark.parametrize("tick", [worktree.TICK, 0])  # 0: as if they had stood there for long
 def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told, tick, monkeypatch):
     monkeypatch.setattr(worktree, "TICK", tick)
     place = make(repository)
-    assert left_its_base(place) is None
+    assert [left_its_base(place) for _ in range(3)] == [None] * 3
     meddle(place)
     assert left_its_base(place) == told
 
