@@ -40,7 +40,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     finally:
         if painter is not None:
             painter.leave()
-    lines = [f"next: {run.state.next_action()}" for run in runs] or ["nothing is running"]
+    lines = [f"next: {run.state.next_action()}" for run in runs]
+    lines = lines or ["nothing is running", "next: orchestrate status"]
     return Answer(0, {}, tuple(lines), streamed=arguments.json)
 
 

@@ -284,7 +284,7 @@ def test_watch_off_a_terminal_prints_each_event_until_the_run_ends(lives):
 
 def test_watch_of_nothing_ends_at_once(lives):
     called = lives.call("watch")
-    assert (called.code, called.out) == (0, "nothing is running\n")
+    assert (called.code, called.out) == (0, "nothing is running\nnext: orchestrate status\n")
     assert lives.call("watch", "--json").out == ""
 
 
