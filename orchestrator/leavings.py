@@ -150,11 +150,14 @@ class Leavings:
 
         What we have not written stays unwritten: it is looked for with the rest that has no owner that runs.
         """
-        for path in self._unwritten.pop(worker, ()):
+        unwritten = self._unwritten.pop(worker, set())
+        paths = list(unwritten)
+        unwritten.clear()  # a look that goes on in its thread has the same set
+        for path in paths:
             if os.path.lexists(path):
                 self._strays.setdefault(path, False)
             else:
-                self._final[path] = _GONE
+                self._final.setdefault(path, _GONE)
         ours = self._ours.pop(worker, None)
         checks = _checks_of(f"{self._run.path}/checks", worker)
         # The rest is final since its end.

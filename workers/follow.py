@@ -159,10 +159,10 @@ def _last_change(*paths: Path) -> float | None:
 
 
 def _size(path: Path) -> int:
-    """Give the size of a regular file in bytes; 0 where there is none."""
+    """Give the size of a regular file in bytes; 0 where there is none. Raises OSError."""
     try:
         status = path.stat()
-    except OSError:
+    except FileNotFoundError:
         return 0
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 

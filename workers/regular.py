@@ -37,7 +37,7 @@ def read_whole(path: Path | str, most: int = MOST) -> bytes:
             asked = size + 4096
             data += (part := os.read(descriptor, asked))
             size = max(size, len(data))
-            if len(part) < asked:  # of a regular file: that was its end
+            if _was_end(part, asked, data, status):
                 break
     finally:
         os.close(descriptor)
@@ -50,16 +50,24 @@ def read_start(path: Path | str, most: int) -> bytes:
 
     By the system's own calls: for a small file those that Python adds are most of the time.
     """
-    descriptor = opened(path)
+    descriptor, status = _opened(path)
     try:
         data = b""
         while asked := most - len(data):
             data += (part := os.read(descriptor, asked))
-            if len(part) < asked:  # of a regular file: that was its end
+            if _was_end(part, asked, data, status):
                 break
         return data
     finally:
         os.close(descriptor)
+
+
+def _was_end(part: bytes, asked: int, data: bytes, status: os.stat_result) -> bool:
+    """Tell whether nothing is left, without asking for it once more where the whole size is there.
+
+    Fewer bytes than were asked for may be a bad sector in the middle; the next call says so.
+    """
+    return not part or (len(part) < asked and len(data) >= status.st_size > 0)
 
 
 def opened(path: Path | str) -> int:

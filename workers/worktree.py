@@ -5,9 +5,7 @@ import itertools
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +21,6 @@ PLAIN_INDEX = (
 )
 
 
-TICK = 0.1
-"""Seconds in which two changes of a file can have the same time, and more."""
 BIG = 300_000
 """Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
 
@@ -202,11 +198,17 @@ def remove_tree(top: Path) -> None:
 
 
 def remove_empty_folders(top: Path) -> None:
-    """Remove those folders directly below one that have nothing in them."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(top):  # noqa: PTH208 - a thousand names
+    """Remove those folders directly below one that have nothing in them; one that is a link is left alone."""
+    try:
+        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in os.listdir(descriptor):  # noqa: PTH208 - of what was opened, whatever its path says by now
             with contextlib.suppress(OSError):
-                os.rmdir(f"{top}/{name}")  # noqa: PTH106 - as above
+                os.rmdir(name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove_outside(top: Path) -> None:
@@ -236,45 +238,14 @@ def _points_at(pointer: Path, path: Path) -> bool:
     return False
 
 
-class _Asked:
-    """What a place's git metadata was found to be, and for which status of its files."""
-
-    def __init__(self) -> None:
-        self.status: tuple[tuple[int, ...], ...] = ()
-        self.since = 0.0
-        self.told: str | None = None
-        self.is_settled = False
-        """It was read when it had had that status for longer than two changes can have the same time."""
-
-
-@lru_cache(maxsize=64)
-def _asked(_: Place) -> _Asked:
-    return _Asked()
-
-
 def left_its_base(place: Place) -> str | None:
-    """Say what a worker did to its own git metadata, read as plain files; None if nothing.
-
-    A thousand readers of one tree ask for the same two files: what has not changed is not read again.
-    """
+    """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
+    link = f"{place.path}/.git"
     try:
-        found = [os.lstat(path) for path in (f"{place.path}/.git", f"{place.admin}/HEAD")]
-    except OSError:
-        return ".git"
-    status = tuple((one.st_mode, one.st_ino, one.st_size, one.st_ctime_ns) for one in found)
-    before, now = _asked(place), time.monotonic()
-    if before.status != status:
-        before.status, before.since, before.is_settled = status, now, False
-    if not before.is_settled:
-        before.told, before.is_settled = _read_to_be_left(place), now > before.since + TICK
-    return before.told
-
-
-def _read_to_be_left(place: Place) -> str | None:
-    try:
-        if (place.path / ".git").is_symlink() or read_whole(place.path / ".git") != place.link:
+        # Read each time: what is written through a mapping, or behind a link, changes no status.
+        if os.path.islink(link) or read_whole(link) != place.link:  # noqa: PTH114 - a thousand readers ask
             return ".git"
-        if read_whole(place.admin / "HEAD").strip() != place.base.encode():
+        if read_whole(f"{place.admin}/HEAD").strip() != place.base.encode():
             return "HEAD"
     except OSError:
         return ".git"

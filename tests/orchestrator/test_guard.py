@@ -288,15 +288,28 @@ def test_what_we_wrote_of_a_worker_or_did_not_is_final_when_it_is_judged(crowd, 
     assert [Path(one).name for one in guard.blamed("W-3")] == [f"W-1.{ending}"]
 
 
-def test_a_patch_that_is_put_there_before_a_worker_is_judged_is_told(crowd):
+def test_a_look_that_takes_paths_out_meanwhile_does_not_disturb_the_end_of_a_worker(crowd, monkeypatch):
+    guard, _ = crowd
+    guard.entered("W-1", is_new=True)
+    unwritten = guard._leavings._unwritten["W-1"]
+    # As the thread does between two system calls of ours.
+    monkeypatch.setattr(os.path, "lexists", lambda _: unwritten and unwritten.pop() and False)
+    guard.settled("W-1", None)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_patch_that_is_put_there_before_a_worker_is_judged_is_told(crowd, stays):
     guard, text = crowd
     guard.entered("W-1", is_new=True)
     guard.entered("W-2", is_new=True)
-    assert guard.left("W-1") == []
-    text.with_name("W-1.patch").write_text("evil")
+    patch = text.with_name("W-1.patch")
+    patch.write_text("evil")
+    guard._leavings.settled("W-1")
+    if not stays:
+        patch.unlink()
     guard.settled("W-1", None)
-    assert guard.left("W-2") == []
-    assert [Path(one).name for one in guard.blamed("W-2")] == ["W-1.patch"]
+    guard.gone("W-1")
+    assert [Path(one).name for found in guard.left("W-2") for one in found.paths] == ["W-1.patch"]
 
 
 def test_an_answer_that_is_put_there_just_before_we_write_it_is_told(crowd):

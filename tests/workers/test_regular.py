@@ -3,6 +3,7 @@
 import os
 import pty
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +131,18 @@ def test_an_exit_record_with_a_value_of_another_kind_is_none(text):
 def test_an_exit_record_keeps_what_a_shim_wrote_and_passes_over_what_it_does_not_know():
     found = parsed_exit(b'{"schema": 9, "end": "exited", "exit_code": 0, "cut": ["stdout"], "new": {}}')
     assert (found.end, found.exit_code, found.cut, found.worker) == ("exited", 0, ("stdout",), "")
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps").exists(), reason="a file that is read in short pieces is Linux's"
+)
+def test_a_short_read_is_not_the_end_of_a_file():
+    # The kernel gives a page or so at a time.
+    for read in (read_whole, lambda path: read_start(path, 1 << 24)):
+        assert len(read(Path("/proc/self/smaps"))) > 16_384
+
+
+def test_a_stream_that_is_a_link_in_a_circle_is_an_error_and_not_an_empty_one(tmp_path):
+    (tmp_path / "odd").symlink_to(tmp_path / "odd")
+    with pytest.raises(OSError, match="symbolic links"):
+        Follower("command", tmp_path / "odd").answer(exit_code=0, stderr=tmp_path / "none")

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import mmap
 import os
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from workers import worktree
 from workers.agents import WorkerError
 from workers.git import Repository, find_repository, git, git_line
 from workers.worktree import (
@@ -20,6 +20,7 @@ from workers.worktree import (
     found_place,
     left_its_base,
     make_place,
+    remove_empty_folders,
     remove_place,
     remove_places_below,
     remove_tree,
@@ -202,13 +203,37 @@ def pipe(path):
         (lambda place: pipe(place.admin / "HEAD"), ".git"),
     ],
 )
-@pytest.mark.parametrize("tick", [worktree.TICK, 0])  # 0: as if they had stood there for long
-def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told, tick, monkeypatch):
-    monkeypatch.setattr(worktree, "TICK", tick)
+def test_what_a_worker_does_to_its_git_metadata_is_told(repository, meddle, told):
     place = make(repository)
-    assert [left_its_base(place) for _ in range(3)] == [None] * 3
+    assert left_its_base(place) is None
     meddle(place)
     assert left_its_base(place) == told
+
+
+def test_what_is_written_behind_a_link_or_through_a_mapping_is_told(repository, tmp_path):
+    linked, mapped = make(repository, "linked"), make(repository, "mapped")
+    head = linked.admin / "HEAD"
+    (tmp_path / "said").write_bytes(head.read_bytes())
+    head.unlink()
+    head.symlink_to(tmp_path / "said")
+    assert left_its_base(linked) is None
+    (tmp_path / "said").write_text("ref: refs/heads/mine\n")
+    assert left_its_base(linked) == "HEAD"
+    with (mapped.admin / "HEAD").open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+        pages[:1] = pages[:1]
+        assert left_its_base(mapped) is None
+        pages[:1] = b"x"
+        assert left_its_base(mapped) == "HEAD"
+
+
+def test_only_empty_folders_go_and_none_behind_a_link(tmp_path):
+    for name in ("top/empty", "top/full/inside", "elsewhere/empty"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("top", "link", "nothing"):
+        remove_empty_folders(tmp_path / name)
+    assert [path.name for path in (tmp_path / "top").iterdir()] == ["full"]
+    assert (tmp_path / "elsewhere" / "empty").is_dir()
 
 
 def test_a_git_file_that_became_a_link_is_told_even_if_it_says_the_same(repository, tmp_path):
