@@ -150,6 +150,7 @@ class Leavings:
 
         What we have not written stays unwritten: it is looked for with the rest that has no owner that runs.
         """
+        self._begun.add(worker)
         unwritten = self._unwritten.pop(worker, set())
         paths = list(unwritten)
         unwritten.clear()  # a look that goes on in its thread has the same set

@@ -101,7 +101,8 @@ async def _begin_to_guard(d: Deployment) -> None:
         d.environ,
         d.manifest.state_files,
         ran=[name for name, one in workers if one["started"]],
-        ended=[name for name, one in workers if one["started"] and one["ended"]],
+        # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
+        ended=[name for name, one in workers if one["ended"] and one["outcome"] != "skipped"],
     )
     d.guard = await anyio.to_thread.run_sync(guard)
 

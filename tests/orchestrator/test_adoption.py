@@ -334,3 +334,18 @@ def test_slots_that_a_killed_runtime_had_taken_for_nobody_yet_are_given_back_whe
     out, err = follower.communicate(timeout=60)
     assert follower.returncode == 0, (out, err)
     assert [taken.slot for taken in pool.holders(slots(lives))] == ["pool-15"]
+
+
+def test_the_record_of_one_that_ended_before_it_began_is_not_laid_on_who_runs_after_a_kill(lives):
+    settings(lives, "[worktree]\nsetup = ['test $ORCHESTRATE_WORKER != Command-Worker-2']\n")
+    lives.lab.templates(command_1=shell(lives.waits), command_2=shell("true"))
+    run, runtime = lives.detached()
+    wait_until(lambda: started(run) and (run / "Command-Worker-2.json").exists())
+    wait_until(lambda: [one for one in journal(run) if one["event"] == "ended"])
+    kill_and_see_dead(runtime)
+    lives.let_go(1)
+    called = lives.call("resume", run.name, "--json")
+    outcomes = {one["worker"]: one["outcome"] for one in called.document["workers"]}
+    assert outcomes == {"Command-Worker-1": "complete", "Command-Worker-2": "failed"}
+    assert [one["violations"] for one in called.document["workers"]] == [[], []]
+    assert [one for one in journal(run) if one["event"] == "unattributed"] == []
