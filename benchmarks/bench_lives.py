@@ -13,7 +13,8 @@ from pathlib import Path
 import anyio
 from lab import ORCHESTRATE, repository, say
 
-from workers.process import Launch, Limits, Nursery, open_nursery, stop
+from workers.spec import Launch, Limits
+from workers.process import Nursery, open_nursery, stop
 
 COUNT = 15
 GRACE = 2.0

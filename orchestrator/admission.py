@@ -2,7 +2,9 @@
 
 from typing import Literal, NamedTuple
 
-from orchestrator.spent import OF_OTHERS, Spent, dollars, thousands, workers
+from orchestrator.money import dollars, thousands
+from orchestrator.spent import OF_OTHERS, Spent, workers
+from orchestrator.values import Limits
 
 LEAST_USD = 0.0001
 """The smallest amount that a CLI can be told; it would take 0 for no limit."""
@@ -22,22 +24,6 @@ LimitName = Literal[
 """What stands in the way of a start; `ledger`: it cannot be had, since another process does not let go."""
 
 
-class Limits(NamedTuple):
-    """`[budget]`: the most that a run and a day (UTC) may cost; None is not limited."""
-
-    run_usd: float | None = None
-    day_usd: float | None = None
-    run_tokens: int | None = None
-    day_tokens: int | None = None
-
-    def in_words(self) -> str:
-        """Say all that is set on one line."""
-        amounts = {"run": (self.run_usd, self.run_tokens), "day": (self.day_usd, self.day_tokens)}
-        said = []
-        for whose, (usd, tokens) in amounts.items():
-            said += [f"{dollars(usd)} a {whose}"] if usd is not None else []
-            said += [f"{thousands(tokens)} tokens a {whose}"] if tokens is not None else []
-        return ", ".join(said) or "not limited"
 
 
 class Budget(NamedTuple):

@@ -16,14 +16,15 @@ from orchestrator.judgement import Judgement
 from orchestrator.places import placed_earlier
 from orchestrator.prompts import add_to_prompt, write_prompt
 from tickets.ticket import Ticket
-from workers.agents import WorkerError
 from workers.attempt import find_agent, mark_of, prepare_launch
+from workers.errors import WorkerError
 from workers.exits import Exit, read_exit
 from workers.fence import fence_in_force
 from workers.follow import Follower
 from workers.output import AttemptFiles
 from workers.pool import Slot
-from workers.process import RUNTIME_DIED, Limits, wait_adopted
+from workers.process import RUNTIME_DIED, wait_adopted
+from workers.spec import Limits
 from workers.worktree import Place
 
 LOOK = 0.1

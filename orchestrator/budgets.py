@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.admission import NAMES_MODELS, PRICES_ITSELF, STOPS_ITSELF, Budget, Limits, refusal_of
+from orchestrator.admission import NAMES_MODELS, PRICES_ITSELF, STOPS_ITSELF, Budget, refusal_of
+from orchestrator.money import dollars
 from orchestrator.prices import PricedBy, price_of
 from orchestrator.settings import Settings
-from orchestrator.spent import Spent, dollars
+from orchestrator.spent import Spent
+from orchestrator.values import Limits
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.words import AgentName

@@ -22,8 +22,8 @@ from orchestrator.starts import Starts
 from orchestrator.tampering import Guard, Tampering, told
 from tickets.problems import Problem
 from tickets.ticket import Ticket
-from workers.agents import WorkerError
 from workers.changes import ABSENT, Change, Checker
+from workers.errors import WorkerError
 from workers.git import GitError, Repository
 from workers.journal import Journal, read_journal
 from workers.output import RunDir, held_lock

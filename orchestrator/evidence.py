@@ -27,9 +27,10 @@ from orchestrator.prices import priced
 from orchestrator.tampering import told
 from orchestrator.tree_command import CheckResult
 from tickets.ticket import Ticket
-from workers.agents import Answer, Usage, WorkerError
+from workers.agents import Answer, Usage
 from workers.attempt import keep_text
 from workers.changes import Found
+from workers.errors import WorkerError
 from workers.exits import Exit
 from workers.output import AttemptFiles, create_file, is_empty, json_lines
 from workers.worktree import Place, left_its_base, remove_place

@@ -25,8 +25,8 @@ from orchestrator.store import Store
 from orchestrator.verifying import counted
 from tickets.problems import Problem
 from tickets.ticket import Ticket
-from workers.agents import WorkerError
 from workers.changes import Change
+from workers.errors import WorkerError
 from workers.follow import read_tail
 from workers.journal import read_journal
 

@@ -10,19 +10,19 @@ from orchestrator.runs import RunState
 from workers.git import Repository, git, git_fields
 
 if TYPE_CHECKING:
-    from orchestrator.deployment import Deployment  # which brings a runtime's all, for a word in a signature
+    pass  # which brings a runtime's all, for a word in a signature
 
 KEEP = "refs/orchestrate/keep"
 
 
-def keep_base(d: "Deployment", commit: str) -> str:
+def keep_base(repository: Repository, run_id: str, commit: str) -> str:
     """Hold a commit for as long as the run is on, and give it."""
     git(
-        f"--git-dir={d.repository.common}",
+        f"--git-dir={repository.common}",
         "update-ref",
-        f"{KEEP}/{d.run.id}/{commit}",
+        f"{KEEP}/{run_id}/{commit}",
         commit,
-        cwd=d.run.root,
+        cwd=repository.root,
     )
     return commit
 

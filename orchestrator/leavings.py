@@ -27,7 +27,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from workers.git import Repository
-from workers.integrity import MOVES
+from workers.metadata import MOVES
 from workers.output import STARTED, RunDir, create_file, is_locked, read_json
 from workers.walls import message_log
 

@@ -9,8 +9,8 @@ from orchestrator.furnished import end_earlier, furniture_of, in_words, is_furni
 from orchestrator.kept_bases import keep_base
 from orchestrator.tampering import Tampering, told
 from tickets.ticket import Ticket
-from workers.agents import WorkerError
 from workers.changes import Change
+from workers.errors import WorkerError
 from workers.fence import fence_in_force
 from workers.making import Made, make_tree
 from workers.worktree import Place, found_place, remove_place, start_of
@@ -125,4 +125,4 @@ def _base_of(d: Deployment, ticket: Ticket) -> str:
     if not merged:
         return d.manifest.base
     tree = d.checker.tree_with(d.manifest.base, merged.values())
-    return keep_base(d, d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}"))
+    return keep_base(d.repository, d.run.id, d.checker.commit(tree, d.manifest.base, f"orchestrate: base of {ticket.worker}"))

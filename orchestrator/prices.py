@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from orchestrator.values import Price
 from workers.agents import ModelUse, Usage
 
 _MILLION = 1_000_000
@@ -12,13 +13,6 @@ PricedBy = Literal["agent", "table", "unpriced"]
 """Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""
 
 
-class Price(NamedTuple):
-    """`[prices."MODEL"]`: USD for a million tokens."""
-
-    input: float
-    output: float
-    cached_input: float | None = None
-    """None: as any other input."""
 
 
 class Cost(NamedTuple):

@@ -14,7 +14,7 @@ from tickets.problems import Problem
 from workers.changes import WHO
 from workers.environment import drop_foreign_git
 from workers.git import QUIET, GitError, Repository, git
-from workers.integrity import git_directory, note_move
+from workers.metadata import git_directory, note_move
 from workers.refs import UNSURE, head_of, tree_of, value_of
 
 if TYPE_CHECKING:

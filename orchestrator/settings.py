@@ -18,13 +18,13 @@ from pydantic import (
     ValidationError,
 )
 
-from orchestrator.admission import Limits as SpendingLimits
-from orchestrator.prices import Price
 from orchestrator.reading import read_file, read_state
 from orchestrator.refusal import Refusal
 from orchestrator.state.canonical import decision_reading, gates, rules
 from orchestrator.state.errors import StateError
 from orchestrator.toml_text import read_toml
+from orchestrator.values import Limits as SpendingLimits
+from orchestrator.values import Price
 from tickets.problems import Problem
 from tickets.scope import PatternError, parse_pattern
 from tickets.words import AgentName

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.admission import Budget, Limits, Refused, left_of, refusal_of, usd_left
+from orchestrator.admission import Budget, Refused, left_of, refusal_of, usd_left
 from orchestrator.prices import Cost
 from orchestrator.spent import (
     NOTHING,
@@ -28,6 +28,7 @@ from orchestrator.spent import (
     spent_on,
     total,
 )
+from orchestrator.values import Limits
 from workers.git import Repository
 from workers.output import RunDir, held_folder
 

@@ -14,7 +14,8 @@ from orchestrator.leavings import Leavings
 from tickets.problems import Problem
 from tickets.scope import Scope
 from workers.git import Repository
-from workers.integrity import Lens, as_text, compare, from_text, own_moves
+from workers.integrity import Lens, as_text, compare, from_text
+from workers.metadata import own_moves
 from workers.output import RunDir, create_file
 from workers.regular import read_whole
 

@@ -10,7 +10,8 @@ from workers.attempt import cancel_paths, mark_of, worker_environment
 from workers.exits import is_held
 from workers.fence import enclosed, fence_in_force
 from workers.follow import read_tail
-from workers.process import Launch, Limits, wait_adopted
+from workers.process import wait_adopted
+from workers.spec import Launch, Limits
 from workers.walls import Walls, worker_walls
 
 

@@ -16,8 +16,9 @@ from workers.environment import common_environment
 from workers.exits import Exit
 from workers.follow import read_tail
 from workers.output import create_file, create_json, read_json
-from workers.process import Launch, Limits, open_nursery, stop
+from workers.process import open_nursery, stop
 from workers.regular import read_whole
+from workers.spec import Launch, Limits
 from workers.worktree import remove_tree
 
 FOLDER = ".taskers/checks"

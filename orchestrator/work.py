@@ -42,7 +42,8 @@ from orchestrator.providers import LONGEST_PAUSE
 from orchestrator.tampering import Guard, told
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
-from workers.agents import Answer, WorkerError
+from workers.agents import Answer
+from workers.errors import WorkerError
 from workers.exits import Exit
 from workers.fence import fence_in_force
 from workers.git import GitError

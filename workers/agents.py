@@ -14,12 +14,6 @@ FenceWanted = Literal["auto", "required", "landlock", "off"]
 """`fence` in `orchestrate.toml`; here, for what reads settings and starts nobody."""
 
 
-class WorkerError(Exception):
-    """A worker that could not be prepared or started; `reason` is one plain line."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
 
 
 class AgentSettings(NamedTuple):

@@ -14,7 +14,7 @@ from workers.executables import present
 from workers.fence import OPEN, Fence, enclosed
 from workers.git import Repository
 from workers.output import AttemptFiles, RunDir, create_file
-from workers.process import Launch, Limits
+from workers.spec import Launch, Limits
 from workers.walls import Walls, cache_environment, message_log, worker_walls
 
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.regular import read_start
 
 LARGEST = 256 * 1024

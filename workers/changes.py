@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.agents import WorkerError
 from workers.checker_config import config_text, drivers_among, settings_of
+from workers.errors import WorkerError
 from workers.filters import Filters
 from workers.git import GitError, create_from, git, git_fields, git_line
 from workers.listing import listed

@@ -3,9 +3,10 @@
 import os
 
 from tickets.words import AgentName
-from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage, WorkerError
+from workers.agents import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
 from workers.asking import Asking
 from workers.briefing import as_one_text, check_prompt, read_instructions
+from workers.errors import WorkerError
 from workers.executables import find, present
 from workers.reasons import kind_of, settle
 from workers.stream import Records, count_at, id_at, number_at, paragraphs, printable, text_at, value_at

@@ -4,7 +4,8 @@ import json
 from typing import Literal
 
 from tickets.words import AgentName
-from workers.agents import AgentSettings, Answer, Invocation, Job, Progress, WorkerError
+from workers.agents import AgentSettings, Answer, Invocation, Job, Progress
+from workers.errors import WorkerError
 from workers.reasons import last_words
 from workers.stream import MAX_RECORD, printable, text_at
 

@@ -15,7 +15,7 @@ from workers.agents import FenceWanted
 from workers.walls import Walls
 
 if TYPE_CHECKING:
-    from workers.process import Launch  # which brings anyio, for a word in two signatures
+    from workers.spec import Launch  # which brings anyio, for a word in two signatures
 
 Level = Literal["namespaces", "landlock", "advisory"]
 

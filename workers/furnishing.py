@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tickets.scope import Scope
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import git_fields
 
 _WILD = set("*?[{\\")

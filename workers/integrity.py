@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from workers.git import GitError, Repository, git_fields
-from workers.regular import read_whole
-from workers.worktree import module_directories
+from workers.metadata import git_directory, module_directories
 
 Weight = Literal["harm", "move"]
 """`harm`: nothing but tampering or a deliberate act does it. `move`: the user's everyday work does it too."""
 
-MOVES = "moves"
-"""The file in our own directory that lists the commits to which we moved refs."""
 _STEERS = (b"hookspath", b"path", b"attributesfile", b"excludesfile")
 _SETTING = re.compile(
     rb"^\s*(?:\[[^]\n]*\]\s*)?(%s)\s*=\s*(.+?)\s*$" % b"|".join(_STEERS), re.IGNORECASE | re.MULTILINE
@@ -206,32 +203,10 @@ def compare(before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset(
     return tuple(sorted(found, key=lambda one: (one.weight, one.path)))
 
 
-def git_directory(repository: Repository) -> Path:
-    """Give the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
-    dot_git = repository.root / ".git"
-    try:
-        if dot_git.is_file():
-            return (repository.root / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
-    except (OSError, ValueError):
-        pass
-    return dot_git if dot_git.is_dir() else repository.common
 
 
-def note_move(own: Path, commit: str) -> None:
-    """Write down, before a ref is moved, that it is us who move it."""
-    descriptor = os.open(own / MOVES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, commit.encode() + b"\n")
-    finally:
-        os.close(descriptor)
 
 
-def own_moves(own: Path) -> frozenset[str]:
-    """Give the commits to which we ever moved a ref."""
-    try:
-        return frozenset(read_whole(own / MOVES).decode("ascii", "replace").split())
-    except OSError:
-        return frozenset()
 
 
 def as_text(snapshot: Snapshot) -> bytes:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.agents import WorkerError
 from workers.changes import Checker
+from workers.errors import WorkerError
 from workers.furnishing import Furniture, bring
 from workers.git import GitError, Repository
 from workers.submodules import bring_modules

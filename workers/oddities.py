@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 
 _MOST = 16 * 2**20
 """Bytes of a file that git reads as a whole."""

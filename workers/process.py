@@ -7,19 +7,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
 from workers import descendants
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.exits import Exit, is_held, parsed_exit, read_exit
 from workers.output import read_json
+from workers.spec import Launch
 
 RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
@@ -37,44 +37,8 @@ _APPEARS = 1.0
 _ATTEMPTS = 2
 
 
-class Limits(NamedTuple):
-    """What a worker may use: seconds, and bytes of each output stream. None is no limit."""
-
-    total: float | None = 1800.0
-    grace: float = 5.0
-    output_cap: int | None = 64 << 20
-    idle: float | None = None
 
 
-class Launch(NamedTuple):
-    """One worker to start. Paths are absolute; the files named must not exist yet, their folders must."""
-
-    worker: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    """Exactly what the worker sees, with the mark beside it."""
-    cwd: Path
-    stdin: Path
-    stdout: Path
-    stderr: Path
-    started_record: Path
-    exit_record: Path
-    capture: Literal["file", "pipe"] = "file"
-    limits: Limits = Limits()
-    cancel_paths: tuple[Path, ...] = ()
-    """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` says which."""
-    busy_path: Path | None = None
-    """While it exists the worker is not idle: a tool call is open."""
-    soft_signal: int = signal.SIGTERM
-    stops_with_runtime: bool = False
-    """The worker is stopped when the runtime that started it dies; else it goes on, to be adopted."""
-    soft_depth: int = 0
-    """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
-    mark: str = ""
-    prefix: tuple[str, ...] = ()
-    """What puts the worker behind a fence of namespaces, with a keeper inside that says how it ended."""
-    held_to: tuple[str, ...] | None = None
-    """The only paths that the worker may write at and below, held by Landlock; None is no such hold."""
 
 
 class Nursery:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from workers.git import Repository
-from workers.integrity import git_directory
+from workers.metadata import git_directory
 
 UNSURE: Final = "unsure"
 """Told by a ref that git has to be asked about: no commit has such a name."""

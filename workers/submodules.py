@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import find_repository, git_fields
 from workers.output import create_json
 from workers.worktree import Module, Place, make_place, modules_of

@@ -5,12 +5,13 @@ import itertools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import GitError, git
+from workers.metadata import module_directories
 from workers.output import read_json
 from workers.regular import read_whole
 
@@ -166,18 +167,6 @@ def remove_places_below(common: Path, folder: Path) -> None:
     remove_tree(folder)
 
 
-def module_directories(top: Path, depth: int = 6) -> Iterator[Path]:
-    """Find the metadata of submodules, whose names may have slashes, and of theirs."""
-    try:
-        folders = [Path(entry.path) for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return
-    for folder in sorted(folders) if depth else ():
-        if (folder / "HEAD").is_file():
-            yield folder
-            yield from module_directories(folder / "modules", depth - 1)
-        else:
-            yield from module_directories(folder, depth - 1)
 
 
 def remove_tree(top: Path) -> None:

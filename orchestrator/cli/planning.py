@@ -101,7 +101,7 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
     from orchestrator.repo import UserRepo  # noqa: PLC0415 - as above
     from orchestrator.settings import read_settings  # noqa: PLC0415 - as above
     from orchestrator.verifying import tests_among, total_of, verify  # noqa: PLC0415 - as above
-    from workers.agents import WorkerError  # noqa: PLC0415 - as above
+    from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
     commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
     if not commands and asked:

@@ -14,7 +14,7 @@ from orchestrator.runs import unfinished_runs
 from orchestrator.settings import read_settings
 from orchestrator.since import REPORT
 from tickets.problems import Problem
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import Repository
 from workers.output import create_file, create_json, runs_of
 

@@ -13,7 +13,7 @@ from orchestrator.resume import look, standing_of
 from orchestrator.settings import read_settings
 from orchestrator.standing import fitted, standing, step_of, tokens_of
 from tickets.problems import Problem
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import Repository
 
 SHOWN = 5

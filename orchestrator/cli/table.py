@@ -10,8 +10,9 @@ from orchestrator.cli.painter import Painter, has_colour
 from orchestrator.cli.screen import event_line
 from orchestrator.cli.width import cells, cut, elapsed
 from orchestrator.live import SHORT, LiveRun, Queue, Row
+from orchestrator.money import amount, thousands
 from orchestrator.runs import RunState
-from orchestrator.spent import amount, thousands, told_by
+from orchestrator.spent import told_by
 
 HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
 WIDEST = (24, 20, 17, 8, 8, 8)

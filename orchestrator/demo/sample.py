@@ -21,7 +21,7 @@ from orchestrator.verifying import verify
 from tickets.markdown import one_line
 from tickets.problems import Problem
 from tickets.template import FOLDER
-from workers.agents import WorkerError
+from workers.errors import WorkerError
 from workers.git import GitError, Repository, git, git_line
 
 PLAN = "STATUS.md"

@@ -1,0 +1,9 @@
+"""The error of this package: a worker that could not be prepared or started."""
+
+
+class WorkerError(Exception):
+    """A worker that could not be prepared or started; `reason` is one plain line."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

@@ -1,0 +1,46 @@
+"""What a shim is told: one worker to start, and the limits that it is held to."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+
+class Limits(NamedTuple):
+    """What a worker may use: seconds, and bytes of each output stream. None is no limit."""
+
+    total: float | None = 1800.0
+    grace: float = 5.0
+    output_cap: int | None = 64 << 20
+    idle: float | None = None
+
+
+class Launch(NamedTuple):
+    """One worker to start. Paths are absolute; the files named must not exist yet, their folders must."""
+
+    worker: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """Exactly what the worker sees, with the mark beside it."""
+    cwd: Path
+    stdin: Path
+    stdout: Path
+    stderr: Path
+    started_record: Path
+    exit_record: Path
+    capture: Literal["file", "pipe"] = "file"
+    limits: Limits = Limits()
+    cancel_paths: tuple[Path, ...] = ()
+    """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` says which."""
+    busy_path: Path | None = None
+    """While it exists the worker is not idle: a tool call is open."""
+    soft_signal: int = signal.SIGTERM
+    stops_with_runtime: bool = False
+    """The worker is stopped when the runtime that started it dies; else it goes on, to be adopted."""
+    soft_depth: int = 0
+    """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
+    mark: str = ""
+    prefix: tuple[str, ...] = ()
+    """What puts the worker behind a fence of namespaces, with a keeper inside that says how it ended."""
+    held_to: tuple[str, ...] | None = None
+    """The only paths that the worker may write at and below, held by Landlock; None is no such hold."""
