@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 from lab import ORCHESTRATE, repository, say
 
-from workers.spec import Launch, Limits
-from workers.process import Nursery, open_nursery, stop
+from workers.engine.process import Nursery, open_nursery, stop
+from workers.shim.spec import Launch, Limits
 
 COUNT = 15
 GRACE = 2.0

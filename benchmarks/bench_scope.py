@@ -12,10 +12,10 @@ import subprocess
 import time
 from collections import defaultdict
 
-from tickets.collector import collector_at_rest
-from tickets.ownership import ownership
 from tickets.plan import make_plan, reserved_paths
-from tickets.scope import Scope, find_overlaps
+from tickets.scopes.collector import collector_at_rest
+from tickets.scopes.ownership import ownership
+from tickets.scopes.scope import Scope, find_overlaps
 from tickets.ticket import Ticket
 
 FILES = 100_000

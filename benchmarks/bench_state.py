@@ -17,8 +17,10 @@ from big_project import FILLING, TICKET, open_items, project, with_history, writ
 from lab import ORCHESTRATE, medians, repository, say, timed
 from state_probe import BY_HAND, PROBE, told
 
-from orchestrator.state import opening
-from orchestrator.state.canonical import decision_reading, rules, status_reading
+from orchestrator.state import document as opening
+from orchestrator.state.canonical.decisions import read as decision_reading
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.status import read as status_reading
 from tickets.markdown import parse
 
 ROUNDS = 7

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from lab import say
 
-from workers.changes import Checker
-from workers.furnishing import Furniture
-from workers.git import find_repository
-from workers.making import make_tree
-from workers.worktree import Place, remove_place
+from workers.git.run import find_repository
+from workers.worktree.changes import Checker
+from workers.worktree.checkout import make_tree
+from workers.worktree.furnish import Furniture
+from workers.worktree.worktree import Place, remove_place
 
 FILES, WORKERS, AT_ONCE = 20_000, 15, 4
 ROUNDS = 2

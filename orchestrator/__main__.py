@@ -1,5 +1,5 @@
 """`python -P -m orchestrator`: the same as the console script, where that is not to be found."""
 
-from orchestrator.cli import main
+from orchestrator.cli.main import main
 
 raise SystemExit(main())

@@ -11,27 +11,27 @@ from typing import Literal, NamedTuple
 import anyio
 import anyio.to_thread
 
-from orchestrator import holding
-from orchestrator.deployment import ALL, Clock, Deployment, Tell, open_deployment
-from orchestrator.events import Event, RosterEntry, RunClosed, RunDeployed
-from orchestrator.fencing import fence_of, unmet
-from orchestrator.integration import Decision, integrate
-from orchestrator.kept_bases import let_bases_go
-from orchestrator.leavings import refuse_altered
-from orchestrator.lost import superseded
-from orchestrator.manifest import Manifest, read_manifest, write_manifest
-from orchestrator.prepare import Prepared, Request, prepare
-from orchestrator.refusal import HELD, Refusal
-from orchestrator.repo import import_gitpython
-from orchestrator.runs import RunState, read_run
-from orchestrator.settings import Settings
+from orchestrator.errors import HELD, Refusal
+from orchestrator.execute.runtime import ALL, Clock, Deployment, Tell, open_deployment
+from orchestrator.execute.worker import work
+from orchestrator.integrate.integrate import Decision, integrate
+from orchestrator.prepare.fence_check import fence_of, unmet
+from orchestrator.prepare.prepare import Prepared, Request, prepare
+from orchestrator.runs import scopes_in_use as holding
+from orchestrator.runs.kept_refs import let_bases_go
+from orchestrator.runs.lost import superseded
+from orchestrator.runs.manifest import Manifest, read_manifest, write_manifest
+from orchestrator.runs.state import RunState, read_run
+from orchestrator.settings.settings import Settings
 from orchestrator.state.errors import StateError
-from orchestrator.store import Store
-from orchestrator.work import work
+from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
+from orchestrator.store.repo import import_gitpython
+from orchestrator.store.store import Store
+from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
-from workers.git import Repository
-from workers.output import RunDir, held_folder, is_locked, new_run_dir, runs_of
-from workers.worktree import remove_empty_folders, remove_places_below, remove_tree
+from workers.files.run_dir import RunDir, held_folder, is_locked, new_run_dir, runs_of
+from workers.git.run import Repository
+from workers.worktree.worktree import remove_empty_folders, remove_places_below, remove_tree
 
 START_WAIT = 30.0
 """Seconds that a run waits while another command is starting one."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tickets.fan_out import idle_keys, stem_of
 from tickets.problems import Problem
-from tickets.scope import Overlap
+from tickets.scopes.scope import Overlap
+from tickets.templates.fan_out import idle_keys, stem_of
 from tickets.ticket import Ticket
 
 

@@ -5,14 +5,14 @@ from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
-from tickets.collector import collector_at_rest
 from tickets.collisions import collisions, waits
-from tickets.fan_out import stem_of
-from tickets.jinja import nearest
-from tickets.pattern import NO_LINKS, Links
 from tickets.problems import Problem
-from tickets.scope import Overlap, Pattern, PatternError, Scope, find_overlaps, parse_pattern
-from tickets.segment import ANY_DEPTH
+from tickets.scopes.collector import collector_at_rest
+from tickets.scopes.pattern import NO_LINKS, Links
+from tickets.scopes.scope import Overlap, Pattern, PatternError, Scope, find_overlaps, parse_pattern
+from tickets.scopes.segment import ANY_DEPTH
+from tickets.templates.fan_out import stem_of
+from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
 
 OnOverlap = Literal["refuse", "serialize"]

@@ -6,7 +6,7 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from tickets.outline import Line, Section, closed, outline, plain, sections, text_of
+from tickets.markdown.outline import Line, Section, closed, outline, plain, sections, text_of
 from tickets.ticket import Ticket
 
 FIELDS = ("Assigned", "Phase", "Deliverable", "Owner")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from tickets.outline import Line, outline, plain, text_of
+from tickets.markdown.outline import Line, outline, plain, text_of
 from tickets.problems import Problem
 
 ReportStatus = Literal["COMPLETE", "BLOCKED", "NEEDS_CLARIFICATION"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from tickets.words import AgentName, Mode, Priority
+from tickets.types import AgentName, Mode, Priority
 
 
 class Ticket(BaseModel):

@@ -8,9 +8,9 @@ import argparse
 import os
 from pathlib import Path
 
-from orchestrator.refusal import Refusal
+from orchestrator.errors import Refusal
 from tickets.problems import Problem
-from workers.git import find_repository
+from workers.git.run import find_repository
 
 _PROC = Path("/proc")
 _MOST = 100
@@ -38,7 +38,7 @@ def is_inside_worker(common: Path) -> bool:
             marks = _marks((folder / "environ").read_bytes())
             if b"ORCHESTRATE_WORKER" in marks and _is_same(marks.get(b"ORCHESTRATE_PROJECT"), common):
                 return True
-            if b"nursery.py\0" in (folder / "cmdline").read_bytes() and _holds(folder, common):
+            if b"fork_server.py\0" in (folder / "cmdline").read_bytes() and _holds(folder, common):
                 return True
         except OSError:
             pass  # somebody else's, who may still stand below one of ours

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.cli.answer import Answer, refused
-from orchestrator.refusal import Refusal
+from orchestrator.errors import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
-from workers.environment import drop_foreign_git
-from workers.git import Repository, find_repository, git_line
-from workers.regular import NotRegularError
+from workers.files.read import NotRegularError
+from workers.git.environment import drop_foreign_git
+from workers.git.run import Repository, find_repository, git_line
 
 if TYPE_CHECKING:
-    from orchestrator.cli.commands import Command
+    from orchestrator.cli.registry import Command
 
 
 _OUTSIDE = frozenset((

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.recording import SETTINGS, Desk, add_lead, chosen, desk_of
-from orchestrator.events import LeadEvent
-from orchestrator.reading import read_file
-from orchestrator.refusal import APPROVAL, Refusal
-from orchestrator.state.canonical import gates, status
-from orchestrator.state.canonical.places import needed
-from orchestrator.state.canonical.status_reading import PATH, Phase, Status, slug
+from orchestrator.errors import APPROVAL, Refusal
+from orchestrator.state.canonical.decisions import gates
+from orchestrator.state.canonical.status import status
+from orchestrator.state.canonical.status.read import PATH, Phase, Status, slug
+from orchestrator.state.document import needed
+from orchestrator.state.events import LeadEvent
 from orchestrator.state.figures import percent
+from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem
 
@@ -98,9 +99,9 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
         return ""
     import os  # noqa: PLC0415 - only where tests run
 
-    from orchestrator.repo import UserRepo  # noqa: PLC0415 - as above
-    from orchestrator.settings import read_settings  # noqa: PLC0415 - as above
-    from orchestrator.verifying import tests_among, total_of, verify  # noqa: PLC0415 - as above
+    from orchestrator.checks import tests_among, total_of, verify  # noqa: PLC0415 - as above
+    from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - as above
+    from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
     commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
@@ -132,10 +133,10 @@ def with_report(desk: Desk, answer: Answer) -> Answer:
     """Keep a status report with the newest run, as is due where this has changed anything."""
     written = None
     if answer.document["changed"]:
-        from orchestrator.cli.report import keep_report  # noqa: PLC0415 - most commands need none of it
-        from orchestrator.gathering import gather  # noqa: PLC0415 - as above
-        from orchestrator.reporting import report_on  # noqa: PLC0415 - as above
-        from orchestrator.runs import unfinished_runs  # noqa: PLC0415 - as above
+        from orchestrator.report.gather import gather  # noqa: PLC0415 - as above
+        from orchestrator.report.status_report import report_on  # noqa: PLC0415 - as above
+        from orchestrator.report.text import keep_report  # noqa: PLC0415 - most commands need none of it
+        from orchestrator.runs.state import unfinished_runs  # noqa: PLC0415 - as above
 
         waiting = tuple(unfinished_runs(desk.repository.root))
         report = report_on(gather(desk.repository, desk.at), "the user", desk.lead, waiting)

@@ -13,23 +13,23 @@ import anyio
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import lead_of, now, repository_of
-from orchestrator.cli.painter import Painter, standard_painter
-from orchestrator.cli.screen import summary_lines, tell_lines, tell_nothing
-from orchestrator.cli.table import LiveTable
-from orchestrator.deployment import Tell
-from orchestrator.logs import configure
-from orchestrator.prepare import Request, problems_besides
-from orchestrator.refusal import APPROVAL, Refusal
+from orchestrator.cli.terminal.painter import Painter, standard_painter
+from orchestrator.cli.terminal.progress import summary_lines, tell_lines, tell_nothing
+from orchestrator.cli.terminal.table import LiveTable
+from orchestrator.errors import APPROVAL, Refusal
+from orchestrator.execute.runtime import Tell
+from orchestrator.log import configure
+from orchestrator.prepare.prepare import Request, problems_besides
 from orchestrator.run import Ended, Project
-from orchestrator.runs import RunState, unfinished_runs
-from orchestrator.settings import read_settings
-from orchestrator.state.canonical import rules
-from orchestrator.undone import freed_problems
-from orchestrator.unpaid import unpaid_problems
+from orchestrator.runs.over_budget import unpaid_problems
+from orchestrator.runs.rerun import freed_problems
+from orchestrator.runs.state import RunState, unfinished_runs
+from orchestrator.settings.settings import read_settings
+from orchestrator.state.canonical.rules import rules
 from tickets.problems import Problem
-from workers.fence import begin_trial
-from workers.git import Repository
-from workers.output import GLANCE, RunDir
+from workers.fence.probe import begin_trial
+from workers.files.run_dir import GLANCE, RunDir
+from workers.git.run import Repository
 
 GARBAGE = 5_000
 """Values more after which garbage is looked for: a worker makes hundreds, and hardly a cycle."""

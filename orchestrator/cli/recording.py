@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
-from orchestrator.events import LeadEvent
-from orchestrator.reading import read_file, read_state
-from orchestrator.refusal import Refusal
-from orchestrator.state.canonical.decision_reading import PATH as DECISIONS
-from orchestrator.state.canonical.places import editable
-from orchestrator.state.opening import refuse_open_fence, state_errors
+from orchestrator.errors import Refusal
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.document import editable, refuse_open_fence, state_errors
+from orchestrator.state.events import LeadEvent
+from orchestrator.store.read import read_file, read_state
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
-from workers.git import Repository
+from workers.git.run import Repository
 
 SETTINGS = "orchestrate.toml"
 _LISTS = {
@@ -80,7 +79,7 @@ def record(
 
     Raises StateError, Refusal.
     """
-    from orchestrator.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
+    from orchestrator.store.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
 
     events = [] if event is None else [event]
     done = Store(desk.repository).record(events, message=message, commit=_commits(desk.repository.root))
@@ -173,6 +172,6 @@ def _commits(root: Path) -> bool:
         said = None
     if said in ("integration", "never"):
         return bool(said == "integration")
-    from orchestrator.settings import read_settings  # noqa: PLC0415 - says what is wrong, and where
+    from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - says what is wrong, and where
 
     return read_settings(root).git.commit == "integration"

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from orchestrator.refusal import Refusal
+from orchestrator.errors import Refusal
 from tickets.problems import Problem
 
 TIMEOUT = 300.0
@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from orchestrator.settings import Settings
-    from workers.git import Repository
+    from orchestrator.settings.settings import Settings
+    from workers.git.run import Repository
 
 
 def add_verify_arguments(parser: argparse.ArgumentParser, what: str) -> None:
@@ -29,8 +29,8 @@ def run_checks(
     repository: "Repository", settings: "Settings", names: Sequence[str], at: "datetime", timeout: float
 ) -> list[Problem]:
     """Run the named checks that are set; give what is wrong. Raises Refusal, WorkerError."""
-    from orchestrator.repo import UserRepo  # noqa: PLC0415 - only if asked
-    from orchestrator.verifying import verify  # noqa: PLC0415 - only if asked
+    from orchestrator.checks import verify  # noqa: PLC0415 - only if asked
+    from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - only if asked
 
     if not timeout > 0:
         raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))

@@ -11,18 +11,18 @@ from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
 
-from orchestrator import settings_text
-from orchestrator.refusal import Refusal
-from orchestrator.settings import FILE
-from orchestrator.setup import GITIGNORE, files_to_write
+from orchestrator.checks import verify
+from orchestrator.errors import Refusal
+from orchestrator.init import GITIGNORE, files_to_write
+from orchestrator.settings import default_text as settings_text
+from orchestrator.settings.settings import FILE
 from orchestrator.state.facts import Facts, minute
-from orchestrator.store import Store
-from orchestrator.verifying import verify
+from orchestrator.store.store import Store
 from tickets.markdown import one_line
 from tickets.problems import Problem
-from tickets.template import FOLDER
+from tickets.templates.render import FOLDER
 from workers.errors import WorkerError
-from workers.git import GitError, Repository, git, git_line
+from workers.git.run import GitError, Repository, git, git_line
 
 PLAN = "STATUS.md"
 PHASE = "phase-1"

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Protocol
 from tickets.problems import Problem
 
 if TYPE_CHECKING:
-    from orchestrator.events import Event  # `ps` asks for the errors beside us, and has no time for events
+    from orchestrator.state.events import (
+        Event,  # `ps` asks for the errors beside us, and has no time for events
+    )
 
 # The backlog takes what STATUS.md loses, so it comes first: an event goes through them one by one.
-_NAMES = ("canonical.backlog", "canonical.status", "canonical.decisions", "canonical.rules")
+_NAMES = (
+    "canonical.status.backlog",
+    "canonical.status.status",
+    "canonical.decisions.decisions",
+    "canonical.rules.rules",
+)
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 """The files that every project has; what else a document owns is there once it has something to say."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from workers.environment import common_environment
 
 from workers.agents import AgentSettings, Job, agent_named
-from workers.environment import common_environment
 
 HERE = Path(__file__).parent
 BIN = HERE / "node_modules" / ".bin"

@@ -1,7 +1,6 @@
 """The pinned CLIs at a limit: what they say of it while they run, and when they have given up."""
 
 import pytest
-
 from workers.follow import Follower
 
 pytestmark = pytest.mark.real_cli

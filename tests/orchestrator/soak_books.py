@@ -7,10 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import get_args
 
-from orchestrator import holding
 from orchestrator.events import Outcome
-from orchestrator.runs import read_run
 from orchestrator.spent import days_since, entries_of
+
+from orchestrator import holding
+from orchestrator.runs import read_run
 from orchestrator.state.canonical import status
 from workers.git import find_repository
 

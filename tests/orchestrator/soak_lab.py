@@ -15,8 +15,9 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.runs import read_run
 from workers.output import RunDir, is_locked
+
+from orchestrator.runs import read_run
 
 HERE = Path(__file__)
 LAB = runpy.run_path(str(HERE.with_name("cli_lab.py")))

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 import pytest
-
 from orchestrator.admission import Budget, Limits
 from orchestrator.prices import Cost
 from orchestrator.spending import Ledger

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from orchestrator.events import Completion, RosterEntry, RunDeployed, RunIntegrated
+
 from orchestrator.state.canonical import status
 from orchestrator.state.facts import Facts
 

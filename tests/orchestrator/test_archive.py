@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.archiving import KEPT, MOST, archived, targets
 from orchestrator.decision_history import all_edits
-from orchestrator.state.canonical import decision_reading, status
 from orchestrator.state.canonical.status_reading import read
+
+from orchestrator.state.canonical import decision_reading, status
 from orchestrator.state.facts import Facts
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

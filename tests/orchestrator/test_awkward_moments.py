@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-
 from orchestrator.claims import claims_of, missing_of
-from orchestrator.cli.project import _wait_left
 from orchestrator.dispatch import budget_pause
 from orchestrator.refusal import Refusal
+from workers.output import RunDir
+
+from orchestrator.cli.project import _wait_left
 from orchestrator.runs import read_run
 from orchestrator.settings import read_settings
-from workers.output import RunDir
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))
 step, ticket = FAULTS["step"], FAULTS["ticket"]

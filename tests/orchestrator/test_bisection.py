@@ -4,7 +4,6 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.bisection import breakers
 
 FIFTEEN = [f"w{number:02}" for number in range(1, 16)]

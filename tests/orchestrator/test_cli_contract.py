@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from orchestrator.refusal import Refusal
 from orchestrator.repo import UserRepo
+
 from orchestrator.settings import read_settings
 from workers.git import find_repository
 

@@ -4,12 +4,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from orchestrator.config_places import VARIABLES, config_of
-from workers.agents import NAMES, AgentSettings, Job, agent_named
-from workers.git import find_repository
 from workers.output import RunDir
 from workers.walls import LOGINS, worker_walls
+
+from workers.agents import NAMES, AgentSettings, Job, agent_named
+from workers.git import find_repository
 
 AGENTS = [name for name in NAMES if name != "command"]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-
-from orchestrator.cli import main
 from orchestrator.examination import (
     FULL_DISK,
     LOW_DISK,
@@ -22,6 +20,8 @@ from orchestrator.examination import (
     git_problems,
 )
 from orchestrator.versions import ask_versions
+
+from orchestrator.cli import main
 from workers.pool import Pool, PoolLimits
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from orchestrator.fake_agent import BAD_STEP, NESTED, report
+
 from tickets.report import STATUSES, read_report
 from workers.agents import agent_named
 

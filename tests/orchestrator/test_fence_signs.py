@@ -4,8 +4,8 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.fence_signs import fence_signs
+
 from workers.fence import fence_in_force
 
 WALLED = runpy.run_path(str(Path(__file__).with_name("walled_lab.py")))

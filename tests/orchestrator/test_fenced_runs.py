@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
 from workers.bubblewrap import programs
 
 WALLED = runpy.run_path(str(Path(__file__).with_name("walled_lab.py")))

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.cli.init import shipped_templates
+from tickets.template import FOLDER, Values, is_template, read_templates, render_tickets
+from workers.command import new_reader
+
 from orchestrator.state.canonical import status
 from orchestrator.state.facts import Facts
 from tickets.plan import make_plan, reserved_paths
-from tickets.template import FOLDER, Values, is_template, read_templates, render_tickets
 from tickets.ticket import Ticket
-from workers.command import new_reader
 
 seen_in = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))["seen_in"]
 FACTS = Facts("project", "Ada", datetime(2026, 2, 16, 14, 28, tzinfo=UTC))

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
 from orchestrator.tampering import Guard
 from tickets.scope import Scope
-from workers.git import find_repository
 from workers.output import RunDir, new_run_dir
+
+from workers.git import find_repository
 
 CLI = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 _pattern, lab = CLI["_pattern"], CLI["lab"]

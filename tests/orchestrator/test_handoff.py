@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.handoff import path_of
+
 from orchestrator.store import Store
 from workers.git import find_repository
 

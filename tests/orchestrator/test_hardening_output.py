@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from workers.stream import MAX_RECORD
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-
 from workers.output import runs_of
 
 FAULTS = runpy.run_path(str(Path(__file__).with_name("fault_lab.py")))

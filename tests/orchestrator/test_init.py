@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from orchestrator.cli.init import shipped_templates
+from orchestrator.setup import files_to_write, with_ignored
+from tickets.template import FOLDER
 
 from orchestrator import settings_text
 from orchestrator.cli import main
-from orchestrator.cli.init import shipped_templates
 from orchestrator.settings import _Agent, _Command, _File, read_settings
-from orchestrator.setup import files_to_write, with_ignored
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
-from tickets.template import FOLDER
 from workers.agents import NAMES, AgentSettings
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

@@ -6,8 +6,8 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.intents import read_intent
+
 from orchestrator.state.errors import StateError
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from orchestrator.landing import Landing, advance, refuse_unready
 from orchestrator.repo import RepoBlocked, UserRepo
-from orchestrator.store import Store
 from workers.changes import Checker
+
+from orchestrator.store import Store
 from workers.git import find_repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

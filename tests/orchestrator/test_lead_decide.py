@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.decision_history import all_edits, fresh_edits
 from orchestrator.events import Decided, Decision, EditsAcknowledged
-from orchestrator.state.canonical import decisions
 from orchestrator.state.canonical.append_only import acknowledged, edits, log_of
 from orchestrator.state.canonical.decision_reading import spans
+
+from orchestrator.state.canonical import decisions
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts
 

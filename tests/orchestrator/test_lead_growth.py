@@ -4,8 +4,8 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.events import CriterionAdded, DeliverableAdded, DeliverableChanged, PhaseAdded, PhaseMoved
+
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
 

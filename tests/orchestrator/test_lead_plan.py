@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
+
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.canonical import decisions, status
 from orchestrator.state.errors import StateError

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.events import TodoAdded, TodoDone, TodoMoved
 from orchestrator.moves import Files
+
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.canonical import backlog, status
 from orchestrator.state.errors import StateError

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
 
 from orchestrator.settings import read_settings
 from orchestrator.state.canonical import decisions, rules, status
-from orchestrator.state.canonical.anti_patterns import anti_patterns, damage
 from orchestrator.state.facts import Facts
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

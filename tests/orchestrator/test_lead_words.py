@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.events import (
     Decided,
     Decision,
@@ -16,10 +15,11 @@ from orchestrator.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state import DOCUMENTS
-from orchestrator.state.canonical import decisions, gates, status
 from orchestrator.state.canonical.append_only import edits, log_of
 from orchestrator.state.canonical.decision_reading import spans
+
+from orchestrator.state import DOCUMENTS
+from orchestrator.state.canonical import decisions, gates, status
 from orchestrator.state.facts import Facts
 from tickets.markdown import one_line, plain
 

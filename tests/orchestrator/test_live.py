@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-
 from orchestrator.live import NEXT, clock, live_run, live_runs, parked_words
 from workers.follow import last_said
 from workers.journal import JournalReader

@@ -2,7 +2,6 @@
 
 import anyio
 import pytest
-
 from orchestrator.logins import WINDOW, Logins
 
 NOW = 1_771_252_080.0

@@ -6,10 +6,10 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.records import is_holding, is_roster, is_sound
-from orchestrator.runs import read_run, unfinished_runs
 from workers.output import RunDir
+
+from orchestrator.runs import read_run, unfinished_runs
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))
 _pattern, lab, shell, template, TEMPLATES = (

@@ -1,12 +1,12 @@
 """What the use of a model costs, how an amount is said, and how limits and prices are written."""
 
 import pytest
-
 from orchestrator.admission import Limits
 from orchestrator.prices import Cost, Price, price_of, priced
 from orchestrator.refusal import Refusal
-from orchestrator.settings import read_settings
 from orchestrator.spent import dollars, thousands
+
+from orchestrator.settings import read_settings
 from workers.agents import ModelUse, Usage
 
 PRICES = {

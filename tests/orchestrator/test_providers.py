@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-
 from orchestrator.providers import FIRST_PAUSE, LONGEST_PAUSE, Parked, Providers, Standing, standing
+
 from workers.pool import PoolLimits
 
 NOON = 1_771_250_400.0

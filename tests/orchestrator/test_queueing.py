@@ -9,7 +9,6 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.queueing import Queue
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from orchestrator.repo import RepoBlocked, UserRepo
+
 from workers.git import find_repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

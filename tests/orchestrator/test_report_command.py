@@ -5,7 +5,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.verifying import counted, counted_junit
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-
 from workers.output import is_locked
 
 LAB = runpy.run_path(str(Path(__file__).with_name("cli_lab.py")))

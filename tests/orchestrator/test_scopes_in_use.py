@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-
 from workers.output import is_locked
 
 LIVES = runpy.run_path(str(Path(__file__).with_name("lives_lab.py")))

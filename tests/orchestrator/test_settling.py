@@ -4,7 +4,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.settling import MOST_NAMED, pending_of, settles
 
 LAB = runpy.run_path(str(Path(__file__).with_name("gate_lab.py")))

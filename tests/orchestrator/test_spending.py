@@ -5,7 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
 from orchestrator.admission import Refused, hard_limit
 from orchestrator.prices import Cost
 from orchestrator.spending import Reservation

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.admission import Budget, Limits
 from orchestrator.prices import Cost
 from orchestrator.spending import Ledger, Reservation
 from orchestrator.spent import Spent, entries_of
 from workers.output import create_json, held_lock
+
 from workers.pool import Pool, PoolLimits
 
 LAB = runpy.run_path(str(Path(__file__).with_name("spending_lab.py")))

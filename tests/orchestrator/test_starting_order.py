@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from orchestrator.starting_order import Starter, starting_order
 
 LIVES = runpy.run_path(str(Path(__file__).with_name("lives_lab.py")))

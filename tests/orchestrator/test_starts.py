@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-
-from orchestrator import starts as module
 from orchestrator.load import Load, limited, measured
 from orchestrator.starts import Starts
+
+from orchestrator import starts as module
 
 pytestmark = pytest.mark.anyio
 INTERVAL = 0.1

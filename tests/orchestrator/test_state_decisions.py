@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from orchestrator.events import Completion, RunClosed, RunIntegrated
+
 from orchestrator.state.canonical import decisions
 from orchestrator.state.errors import StateError
 from orchestrator.state.facts import Facts

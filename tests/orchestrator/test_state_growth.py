@@ -8,14 +8,14 @@ import pyromark
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from orchestrator.events import Decided, Decision, TodoAdded, TodoDone
-from orchestrator.state import opening
-from orchestrator.state.canonical import backlog, decision_reading, decisions, gates, status, status_reading
 from orchestrator.state.canonical.append_only import edits, log_of, log_of_version
 from orchestrator.state.canonical.decision_pieces import spans_by_piece
-from orchestrator.state.facts import Facts
 from orchestrator.state.opening import opened
+
+from orchestrator.state import opening
+from orchestrator.state.canonical import backlog, decision_reading, decisions, gates, status, status_reading
+from orchestrator.state.facts import Facts
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 LATER = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)

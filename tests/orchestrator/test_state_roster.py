@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.events import RosterEntry, RunClosed
+
 from orchestrator.state.canonical import status
 from orchestrator.state.errors import StateError
 from tickets.markdown import parse

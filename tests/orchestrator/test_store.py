@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from orchestrator.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
+from orchestrator.refusal import Refusal
 
 from orchestrator import store as store_module
 from orchestrator.cli import main
-from orchestrator.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
-from orchestrator.refusal import Refusal
 from orchestrator.state.errors import StateError
 from orchestrator.store import Store
 from workers.git import find_repository

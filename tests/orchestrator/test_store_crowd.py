@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.events import TodoAdded
+
 from orchestrator.state.canonical import backlog, decisions, status
 from orchestrator.store import Store
 from workers.git import find_repository

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from orchestrator.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
+
 from orchestrator.store import Store
 from workers.git import find_repository
 

@@ -5,10 +5,10 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tickets.scope import Scope
 
 from orchestrator.state import DOCUMENTS
 from tickets.plan import reserved_paths, reserved_scope
-from tickets.scope import Scope
 
 ROOT = Path(__file__).parents[2]
 MODULES = {

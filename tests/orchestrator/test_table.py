@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from orchestrator.cli.painter import Painter, can_paint, has_colour
 from orchestrator.cli.table import table_lines
 from orchestrator.cli.width import cells, elapsed
 from orchestrator.live import LiveRun
-from orchestrator.runs import RunState
 from workers.output import RunDir
+
+from orchestrator.runs import RunState
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 NOW = AT + timedelta(seconds=75)

@@ -5,7 +5,6 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from orchestrator.fitting import Standing
 from workers.changes import ABSENT, Change
 

@@ -5,7 +5,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from orchestrator.undone import again_with_fallen, undone
 from orchestrator.unpaid import unpaid_problems
 

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from orchestrator.cli.screen import event_line
-from orchestrator.runs import RunState
 from workers.output import RunDir
+
+from orchestrator.runs import RunState
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 ROOM = "room in the run's budget of $6.00 for the ticket's $2.50"

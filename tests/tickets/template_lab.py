@@ -3,9 +3,9 @@
 from textwrap import dedent
 
 import pytest
+from tickets.template import Values, read_template, render_tickets
 
 from tickets.problems import TicketError
-from tickets.template import Values, read_template, render_tickets
 
 VALUES = Values("demo", "phase-2", "Parser", "STATUS TEXT", "DECISIONS TEXT")
 FOLDER = "docs/worker-ticket-templates"

@@ -1,11 +1,11 @@
 """Fan-outs: one template, a ticket for each value, told apart, ordered and refused as one."""
 
 import pytest
-
 from tickets.fan_out import gathered, idle_keys, members, named
+from tickets.template import FOLDER, Values, read_template, render_body, render_tickets
+
 from tickets.plan import make_plan
 from tickets.problems import TicketError
-from tickets.template import FOLDER, Values, read_template, render_body, render_tickets
 
 VALUES = Values(project="shop", phase="phase-2", deliverable="Parser")
 SWEEP = """\

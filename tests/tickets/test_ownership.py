@@ -5,7 +5,6 @@ import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tickets.ownership import ownership
 from tickets.scope import Scope
 

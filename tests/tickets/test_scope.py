@@ -1,9 +1,9 @@
 import time
 
 import pytest
+from tickets.scope import PatternError, Scope, find_overlaps, parse_pattern
 
 from tickets.problems import Problem
-from tickets.scope import PatternError, Scope, find_overlaps, parse_pattern
 
 
 def shared(first, second, *, without=(), also_without=(), ignore_case=False):

@@ -9,7 +9,6 @@ import re
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-
 from tickets.scope import PatternError, Scope, find_overlaps
 
 ALPHABET = "ab.*]"

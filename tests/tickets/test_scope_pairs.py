@@ -2,7 +2,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
 from tickets.scope import Overlap, Scope, find_overlaps
 
 TABLE = tomllib.loads(Path(__file__).with_name("scope_pairs.toml").read_text(encoding="utf-8"))

@@ -5,7 +5,6 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tickets.scope import Scope, find_overlaps
 
 NAMES = [

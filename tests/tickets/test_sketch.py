@@ -4,9 +4,9 @@ import runpy
 from pathlib import Path
 
 import pytest
+from tickets.sketch import sketch_phase
 
 from tickets.plan import make_plan, reserved_paths
-from tickets.sketch import sketch_phase
 
 LAB = runpy.run_path(str(Path(__file__).with_name("template_lab.py")))
 VALUES, FOLDER, front = (LAB[name] for name in ("VALUES", "FOLDER", "front"))

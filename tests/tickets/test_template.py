@@ -4,10 +4,10 @@ import runpy
 from pathlib import Path
 
 import pytest
-
 from tickets.fields import WrongValueError, read_seconds
-from tickets.problems import TicketError
 from tickets.template import is_template, phase_of, read_template, render_body, render_tickets
+
+from tickets.problems import TicketError
 
 LAB = runpy.run_path(str(Path(__file__).with_name("template_lab.py")))
 VALUES, FOLDER, template, render, front = (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tickets.template import read_template, read_templates, render_tickets
 
 from tickets.problems import TicketError
-from tickets.template import read_template, read_templates, render_tickets
 
 LAB = runpy.run_path(str(Path(__file__).with_name("template_lab.py")))
 VALUES, FOLDER, template, render, front, complaints = (

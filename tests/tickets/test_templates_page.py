@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tickets.fields import KEYS
-from tickets.plan import make_plan
 from tickets.template import FOLDER, Values, read_template, render_body, render_tickets
+
+from tickets.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "templates.md").read_text()

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from workers.changes import Checker, Found
+
 from workers.git import find_repository, git, git_line
 from workers.worktree import Place, make_place
 

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-
-from workers.fence import enclosed, fence_in_force
 from workers.process import Launch, Limits, open_nursery
 from workers.walls import Walls
+
+from workers.fence import enclosed, fence_in_force
 
 LEVELS = ("namespaces", "landlock")
 WANTED = {"namespaces": "auto", "landlock": "landlock"}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-
 from workers.process import Launch, Limits, kill_marked
 
 

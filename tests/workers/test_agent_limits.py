@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from workers.agents import Progress, agent_named
 from workers.follow import Follower
 from workers.stream import id_at, number_at
+
+from workers.agents import Progress, agent_named
 
 STREAMS = Path(__file__).parent / "streams"
 CLIS = ("codex", "claude", "gemini")

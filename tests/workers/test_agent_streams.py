@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from workers.stream import MAX_RECORD, Lines
 
 from workers.agents import NAMES, Usage, agent_named
-from workers.stream import MAX_RECORD, Lines
 
 STREAMS = Path(__file__).parent / "streams"
 CLIS = ("codex", "claude", "gemini")

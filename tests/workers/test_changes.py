@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from workers.changes import Checker
 
 from workers.agents import WorkerError
-from workers.changes import Checker
 from workers.git import git
 
 LAB = runpy.run_path(str(Path(__file__).with_name("changes_lab.py")))

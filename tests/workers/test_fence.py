@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-from workers import bubblewrap, fence
 from workers.bubblewrap import prefix, programs
-from workers.fence import Fence, begin_trial, fence_in_force
-from workers.git import Repository
 from workers.output import RunDir
 from workers.walls import Walls, package_of, worker_walls
+
+from workers import bubblewrap, fence
+from workers.fence import Fence, begin_trial, fence_in_force
+from workers.git import Repository
 
 LAB = runpy.run_path(str(Path(__file__).with_name("den_lab.py")))
 HOLDS, fence_of, den, anyio_backend = (LAB[name] for name in ("HOLDS", "fence_of", "den", "anyio_backend"))

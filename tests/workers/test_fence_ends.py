@@ -9,7 +9,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-
 from workers.process import Limits, open_nursery
 
 LAB = runpy.run_path(str(Path(__file__).with_name("den_lab.py")))

@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
+from workers.integrity import Lens, as_text, compare, from_text, note_move, own_moves
 
 from workers.git import find_repository, git, git_line
-from workers.integrity import Lens, as_text, compare, from_text, note_move, own_moves
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 

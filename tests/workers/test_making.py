@@ -5,12 +5,12 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from workers.agents import WorkerError
 from workers.changes import Checker
 from workers.furnishing import Furniture
-from workers.git import find_repository, git, git_line
 from workers.making import Made, make_tree
+
+from workers.agents import WorkerError
+from workers.git import find_repository, git, git_line
 from workers.worktree import Place, found_place, modules_of, remove_place, remove_places_below
 
 Lab = runpy.run_path(str(Path(__file__).with_name("changes_lab.py")))["Lab"]

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from workers.journal import Journal, read_journal
 from workers.output import (
     RunDir,

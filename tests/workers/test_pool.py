@@ -10,9 +10,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from workers.process import Launch, Limits, open_nursery
 
 from workers.pool import Pool, PoolLimits, holders
-from workers.process import Launch, Limits, open_nursery
 
 LAB = runpy.run_path(str(Path(__file__).with_name("pool_lab.py")))
 HOLDER, anyio_backend = LAB["HOLDER"], LAB["anyio_backend"]

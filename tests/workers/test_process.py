@@ -13,8 +13,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-
-from workers.agents import WorkerError
 from workers.attempt import mark_of
 from workers.output import RunDir
 from workers.process import (
@@ -25,6 +23,8 @@ from workers.process import (
     stop,
     wait_adopted,
 )
+
+from workers.agents import WorkerError
 
 LAB = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))
 launch, lives, mark, wait_gone = (LAB[name] for name in ("launch", "lives", "mark", "wait_gone"))

@@ -1,9 +1,9 @@
 """Refs read from git's own files are what git says, and where that is not plain, git is left to say it."""
 
 import pytest
+from workers.refs import UNSURE, FoundHead, head_of, tree_of, value_of
 
 from workers.git import find_repository, git, git_line
-from workers.refs import UNSURE, FoundHead, head_of, tree_of, value_of
 
 
 @pytest.fixture

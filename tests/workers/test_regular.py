@@ -6,7 +6,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from workers.exits import parsed_exit, read_exit
 from workers.follow import Follower, last_said, read_tail
 from workers.journal import JournalReader, read_journal

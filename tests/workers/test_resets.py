@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from workers.resets import LONGEST, Reset, delay_in, reset_in
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC).timestamp()

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from workers.process import Exit, Launch, Limits, open_nursery
 
 pytestmark = [

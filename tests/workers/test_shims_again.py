@@ -13,8 +13,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-
-from workers.fence import enclosed, fence_in_force
 from workers.process import (
     NEVER_STARTED,
     Limits,
@@ -24,6 +22,8 @@ from workers.process import (
     wait_adopted,
 )
 from workers.walls import Walls
+
+from workers.fence import enclosed, fence_in_force
 
 LAB = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))
 launched, lives, mark, wait_gone = (LAB[name] for name in ("launch", "lives", "mark", "wait_gone"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from workers.process import Exit, Launch, Nursery, open_nursery, read_exit
 
 from workers.agents import WorkerError
-from workers.process import Exit, Launch, Nursery, open_nursery, read_exit
 
 launched = runpy.run_path(str(Path(__file__).with_name("launch_lab.py")))["launch"]
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from workers.changes import Change
 
 from workers.agents import WorkerError
-from workers.changes import Change
 from workers.git import GitError, git, git_line
 from workers.worktree import remove_place, remove_tree
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from workers.whole import create_whole
 
 from workers import whole
-from workers.whole import create_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 

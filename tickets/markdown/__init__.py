@@ -1,8 +1,7 @@
 """Lossless Markdown: bytes in, bytes out; an edit touches what it is about and nothing else."""
 
-from tickets.markdown.damage import doubtful_from, unclosed
-from tickets.markdown.document import Block, Document, Heading, Item, parse
-from tickets.markdown.edits import (
+from tickets.markdown._damage import doubtful_from, unclosed
+from tickets.markdown._edits import (
     add_entry,
     append_section,
     insert,
@@ -17,9 +16,10 @@ from tickets.markdown.edits import (
     set_section,
     set_text,
 )
+from tickets.markdown._tables import Cell, Table, TableRow, cell, table, tables
+from tickets.markdown._text import one_line, plain
+from tickets.markdown.document import Block, Document, Heading, Item, front_problems, front_value, parse
 from tickets.markdown.errors import MarkdownError
-from tickets.markdown.front import front_problems, front_value
-from tickets.markdown.inline import one_line, plain
 from tickets.markdown.sections import (
     Field,
     Part,
@@ -34,7 +34,6 @@ from tickets.markdown.sections import (
     sections,
     trailer_start,
 )
-from tickets.markdown.tables import Cell, Table, TableRow, cell, table, tables
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 import pyromark
 
+from tickets.markdown._front_matter import Front, find_front, scalar_at
+from tickets.markdown._lines import Lines, prevailing_end
 from tickets.markdown.errors import MarkdownError
-from tickets.markdown.front import Front, find_front
-from tickets.markdown.lines import Lines, prevailing_end
 from tickets.problems import Problem
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_TASKLISTS
@@ -118,6 +118,16 @@ class Document(NamedTuple):
     def text(self, start: int, end: int) -> str:
         """Give a stretch as text."""
         return self.data[start:end].decode()
+
+
+def front_problems(document: Document) -> tuple[Problem, ...]:
+    """Return what is wrong with a document's front matter: no YAML, keys given twice."""
+    return () if document.front is None else document.front.problems
+
+
+def front_value(document: Document, *path: str) -> str | None:
+    """Return a scalar of the front matter as it is spelled (`07` stays `07`), or None where there is none."""
+    return None if document.front is None else scalar_at(document.data, document.front, path)
 
 
 def parse(data: bytes, place: str) -> Document:

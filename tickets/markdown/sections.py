@@ -5,10 +5,10 @@ from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import NamedTuple
 
-from tickets.markdown.damage import absent
+from tickets.markdown._damage import absent
+from tickets.markdown._text import plain
 from tickets.markdown.document import Document, Heading, Item
 from tickets.markdown.errors import MarkdownError
-from tickets.markdown.inline import plain
 from tickets.problems import Problem
 
 _FIELD = re.compile(

@@ -1,0 +1,1 @@
+"""What is old: entries of state files, runs, garbage."""

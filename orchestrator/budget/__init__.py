@@ -1,0 +1,1 @@
+"""What work may cost and what it did: ledger, limits, prices."""

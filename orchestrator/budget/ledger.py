@@ -1,0 +1,194 @@
+"""The ledger of the days: what a start may cost is reserved before it, and what it came to is kept after it.
+
+`<git common dir>/orchestrate/spending/2026-02-16.jsonl` holds the starts of one day (UTC), whichever process
+and worktree they are made in. Lines are only added, under a lock on the folder.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.budget.limits import Budget, Refused, left_of, refusal_of, usd_left
+from orchestrator.budget.prices import Cost
+from orchestrator.budget.totals import (
+    NOTHING,
+    Entry,
+    IsLive,
+    Key,
+    Spent,
+    attempt_of,
+    days_since,
+    entries_of,
+    expectations,
+    liveness,
+    spent_by,
+    spent_on,
+    total,
+)
+from orchestrator.settings.values import Limits
+from workers.files.run_dir import RunDir, held_folder
+from workers.git.run import Repository
+
+PATIENCE = 30.0
+"""Seconds for which others may hold the ledger: each reads a day and adds a line."""
+
+
+class Reservation(NamedTuple):
+    """Leave to start one attempt, to be settled or released."""
+
+    day: str
+    run: RunDir
+    worker: str
+    attempt: int
+    usd: float | None = None
+    """What its ticket's own budget leaves it, after earlier attempts; None where it has none."""
+    tokens: int | None = None
+    run_left: float | None = None
+    """USD that the limits left when it was made, itself not counted; None where they are not set."""
+    day_left: float | None = None
+
+
+def ledger_of(repository: Repository, clock: Callable[[], datetime]) -> "Ledger":
+    """Give the ledger that all processes on a repository share."""
+    return Ledger(repository.own / "spending", clock)
+
+
+class Ledger:
+    """What the workers of a repository cost. Each call reads the files anew and may block for `PATIENCE`."""
+
+    def __init__(self, folder: Path, clock: Callable[[], datetime], is_live: IsLive | None = None) -> None:
+        """Take the folder of the days; `is_live` is asked about attempts that were not settled.
+
+        Without it, runs and slots in use beside the folder are looked at.
+        """
+        self.folder = folder
+        self._clock = clock
+        self._is_live = is_live
+
+    def reserve(
+        self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: Limits
+    ) -> Reservation | Refused:
+        """Reserve an attempt's start, or say which limit forbids it; `budget` is its ticket's own.
+
+        What earlier attempts of the worker cost comes off that. An attempt that is in the ledger
+        already is not counted twice, and one that was settled is not refused. Raises OSError.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with held_folder(self.folder, PATIENCE) as had:
+            if not had:
+                return Refused("the ledger of what was spent, which another process holds", True, "ledger")
+            own, today = attempt_of(run, worker, attempt), self._today()
+            days = {path.stem for path in days_since(self.folder, run.id)} | {today}
+            books = {day: entries_of(self._path(day)) for day in days}
+            known = {day: entries.pop(own.key) for day, entries in books.items() if own.key in entries}
+            for day, entry in known.items():
+                if entry.tokens is not None:
+                    return Reservation(day, run, worker, attempt, entry.held_usd, entry.held_tokens)
+            found = self._admitted(own, books, today, budget, limits)
+            if isinstance(found, Refused):
+                return found
+            for day in known.keys() - {today}:
+                self._append(day, "released", own)  # its runtime died before midnight, and before its start
+            held = own._replace(held_usd=found.usd, held_tokens=found.tokens)
+            if known.get(today) != held:
+                self._append(today, "reserved", own, usd=found.usd, tokens=found.tokens)
+            return found
+
+    def settle(self, reservation: Reservation, cost: Cost) -> None:
+        """Put what an attempt came to in the place of what it held; twice is the same. Raises OSError."""
+        self._add(reservation, "settled", usd=cost.usd, tokens=cost.tokens, by=cost.by)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was reserved for a start that did not take place. Raises OSError."""
+        self._add(reservation, "released")
+
+    def adopted(self, run: RunDir, worker: str, attempt: int) -> Reservation:
+        """Give the reservation of an attempt that an earlier runtime started, to be settled."""
+        key = attempt_of(run, worker, attempt).key
+        for path in reversed(days_since(self.folder, run.id)):
+            known = entries_of(path).get(key)
+            if known is not None:
+                return Reservation(path.stem, run, worker, attempt, known.held_usd, known.held_tokens)
+        return Reservation(self._today(), run, worker, attempt)
+
+    def of_day(self) -> Spent:
+        """Give what today (UTC) came to, over all runs of the repository."""
+        return spent_on(self.folder, self._today(), self._is_live)
+
+    def of_run(self, run: RunDir) -> Spent:
+        """Give what a run came to, on whichever days."""
+        return spent_by(self.folder, [run], self._is_live)[0]
+
+    def _admitted(
+        self, own: Entry, books: dict[str, dict[Key, Entry]], today: str, budget: Budget, limits: Limits
+    ) -> Reservation | Refused:
+        is_live = self._liveness()
+        of_run = {
+            key: one for entries in books.values() for key, one in entries.items() if one[:2] == own[:2]
+        }
+        earlier = [one for one in of_run.values() if one.worker == own.worker]
+        # Whatever they hold: a worker has one attempt at a time, so they are over.
+        asked = left_of(budget, total(earlier, lambda *_: False))
+        if isinstance(asked, Refused):
+            return asked
+
+        def lives(run: RunDir, worker: str) -> bool:
+            return (run, worker) != (own.run, own.worker) and is_live(run, worker)
+
+        entries = [*of_run.values(), *books[today].values()]
+        # Days past are read only where what workers cost on them may decide anything.
+        is_limited = any(limit is not None for limit in limits)
+        others = expectations(self.folder, entries) if is_limited else NOTHING
+        run, day = (total(some, lives, others) for some in (of_run.values(), books[today].values()))
+        refused = refusal_of(asked, run, day, limits)
+        if refused is not None:
+            return refused
+        left = usd_left(limits.run_usd, run), usd_left(limits.day_usd, day)
+        return Reservation(today, own.run, own.worker, own.attempt, asked.usd, asked.tokens, *left)
+
+    def _liveness(self) -> IsLive:
+        return self._is_live or liveness(self.folder)
+
+    def _today(self) -> str:
+        return self._clock().astimezone(UTC).date().isoformat()
+
+    def _path(self, day: str) -> Path:
+        return self.folder / f"{day}.jsonl"
+
+    def _add(self, reservation: Reservation, event: str, **facts: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        one = attempt_of(reservation.run, reservation.worker, reservation.attempt)
+        # Without the lock, too: what was paid has to be known, and a line in one write needs it least.
+        with held_folder(self.folder, PATIENCE):
+            self._append(reservation.day, event, one, **facts)
+
+    def _append(self, day: str, event: str, one: Entry, **facts: Any) -> None:
+        """Add a line that is on the disk when this returns: a machine that stops may have spent it."""
+        root, run, worker, attempt = one.key
+        at = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
+        said = {
+            "at": at,
+            "event": event,
+            "run": run,
+            "worker": worker,
+            "attempt": attempt,
+            **facts,
+            "root": root,
+        }
+        path = self._path(day)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(descriptor).st_size
+            # Half a line of a writer that was killed would swallow ours.
+            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+            data = (b"\n" if torn else b"") + json.dumps(said).encode() + b"\n"
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        finally:
+            os.close(descriptor)

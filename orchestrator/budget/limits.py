@@ -1,0 +1,125 @@
+"""Whether a start may be paid for: limits, what was spent, what is held; pure."""
+
+from typing import Literal, NamedTuple
+
+from orchestrator.budget.totals import OF_OTHERS, Spent, workers
+from orchestrator.money import dollars, thousands
+from orchestrator.settings.values import Limits
+
+LEAST_USD = 0.0001
+"""The smallest amount that a CLI can be told; it would take 0 for no limit."""
+_DUST = 1e-9
+"""USD; sums of binary fractions are off by less."""
+
+STOPS_ITSELF = frozenset({"claude"})
+"""Agents that can be told an amount in USD and stop at it; others tell what they used when they end."""
+PRICES_ITSELF = frozenset({"claude"})
+"""Agents that tell what they cost."""
+NAMES_MODELS = frozenset({"gemini"})
+"""Agents that tell which models did the work, also where none was asked for; codex does not."""
+
+LimitName = Literal[
+    "ticket_usd", "ticket_tokens", "run_usd", "run_tokens", "day_usd", "day_tokens", "ledger"
+]  # fmt: skip
+"""What stands in the way of a start; `ledger`: it cannot be had, since another process does not let go."""
+
+
+class Budget(NamedTuple):
+    """What a ticket may cost by itself, in all its attempts; None is not limited."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Refused(NamedTuple):
+    """A start that is not to be; `reason` is one plain line that names the limit."""
+
+    reason: str
+    """Where it can wait: for what, as `room in the run's budget of $5.00 (…)`."""
+    can_wait: bool
+    """Workers that are out may give back what they hold; else only a larger limit helps."""
+    limit: LimitName
+
+
+class _Account(NamedTuple):
+    """One limit, and how far it is used."""
+
+    name: LimitName
+    whose: str
+    limit: float
+    spent: float
+    held: float
+    asked: float | None
+    held_by: int
+    expected: float
+
+    def refusal(self) -> Refused | None:
+        """Say why there is no room, where there is none."""
+        if self._has_room(self.spent + self.held + self.expected):
+            return None
+        say = dollars if self.name.endswith("usd") else _tokens
+        budget = f"the {self.whose}'s budget of {say(self.limit)}"
+        used = f"{say(self.spent)} spent"
+        used += f", {say(self.held)} held by {workers(self.held_by)}" if self.held else ""
+        can_wait = self._has_room(self.spent)
+        if self.expected and can_wait:
+            used += f", about {say(self.expected)} {OF_OTHERS}"
+        for_it = "" if self.asked is None else f" for the ticket's {say(self.asked)}"
+        if can_wait:
+            return Refused(f"room in {budget}{for_it} ({used})", True, self.name)
+        if self.asked is None or self.spent >= self.limit - _DUST:
+            return Refused(f"{budget} is spent ({used})", False, self.name)
+        return Refused(f"{budget} has no room{for_it} ({used})", False, self.name)
+
+    def _has_room(self, used: float) -> bool:
+        if self.asked is None:
+            return used < self.limit - _DUST
+        return used + self.asked <= self.limit + _DUST
+
+
+def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
+    """Give what earlier attempts have left of a ticket's own budget."""
+    usd = None if budget.usd is None else budget.usd - earlier.usd
+    tokens = None if budget.tokens is None else budget.tokens - earlier.tokens
+    if usd is not None and budget.usd is not None and usd <= _DUST:
+        reason = f"the ticket's budget of {dollars(budget.usd)} is spent ({dollars(earlier.usd)} spent)"
+        return Refused(reason, False, "ticket_usd")
+    if tokens is not None and budget.tokens is not None and tokens <= 0:
+        reason = f"the ticket's budget of {_tokens(budget.tokens)} is spent ({_tokens(earlier.tokens)} spent)"
+        return Refused(reason, False, "ticket_tokens")
+    return Budget(usd, tokens)
+
+
+def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused | None:
+    """Say which limit forbids a start, first one that no waiting helps against; None where it may be."""
+    accounts: list[_Account] = []
+    for whose, usd, tokens, spent in (
+        ("run", limits.run_usd, limits.run_tokens, run),
+        ("day", limits.day_usd, limits.day_tokens, day),
+    ):
+        is_run = whose == "run"
+        if usd is not None:
+            name: LimitName = "run_usd" if is_run else "day_usd"
+            held = spent.usd, spent.held_usd, asked.usd, spent.held_by
+            accounts.append(_Account(name, whose, usd, *held, spent.expected_usd))
+        if tokens is not None:
+            name = "run_tokens" if is_run else "day_tokens"
+            in_tokens = spent.tokens, spent.held_tokens, asked.tokens, spent.held_by
+            accounts.append(_Account(name, whose, tokens, *in_tokens, spent.expected_tokens))
+    refusals = [refusal for account in accounts if (refusal := account.refusal())]
+    return min(refusals, key=lambda one: one.can_wait, default=None)
+
+
+def usd_left(limit: float | None, spent: Spent) -> float | None:
+    """Give the USD that a limit leaves; None where it is not set."""
+    return None if limit is None else max(0.0, limit - spent.usd - spent.held_usd)
+
+
+def hard_limit(ticket_usd: float | None, run_left: float | None, day_left: float | None) -> float | None:
+    """Give the USD at which an agent that can stop itself is to do so: the least of what is left."""
+    known = [left for left in (ticket_usd, run_left, day_left) if left is not None]
+    return max(LEAST_USD, min(known)) if known else None
+
+
+def _tokens(number: float) -> str:
+    return f"{thousands(int(number))} tokens"

@@ -1,0 +1,133 @@
+"""Arguments to a namespace. Imports argparse and nothing slower, for the sake of `--help`."""
+
+import argparse
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+from orchestrator import __version__
+from orchestrator.cli.registry import COMMANDS
+from orchestrator.cli.terminal.terminal import columns
+
+
+class UsageError(Exception):
+    """An argument that cannot be taken: what is wrong, and what to do."""
+
+    def __init__(self, what: str, do: str = "") -> None:
+        self.what = what
+        self.do = do
+        super().__init__(what)
+
+
+def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
+    """Make the parser: every command's name, and the arguments of those that are named in `arguments`."""
+    parser = _Parser(
+        prog="orchestrate", description="Lead teams of coding agents from files.", epilog=_listed()
+    )
+    add_common(parser)
+    # Set here and not on the options: those of a command would put the default over what stood before it.
+    parser.set_defaults(project=None, json=False)
+    parser.add_argument("--version", action="version", version=f"orchestrate {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="one of those below",
+                                     parser_class=_Parser)  # fmt: skip
+    # The others are not needed here, and to make them all takes longer than to print the help.
+    for name in (name for name in COMMANDS if name in arguments):
+        command = COMMANDS[name]
+        sub = commands.add_parser(name, description=command.help)
+        add_common(sub)
+        if command.module:
+            import_module(f"orchestrator.cli.commands.{command.module}").add_arguments(sub)
+        else:
+            sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
+    """Let a command have actions (`todo add`); gives what declares one by name and purpose."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
+
+    def add(name: str, purpose: str) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, help=purpose, description=purpose)
+        add_common(action)
+        return action
+
+    return add
+
+
+def _listed() -> str:
+    lines = ["commands:"]
+    lines += [f"  {name:<11} {command.help}" for name, command in COMMANDS.items()
+              if command.module and name[0] != "_"]  # fmt: skip
+    later = [name for name, command in COMMANDS.items() if not command.module]
+    rows = [later[at : at + 8] for at in range(0, len(later), 8)]
+    return "\n".join([*lines, "", "not built yet:", *(f"  {', '.join(row)}" for row in rows)])
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str, **options: Any) -> None:
+        # Told the width, argparse need not ask shutil for it, which would import three compressors.
+        super().__init__(prog, max_help_position=22, width=min(columns(), 100) - 2, **options)
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        # An abbreviated `--js` would be taken for `--json` here, and not by whoever looks for that word.
+        super().__init__(**options, formatter_class=_Help, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from", message, re.DOTALL)
+        if unknown is None:
+            raise UsageError(message, f"see `{self.prog} --help`")
+        from difflib import get_close_matches  # noqa: PLC0415 - only for a slip in a name
+
+        near = get_close_matches(unknown[1], COMMANDS, 1)
+        do = f"did you mean `orchestrate {near[0]}`?" if near else "see `orchestrate --help`"
+        raise UsageError(f"there is no command `{unknown[1]}`", do)
+
+
+class _Mixed(_Parser):
+    """Takes words before and behind options: argparse alone would take `add --from RUN` for no words."""
+
+    _inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, options first; what that calls comes back here."""
+        if self._inside:
+            return super().parse_known_args(args, namespace)
+        self._inside = True
+        try:
+            found, rest = self.parse_known_intermixed_args(_masked(args), namespace)
+        finally:
+            self._inside = False
+        for name, given in vars(found).items():
+            setattr(found, name, [_bare(one) for one in given] if isinstance(given, list) else _bare(given))
+        return found, [_bare(one) for one in rest]
+
+
+_MASK = "\0"
+"""No argument can hold it."""
+
+
+def _masked(args: list[str]) -> list[str]:
+    """Make words behind `--` look like words: argparse forgets that mark where words and options mix."""
+    at = args.index("--") if "--" in args else len(args)
+    return [*args[:at], *(_MASK + word for word in args[at + 1 :])]
+
+
+def _bare(given: Any) -> Any:
+    return given.removeprefix(_MASK) if isinstance(given, str) else given
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Declare what every command takes, and every action of a command."""
+    parser.add_argument("--project", type=_path, default=argparse.SUPPRESS, metavar="DIR",
+                        help="the repository (default: the one around the current folder)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
+                        help="answer with one JSON document")  # fmt: skip
+
+
+def _path(text: str) -> object:
+    from pathlib import Path  # noqa: PLC0415 - for start-up time
+
+    return Path(text)

@@ -1,0 +1,152 @@
+"""`orchestrate cancel RUN [WORKER...]`: whole process trees, gone, whether a runtime lives or not."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import repository_of
+from orchestrator.cli.names import live_named, workers_named
+from orchestrator.cli.terminal.terminal import columns
+from orchestrator.cli.terminal.width import cut
+from orchestrator.runs.live import LiveRun, doing_of
+from tickets.problems import Problem
+from workers.files.run_dir import RunDir
+from workers.git.run import Repository
+
+LOOK = 0.02
+SHOWN = 20
+"""Workers that a person is shown before the rest is counted."""
+NAMED = 3
+"""Workers that a line names before it counts the rest."""
+MARGIN = 15.0
+"""Seconds beyond the grace until trees that do not die are given up on; shims try for longer."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `cancel` takes."""
+    parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
+    parser.add_argument("workers", nargs="*", metavar="WORKER", help="just these; without any, the whole run")
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Stop a run, or some of its workers, and see them dead."""
+    repository = repository_of(arguments)
+    live = live_named(repository, arguments.run)
+    run, workers = live.state.run, live.state.workers
+    named = workers_named(live.state, arguments.workers)
+    over = [name for name in named if workers[name]["ended"]]
+    concerned = [name for name in named or workers if not workers[name]["ended"]]
+    if not concerned or live.state.status() in ("cancelled", "integrated"):
+        who = f"{_named(over)} had ended before" if over else "it had ended before"
+        return _answered(live, named, [], f"{who}; there was nothing to stop", ())
+    run.cancel(named or ["all"])
+    problems = _wait_dead(repository, live, concerned, whole=not named)
+    if not live.is_running and not problems:
+        problems = [] if named else _close(arguments, run)
+    live.look()
+    before = f"; {_named(over)} had ended before" if over else ""
+    stopped = [name for name in concerned if _is_stopped(live, name)]
+    what = f"told {_named(concerned)} to stop" if problems else _done(live, concerned, stopped)
+    return _answered(live, named or concerned, problems, what + before, stopped)
+
+
+def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
+    """Say what was really stopped: some never ran, and some had ended by themselves."""
+    workers = live.state.workers
+    unstarted = [name for name in concerned if not workers[name]["started"]]
+    rest = [name for name in concerned if name not in {*stopped, *unstarted}]
+    kinds = {"stopped ": stopped, "kept from starting ": unstarted, "ended by then: ": rest}
+    return "; ".join(f"{words}{_named(names)}" for words, names in kinds.items() if names)
+
+
+def _is_stopped(live: LiveRun, worker: str) -> bool:
+    """Tell whether a worker ran, and does not because of a cancel."""
+    facts = live.state.workers[worker]
+    if facts["ended"] or not facts["started"]:
+        return bool(facts["outcome"] == "cancelled")
+    return doing_of(live.state, worker, lives=live.is_running) != "ended, not judged"
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, whole: bool) -> list[Problem]:
+    """Wait until the trees are dead, and the runtime, if there is one, has noted it."""
+    began, given = time.monotonic(), MARGIN
+    while True:
+        live.look()
+        lives = live.is_running
+        left = [name for name in concerned if not _is_over(live, name, lives=lives)]
+        if not left and not (whole and lives):
+            return []
+        waited = time.monotonic() - began
+        if waited > given and given == MARGIN:
+            from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - for start-up time
+
+            given = MARGIN + read_settings(repository.root).limits.grace
+        if waited > given:
+            break
+        time.sleep(LOOK)
+    run = live.state.run.id
+    if not left:
+        return [Problem(run, "its runtime has not ended yet", f"look again: `orchestrate wait {run}`")]
+    what = "has not been seen to end yet"
+    return [Problem(f"{run} {name}", what, "look again: `orchestrate ps`") for name in left]
+
+
+def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
+    facts = live.state.workers[worker]
+    if facts["ended"] or lives:
+        return bool(facts["ended"])
+    match doing_of(live.state, worker, lives=False):
+        case "running":
+            return False
+        case "lost":
+            # Nobody is left who would find what a killed shim left running.
+            from workers.engine.launch import mark_of  # noqa: PLC0415 - for start-up time
+            from workers.engine.process import kill_marked  # noqa: PLC0415 - as above
+
+            kill_marked(mark_of(live.state.run, worker, facts["attempts"]))
+    return True
+
+
+def _close(arguments: argparse.Namespace, run: RunDir) -> list[Problem]:
+    """Do what the run's runtime would have done, had it lived: judge what ended, close the run."""
+    from orchestrator.cli.project import finish, project_of  # noqa: PLC0415 - for start-up time
+    from orchestrator.cli.terminal.progress import tell_nothing  # noqa: PLC0415 - as above
+    from orchestrator.run import go_on  # noqa: PLC0415 - as above
+
+    project = project_of(arguments)._replace(tell=tell_nothing)
+    closed = finish(project, partial(go_on, project, run))
+    return [
+        Problem(one["place"], one["what"], one["do"], one["severity"]) for one in closed.document["problems"]
+    ]
+
+
+def _answered(
+    live: LiveRun, workers: list[str], problems: list[Problem], what: str, stopped: Sequence[str]
+) -> Answer:
+    state = live.state
+    shown = []
+    for name in workers:
+        facts = state.workers[name]
+        doing = facts["outcome"] or doing_of(state, name, lives=live.is_running)
+        shown.append({"worker": name, "ticket": facts["ticket"], "state": doing, "reason": facts["reason"]})
+    errors = any(problem.severity == "error" for problem in problems)
+    status, next_action = state.status(), state.next_action()
+    document = envelope(
+        problems, next_action, ok=not errors,
+        run=state.run.id, phase=state.phase, status=status, workers=shown, stopped=list(stopped),
+    )  # fmt: skip
+    name = f"run {state.run.id} of {clean(state.phase)}"
+    lines = [f"{what}; {name} goes on" if status == "running" else f"{name} is {status}: {what}"]
+    for one in shown[:SHOWN]:
+        reason = f": {one['reason']}" if one["reason"] else ""
+        lines.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))
+    if len(shown) > SHOWN:
+        lines.append(f"  and {len(shown) - SHOWN} more")
+    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))

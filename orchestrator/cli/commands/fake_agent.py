@@ -1,0 +1,65 @@
+"""`orchestrate fake-agent DIR`: scripts that stand in for the agent CLIs, to rehearse a set-up with."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from orchestrator.cli.answer import Answer, envelope
+from orchestrator.errors import Refusal
+from tickets.problems import Problem
+from workers.files.run_dir import create_file
+
+AGENTS = ("codex", "claude", "gemini")
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `fake-agent` takes."""
+    parser.add_argument("dir", type=Path, metavar="DIR", help="where the scripts go; made if it is not there")
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Write the scripts that are missing. Raises Refusal where something else has one's name."""
+    folder = Path(os.path.normpath(Path.cwd() / (arguments.project or "") / arguments.dir))
+    texts = {folder / name: _script(name) for name in AGENTS}
+    problems = [
+        Problem(str(path), "is there already, and no fake agent", "move it, or name another folder")
+        for path, text in texts.items()
+        if os.path.lexists(path) and not _holds(path, text)
+    ]
+    if os.path.lexists(folder) and not folder.is_dir():
+        problems = [Problem(str(folder), "is no folder", "name another one")]
+    if problems:
+        raise Refusal(*problems, next_action="orchestrate fake-agent --help")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        if not path.exists():
+            create_file(path, text)
+            path.chmod(0o755)
+    document = envelope(
+        (), "orchestrate doctor", agents=[{"agent": path.name, "executable": str(path)} for path in texts]
+    )
+    return Answer(0, document, (*_settings(texts), "", "next: orchestrate doctor"))
+
+
+def _script(name: str) -> bytes:
+    # Isolated, and with our folder last: no module of a worktree, nor of ours, hides a standard one.
+    found = f"import sys; sys.path.append({str(_ROOT)!r})"
+    program = f"{found}; from orchestrator.rehearsal.agent import main; main()"
+    words = (sys.executable, "-I", "-S", "-c", program, name)
+    return f'#!/bin/sh\nexec {" ".join(map(shlex.quote, words))} "$@"\n'.encode()
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == text
+
+
+def _settings(texts: dict[Path, bytes]) -> list[str]:
+    """Give what a person puts into `orchestrate.toml`."""
+    lines = ["# in orchestrate.toml, where these sections may stand already:"]
+    for path in texts:
+        lines += ["", f"[agents.{path.name}]", "enabled = true", f"executable = {json.dumps(str(path))}"]
+    return lines

@@ -1,0 +1,199 @@
+"""`orchestrate status`: the state at a glance, from files alone. Imports little: a lead asks often."""
+
+import argparse
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator.budget.totals import Spent, spent_in, spent_on
+from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
+from orchestrator.cli.calling import now, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.runs.next_action import Step, next_step, open_p0, phases_done, waiting_of
+from orchestrator.runs.state import RunState, read_run
+from orchestrator.state.canonical.status.read import Status, doubts, read
+from orchestrator.state.errors import StateError
+from orchestrator.store.intent import decided
+from orchestrator.store.read import read_file, read_state
+from tickets.problems import Problem, TicketError
+from workers.files.run_dir import runs_of
+from workers.git.run import Repository
+
+SETTINGS = "orchestrate.toml"
+RUNS_SHOWN = 3
+P0_SHOWN = 3
+NAMED = 3
+"""Workers of one kind that a line names before it counts the rest."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `status` takes: nothing of its own."""
+
+
+def answer(arguments: argparse.Namespace) -> Answer:
+    """Show where the project stands."""
+    gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
+    repository = repository_of(arguments)
+    problems: list[Problem] = []
+    status, is_missing = _read(repository, problems)
+    state = _said(status) if status else {}
+    problems += _settings_problems(repository)
+    runs = _runs(repository, problems)
+    costs = spent_in(repository.own / "spending", runs)
+    day = f"{now():%Y-%m-%d}"
+    today = spent_on(repository.own / "spending", day)
+    intents = (decided(repository, kind) for kind in ("intent", "landing"))
+    waiting = [path.name for path in intents if path.exists()]
+    if waiting:
+        what = "a change was decided and not completed"
+        problems.append(Problem(waiting[0], what, "`orchestrate resume` completes it", "warning"))
+    step = _next(repository, status, runs, is_missing=is_missing)
+    next_action = "orchestrate resume" if waiting else step.command
+    errors = any(problem.severity == "error" for problem in problems)
+    document = envelope(
+        problems, next_action, ok=not errors, project=repository.root.name, **state,
+        runs=[_shown(run, cost) for run, cost in zip(runs, costs, strict=True)],
+        spent={"day": day, **today._asdict()},
+    )  # fmt: skip
+    lines = _lines(
+        document,
+        open_p0(status, phases_done(repository.root, status)),
+        {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)},
+    )
+    if not today.is_nothing:
+        lines.append(f"spent today   {today.in_words()}")
+    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
+
+
+def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | None, bool]:
+    """Give what STATUS.md says, and whether there is none."""
+    try:
+        text = read_state(repository.root, "STATUS.md")
+        if text is None:
+            problems.append(Problem("STATUS.md", "the file is missing", "`orchestrate init` writes it"))
+            return None, True
+        found = read(text)
+        problems += doubts(text)
+    except (TicketError, StateError, Refusal) as error:
+        problems += error.problems
+        return None, False
+    return found, False
+
+
+def _settings_problems(repository: Repository) -> list[Problem]:
+    """Warn of settings that nobody can read: the next command that needs them would refuse."""
+    try:
+        text = read_file(repository.root, SETTINGS)
+    except Refusal as refusal:
+        return [problem._replace(severity="warning") for problem in refusal.problems]
+    if not text:
+        return []
+    from orchestrator.settings.toml_text import read_toml  # noqa: PLC0415 - for start-up time, where there is no such file
+
+    problems: list[Problem] = []
+    read_toml(SETTINGS, text, problems)
+    return [problem._replace(severity="warning") for problem in problems]
+
+
+def _said(found: Status) -> dict[str, Any]:
+    return {
+        "phase": found.phase,
+        "milestone": found.milestone,
+        "deliverable": {"name": found.deliverable.name, "status": found.deliverable.status},
+        "lead": found.lead,
+        "last_updated": found.last_updated,
+        "progress": dict(found.progress),
+        "todo": {grade: [text for done, text in items if not done] for grade, items in found.todo.items()},
+        "active_workers": [
+            {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
+            for one in found.active
+        ],
+    }
+
+
+def _runs(repository: Repository, problems: list[Problem]) -> list[RunState]:
+    """Read the newest runs; all of a thousand would take a second, and no one asks for them here."""
+    found = (read_run(run, problems) for run in reversed(runs_of(repository.root)[-RUNS_SHOWN:]))
+    return [state for state in found if state is not None]
+
+
+def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
+    outcomes: dict[str, int] = {}
+    started = "running" if state.status() == "running" else "started"
+    for facts in state.workers.values():
+        going = "to be tried again" if facts.get("retrying") else started
+        word = facts["outcome"] or (going if facts["started"] else "waiting")
+        outcomes[word] = outcomes.get(word, 0) + 1
+    return {
+        "run": state.run.id,
+        "phase": state.phase,
+        "status": state.status(),
+        "outcomes": outcomes,
+        "pending": list(state.pending),
+        "spent": cost._asdict(),
+        "next_action": state.next_action(),
+    }
+
+
+def _next(repository: Repository, status: Status | None, runs: list[RunState], *, is_missing: bool) -> Step:
+    """Say what is next, as `resume`, `report` and `handoff` do."""
+    known = {run.run.id: run for run in runs}
+    unfinished = (
+        known.get(run.id) or read_run(run) for run in reversed(runs_of(repository.root, closed=False))
+    )
+    waiting = waiting_of(
+        (run for run in unfinished if run is not None and run.is_unfinished), runs[0] if runs else None
+    )
+    there = {run.id for run in runs_of(repository.root)}
+    if waiting is None and status and any(one.run and one.run not in there for one in status.active):
+        from orchestrator.report.gather import gather  # noqa: PLC0415 - only for a run that is gone
+        from orchestrator.report.summary import step_of  # noqa: PLC0415 - as above
+
+        return step_of(gather(repository, now()))
+    return next_step(repository.root, status, waiting, None, is_missing=is_missing)
+
+
+def _lines(
+    document: dict[str, Any], first: Sequence[str], seen: Mapping[str, tuple[RunState, Spent]]
+) -> list[str]:
+    lines = [f"project       {document['project']}"]
+    if "phase" in document:
+        named = document["deliverable"]
+        lines += [
+            f"phase         {document['phase']}",
+            f"milestone     {document['milestone']}",
+            f"deliverable   {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
+            *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
+            f"lead          {document['lead']}, {document['last_updated']} UTC",
+        ]
+        lines += [f"P0            {text}" for text in first[:P0_SHOWN]]
+        # The roster keeps a worker until its run is integrated; one that has ended is told of with its run.
+        ended = {
+            (run.run.id, name)
+            for run, _ in seen.values()
+            for name, one in run.workers.items()
+            if one["ended"]
+        }
+        lines += [
+            f"active        {one['worker']}: {one['title']} (run {one['run'] or '?'})"
+            for one in document["active_workers"]
+            if (one["run"], one["worker"]) not in ended
+        ]
+    for told in document["runs"]:
+        run, cost = seen[told["run"]]
+        counted = ", ".join(f"{number} {_named(word, run)}" for word, number in told["outcomes"].items())
+        pending = f"; pending: {_names(run.pending)}" if run.pending else ""
+        money = "" if cost.is_nothing else f"; {cost.in_words()}"
+        lines.append(f"run           {run.run.id} ({run.phase}) {told['status']}: {counted}{pending}{money}")
+    return [clean(line) for line in lines]
+
+
+def _named(word: str, run: RunState) -> str:
+    """Name those who did not end as they should: they are what a lead looks for."""
+    failed = [name for name in run.failed if run.workers[name]["outcome"] == word]
+    return f"{word} ({_names(failed)})" if failed else word
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

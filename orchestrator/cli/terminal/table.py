@@ -1,0 +1,202 @@
+"""The live table: who works on what, since when, and what each said last; as lines that fit a terminal."""
+
+import heapq
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from orchestrator.budget.totals import told_by
+from orchestrator.cli.terminal.painter import Painter, has_colour
+from orchestrator.cli.terminal.progress import event_line
+from orchestrator.cli.terminal.width import cells, cut, elapsed
+from orchestrator.money import amount, thousands
+from orchestrator.runs.live import SHORT, LiveRun, Queue, Row
+from orchestrator.runs.state import RunState
+
+HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
+WIDEST = (24, 20, 17, 8, 8, 8)
+"""Columns of each field at most; the last one takes what is left."""
+LEAST_LAST = 12
+"""Columns that the last field is worth showing with."""
+GOOD_LAST = 32
+"""Columns that it says something with: what a worker waits for, or why it is blocked."""
+WELL = ("accepted", "partial", "skipped", "complete")
+"""How a worker ends that needs nobody; who ended in another way stands above these."""
+EVENTS = 5
+"""Lines of a terminal that are left to the events above the table."""
+GREEN, RED, MAGENTA, BOLD = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m"
+"""Readable on light and on dark; what they say stands there as a word, too."""
+PLAIN = "\x1b[0m"
+COLOURS = {
+    "accepted": GREEN, "partial": GREEN, "pending": MAGENTA, "running": BOLD, "rejected": RED, "failed": RED,
+    "timed_out": RED, "rate_limited": RED, "over_budget": RED, "lost": RED, "cancelled": MAGENTA,
+    "blocked": MAGENTA, "needs_clarification": MAGENTA, "stopping": MAGENTA, "stopped": MAGENTA,
+}  # fmt: skip
+
+
+class Fields(NamedTuple):
+    """One line of the table."""
+
+    worker: str
+    ticket: str
+    state: str
+    time: str = ""
+    tokens: str = ""
+    cost: str = ""
+    last: str = ""
+
+
+def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, *, colour: bool) -> list[str]:
+    """Give the table as lines, none wider than the terminal and all of them together lower."""
+    lines: list[str] = []
+    heads = [_head(run, now, size.columns) for run in runs]
+    # One line stays free for the cursor; each run has a head above its workers, and one for what is left out.
+    above = max((len(head) for head in heads), default=1)
+    room = max(2, (size.lines - 2) // max(1, len(runs)) - 1 - above)
+    blocks = [(head, *_fields(run, now, room)) for head, run in zip(heads, runs, strict=True)]
+    shown = [fields for _, rows, _ in blocks for fields in rows]
+    widths = _widths(shown, size.columns)
+    for number, (head, rows, left) in enumerate(blocks):
+        lines += [cut(line, size.columns) for line in head]
+        if shown and not number:
+            lines.append(_line(Fields(*HEADS), widths, colour=False))
+        lines += [_line(row, widths, colour=colour) for row in rows]
+        if left:
+            lines.append(cut(f"  and {left} more", size.columns))
+    return lines[: max(1, size.lines - 1)]
+
+
+class LiveTable:
+    """The table below the lines of a runtime: events scroll by above it."""
+
+    def __init__(self, painter: Painter, environ: Mapping[str, str]) -> None:
+        self.painter = painter
+        self._colour = has_colour(environ)
+        self._run: LiveRun | None = None
+
+    def __call__(self, record: Mapping[str, Any], state: RunState) -> None:
+        """Show an event as it happens."""
+        if self._run is None:
+            self._run = LiveRun(state)
+        line = event_line(record, state)
+        if line:
+            self.painter.above(line)
+
+    def draw(self, now: datetime) -> None:
+        """Draw the table as things stand."""
+        if self._run is not None:
+            columns, rows = self.painter.size
+            size = os.terminal_size((columns, max(rows - EVENTS, rows // 2)))
+            self.painter.draw(table_lines([self._run], now, size, colour=self._colour))
+
+
+def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
+    """Give a run's own line, or two: what is going on in it, counted, the trouble before what went well."""
+    state = run.state
+    counted: dict[str, int] = {}
+    for facts in state.workers.values():
+        word = _word(facts) if facts["ended"] else "running" if facts["started"] else "queued"
+        counted[word] = counted.get(word, 0) + 1
+    order = ["running", "queued", "pending", "", *WELL]
+    words = sorted(counted, key=lambda word: order.index(word if word in order else ""))
+    began = min((f["started_at"] for f in state.workers.values() if f.get("started_at")), default="")
+    time = f", {elapsed((now - _time(began)).total_seconds())}" if began and run.is_running else ""
+    said = ", ".join(f"{counted[word]} {word}" for word in words)
+    cost = told_by(state)  # at every drawing: not from the ledger
+    money = "" if cost.is_nothing else f", {cost.in_short()}"
+    head = f"run {state.run.id} of {state.phase}, {state.status()}{time}{money}"
+    return [f"{head}: {said}"] if cells(f"{head}: {said}") <= columns else [head, f"  {said}"]
+
+
+def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
+    """Choose the workers that fit: who runs, the first that wait, who ended in trouble, who ended last."""
+    rows = [_running(row) for row in run.rows(now)]
+    queue = run.queue(now)
+    waiting = _waiting(queue)
+    ended = [facts for facts in run.state.workers.values() if facts["ended"]]
+    total = len(rows) + queue.total + len(ended)
+    if len(rows) + len(waiting) + len(ended) > room:
+        waiting = waiting[: max(1, min(len(waiting), room - len(rows) - min(len(ended), 3)))]
+    free = max(0, room - len(rows) - len(waiting))
+    newest = heapq.nlargest(
+        free, ended, key=lambda facts: (_word(facts) not in WELL, str(facts.get("ended_at") or ""))
+    )
+    shown = [*rows, *waiting, *map(_ended, newest)][:room]
+    return shown, total - len(shown)
+
+
+def _running(row: Row) -> Fields:
+    again = f" #{row.attempt}" if row.attempt > 1 else ""
+    return Fields(
+        row.worker,
+        row.ticket,
+        SHORT.get(row.state, row.state) + again,
+        elapsed(row.seconds),
+        last=row.last or row.title,
+    )
+
+
+def _waiting(queue: Queue) -> list[Fields]:
+    return [Fields(one.worker, one.ticket, "waiting", last=f"for {one.waits_for}") for one in queue.first]
+
+
+def _ended(facts: Mapping[str, Any]) -> Fields:
+    usage = facts["usage"]
+    tokens, cost = usage["input_tokens"] + usage["output_tokens"], usage["cost_usd"]
+    count = len(facts["files"])
+    files = f"{count} file{'' if count == 1 else 's'}" if count else ""
+    return Fields(
+        facts["worker"],
+        facts["ticket"],
+        _word(facts),
+        elapsed(facts["seconds"]) if facts["started"] else "",
+        thousands(tokens) if tokens else "",
+        amount(cost) if cost is not None else "unpriced" if tokens else "",
+        facts["reason"] or files or ", ".join(facts["flags"]),
+    )
+
+
+def _word(facts: Mapping[str, Any]) -> str:
+    """Give the one word that says most of how a worker ended."""
+    done = facts["outcome"] == "complete"
+    return str(facts["verdict"] or "complete") if done else str(facts["outcome"])
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _widths(rows: Sequence[Fields], columns: int) -> list[int]:
+    """Give each field the columns that it needs; one that nobody fills gets none."""
+    widths = []
+    for at, (head, widest) in enumerate(zip(HEADS, WIDEST, strict=False)):
+        longest = max((cells(row[at]) for row in rows), default=0)
+        widths.append(min(widest, max(longest, len(head))) if longest else 0)
+    left = columns - sum(width + 2 for width in widths if width)
+    # Where it is too narrow the ticket goes first: the worker's name is made of it, mostly.
+    told = all(row.worker.lower().replace("-worker-", "-") == row.ticket for row in rows)
+    if left < (GOOD_LAST if told else LEAST_LAST) and widths[1]:
+        left += widths[1] + 2
+        widths[1] = 0
+    fitting, used = [], 0
+    for width in (*widths, left if left >= LEAST_LAST else 0):
+        fits = width if used + width <= columns else columns if not used else 0
+        fitting.append(fits)
+        used += fits + 2 if fits else 0
+    return fitting
+
+
+def _line(fields: Fields, widths: Sequence[int], *, colour: bool) -> str:
+    parts = []
+    room = 0
+    for at, (text, width) in enumerate(zip(fields, widths, strict=True)):
+        if not width:
+            continue
+        field = cut(text, width)
+        fill = " " * (width - cells(field))
+        field = fill + field if at in (3, 4, 5) else field + fill
+        shade = COLOURS.get(text) if at == 2 and colour else None
+        parts.append(f"{shade}{field}{PLAIN}" if shade else field)
+        room += width
+    return "  ".join(parts).rstrip()

@@ -1,0 +1,1 @@
+"""One ticket to its verdict: slot, budget, worker, evidence, retry; adoption after a crash."""

@@ -1,0 +1,116 @@
+"""One of the project's own commands, run in a tree of ours: fenced, limited, keyless, its output kept."""
+
+import itertools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.execute.fence_hints import fence_signs
+from orchestrator.execute.runtime import Deployment
+from workers.agents.follow import read_tail
+from workers.engine.launch import cancel_paths, mark_of, worker_environment
+from workers.engine.process import wait_adopted
+from workers.fence.policy import Walls, worker_walls
+from workers.fence.probe import enclosed, fence_in_force
+from workers.files.exit_record import is_held
+from workers.shim.spec import Launch, Limits
+
+
+class CheckResult(NamedTuple):
+    """What became of one command."""
+
+    command: str
+    passed: bool
+    exit_code: int | None
+    end: str
+    seconds: float
+    output: str
+    """The path of what it printed, relative to the root."""
+    tail: str
+    fenced: str = ""
+    """What the fence keeps from it, where it failed and what it said smells of that."""
+
+    def in_words(self) -> str:
+        """Say how it failed, on one line."""
+        how = f"exit code {self.exit_code}" if self.end == "exited" else self.end.replace("_", " ")
+        return f"`{self.command}` ({how}; see {self.output})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Give what stands in a worker's record."""
+        return {name: value for name, value in self._asdict().items() if name not in ("tail", "fenced")}
+
+
+async def free_stem(d: Deployment, name: str) -> str:
+    """Give a name for a command's files; one that an earlier runtime left running is seen dead first."""
+    folder = d.run.path / "checks"
+    free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
+    for number in range(1, free):
+        await _see_dead(d, _numbered(name, number))
+    return _numbered(name, free)
+
+
+async def run_in_tree(d: Deployment, stem: str, command: str, *, tree: str, limit: float) -> CheckResult:
+    """Run a command by `sh -c` in the worktree of the run that is called `tree`, below a shim.
+
+    `limit` is in seconds; `stem` is unique in the run and names its records and its output.
+    """
+    folder = d.run.path / "checks"
+    nothing = folder / "nothing"
+    nothing.touch()
+    d.run.scratch(tree).mkdir(parents=True, exist_ok=True)
+    fence = fence_in_force(d.settings.fence)
+    launch = Launch(
+        worker=stem,
+        argv=("sh", "-c", command),
+        env=worker_environment(d.run, tree, d.environ, fence=fence),
+        cwd=d.run.worktree(tree),
+        stdin=nothing,
+        stdout=folder / f"{stem}.stdout",
+        stderr=folder / f"{stem}.stderr",
+        started_record=folder / f"{stem}.started.json",
+        exit_record=folder / f"{stem}.exit.json",
+        capture="pipe",
+        limits=Limits(limit, d.settings.limits.grace, d.settings.limits.output_cap),
+        cancel_paths=_cancels(d, stem),
+        mark=mark_of(d.run, stem),
+    )
+    ended = await d.nursery.run(enclosed(launch, fence, _walls(d, tree)))
+    passed = ended.end == "exited" and ended.exit_code == 0
+    printed = launch.stderr if ended.stderr_bytes and not ended.stdout_bytes else launch.stdout
+    tail = read_tail(launch.stdout) + read_tail(launch.stderr)
+    network, root = d.settings.agent("command").network, str(d.run.root)
+    fenced = "" if passed else fence_signs(fence.level, network, root, command, tail)
+    return CheckResult(
+        command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail, fenced
+    )
+
+
+def _walls(d: Deployment, tree: str) -> Walls:
+    """Give the walls around a command: it may write in its tree."""
+    network = d.settings.agent("command").network == "open"
+    return worker_walls(d.run, d.repository, tree, mode="write", environ=d.environ, network=network)
+
+
+def _cancels(d: Deployment, stem: str) -> tuple[Path, ...]:
+    """Name the files that stop a check: what stops its worker, where it has one."""
+    worker = stem.partition(".")[0]
+    own, everyone, stopping = cancel_paths(d.run, stem)
+    if worker in d.state.workers:
+        return own, everyone, stopping, *cancel_paths(d.run, worker)[:1]
+    # What a run had completed before it was cancelled can land: its gate must not be cancelled with it.
+    return (own, stopping) if everyone.exists() else (own, everyone, stopping)
+
+
+async def _see_dead(d: Deployment, stem: str) -> None:
+    """Stop a command that a killed runtime left running: its answer is of no use to anybody."""
+    folder = d.run.path / "checks"
+    started = folder / f"{stem}.started.json"
+    if is_held(started):
+        cancel = cancel_paths(d.run, stem)[0]
+        cancel.parent.mkdir(exist_ok=True)
+        cancel.touch()
+        mark = mark_of(d.run, stem)
+        await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}.{number}"

@@ -1,0 +1,300 @@
+"""What an attempt left, looked at: its changes, the verdict on them by rule, and the record that stays."""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.budget.prices import priced
+from orchestrator.execute._claims import claims_of
+from orchestrator.execute.acceptance import run_check
+from orchestrator.execute.command import CheckResult
+from orchestrator.execute.judgement import (
+    CANCELLED,
+    Judgement,
+    Violation,
+    harm_at,
+    in_words,
+    judge,
+    landable,
+    verdict_of,
+    violations_of,
+)
+from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.workspace import is_shared
+from orchestrator.tamper.guard import told
+from tickets.ticket import Ticket
+from workers.agents.agent import Answer, Usage
+from workers.engine.launch import keep_text
+from workers.errors import WorkerError
+from workers.files.exit_record import Exit
+from workers.files.run_dir import AttemptFiles, create_file, is_empty, json_lines
+from workers.worktree.changes import Found
+from workers.worktree.worktree import Place, left_its_base, remove_place
+
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+
+
+class Tried(NamedTuple):
+    """How an attempt's process ended, and what its output amounts to."""
+
+    ended: Exit
+    answer: Answer
+
+
+class Judged(NamedTuple):
+    """What one attempt amounts to."""
+
+    judgement: Judgement
+    ended: Exit
+    answer: Answer
+    found: Found | None
+    violations: tuple[Violation, ...] = ()
+
+
+Choose = Callable[[bool | None], Tried]
+"""Picks the answer that counts, by whether files were changed (None: no change was asked for)."""
+
+
+async def judged_attempt(
+    d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place, *, choose: Choose
+) -> Judged:
+    """Take the worker's changes and decide what its attempt amounts to."""
+    files = d.run.attempt(ticket.worker, number)
+    git_writes = [*await _git_writes(d, ticket), *([left] if (left := left_its_base(place)) else [])]
+    try:
+        found = await _found(d, ticket, place)
+    except WorkerError as error:
+        _keep(d, ticket, files, tried.answer.text)
+        return Judged(Judgement("failed", error.reason), *tried, None)
+    ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
+    _keep(d, ticket, files, answer.text)
+    if found.changes:
+        if d.guard is not None:
+            d.guard.writes(ticket.worker, files.patch)
+        if not files.patch.exists():
+            await anyio.to_thread.run_sync(d.checker.write_patch, place, found, files.patch)
+        # Also where one stood there: what lands is what was found, whoever has written that.
+        d.taken[d.run.relative(files.patch)] = found.changes
+    judgement = judge(ticket, ended, answer, found.changes)
+    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
+    violations = violations_of(ticket, found, scope, state_files, git_writes)
+    return Judged(judgement, ended, answer, found, violations)
+
+
+async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
+    """Run the acceptance commands, write the record, close the ticket, and only then take its tree away."""
+    files = d.run.attempt(ticket.worker, number)
+    judgement, found = judged.judgement, judged.found
+    checks: list[CheckResult] = []
+    if judgement.outcome == "complete" and found is not None:
+        checks = await _accept(d, ticket, found, place)
+        judged = await _after_its_code_ran(d, ticket, judged) if checks else judged
+        failed = next((check for check in checks if not check.passed), None)
+        if failed is not None and failed.end == "cancelled":
+            if d.stopping:
+                return  # stopped with us, not failed: the next runtime asks again
+            judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
+        elif failed is not None:
+            why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
+            judgement = judgement._replace(outcome="failed", reason=why)
+    scope = d.manifest.scopes[ticket.id]
+    landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
+    # No patch holds what is in a submodule: its tree is the only copy.
+    is_kept = found is None or bool(found.inside)
+    # One that stands there beside a tree without a change is somebody else's.
+    patch = files.patch if (found is None or found.changes) and files.patch.exists() else None
+    changed = [change.path for change in found.changes] if found else []
+    tries = [
+        # Its own line stands there already where nobody could be asked for what its report lacks.
+        *(one for one in d.facts(ticket).get("tries", ()) if one["attempt"] != number),
+        account(d, ticket, number, judged._replace(judgement=judgement)),
+    ]
+    evidence: dict[str, Any] = {
+        "fence": d.facts(ticket)["fence"],
+        "exit_code": judged.ended.exit_code,
+        "signal": judged.ended.signal,
+        "end": judged.ended.end,
+        "attempts": number,
+        "seconds": judged.ended.seconds,
+        "files": landing,
+        "violations": [violation._asdict() for violation in judged.violations],
+        "usage": total([one["usage"] for one in tries]),
+        "tries": tries,
+        "claims": claims_of(judged.answer.text, changed).as_json() if ticket.agent != "command" else None,
+        "output": d.run.relative(files.text),
+        "patch": d.run.relative(patch) if patch else None,
+        "thread": judged.answer.thread,
+        "ignored": [*found.ignored, *found.special] if found else [],
+        "worktree": d.run.relative(place.path) if is_kept else None,
+        "acceptance": [check.as_json() for check in checks],
+        "started_at": judged.ended.started,
+        "ended_at": judged.ended.ended,
+        "max_rss_kb": judged.ended.max_rss_kb,
+    }
+    end(d, ticket, judgement, evidence, judged.violations)
+    if d.guard is not None and is_kept:
+        await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path)
+    elif d.guard is not None:
+        d.guard.settled(ticket.worker, None)
+    if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
+        await _clear(d, ticket, place)
+
+
+def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[str, Any]:
+    """Give an attempt as the run's record keeps it."""
+    facts, judgement, ended, answer = d.facts(ticket), judged.judgement, judged.ended, judged.answer
+    earlier = [one for one in facts.get("tries", ()) if one["attempt"] < number]
+    return {
+        "attempt": number,
+        "kind": facts.get("kind", "first"),
+        "agent": ticket.agent,
+        "outcome": judgement.outcome,
+        "reason": judgement.reason,
+        "exit_code": ended.exit_code,
+        "signal": ended.signal,
+        "seconds": ended.seconds,
+        "thread": answer.thread,
+        "usage": _priced(d, ticket, used(ticket, answer, earlier), answer.usage),
+        "models": [one.model for one in answer.usage.models] if answer.usage else [],
+    }
+
+
+def so_far(d: Deployment, ticket: Ticket) -> dict[str, Any]:
+    """Give what is known of a ticket that ends between two attempts, or before its first."""
+    facts = d.facts(ticket)
+    tries, files = list(facts.get("tries", ())), d.run.attempt(ticket.worker, max(1, facts["attempts"]))
+    evidence: dict[str, Any] = {"attempts": facts["attempts"]}
+    for name, path in (("output", files.text), ("patch", files.patch)):
+        evidence |= {name: d.run.relative(path)} if path.exists() else {}
+    if tries:
+        last = {name: tries[-1][name] for name in ("exit_code", "signal", "seconds", "thread")}
+        evidence |= {**last, "usage": total([one["usage"] for one in tries]), "tries": tries}
+    return evidence
+
+
+def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give what an attempt itself used: codex tells the sum of its whole thread."""
+    usage = answer.usage or Usage()
+    found: dict[str, Any] = {name: getattr(usage, name) for name in TOKENS}
+    for one in tries:
+        if ticket.agent == one["agent"] == "codex" and answer.thread == one["thread"] is not None:
+            found = {name: max(0, count - one["usage"][name]) for name, count in found.items()}
+    return {**found, "cost_usd": usage.cost_usd}
+
+
+def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any], told: Usage | None) -> dict[str, Any]:
+    model = ticket.model or d.settings.agent(ticket.agent).model
+    models = told.models if told else ()
+    cost = priced(Usage(**usage, models=models), model, d.settings.price_list)
+    return {**usage, "cost_usd": cost.usd, "cost_by": cost.by}
+
+
+def total(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what the attempts of a worker used; USD are None where no attempt told of any."""
+    costs = [usage["cost_usd"] for usage in usages if usage["cost_usd"] is not None]
+    found: dict[str, Any] = {name: sum(usage[name] for usage in usages) for name in TOKENS}
+    by = {usage["cost_by"] for usage in usages if usage["cost_usd"] is not None}
+    said = "table" if "table" in by else "agent" if by else "unpriced"
+    return {**found, "cost_usd": round(sum(costs), 6) if costs else None, "cost_by": said}
+
+
+def _keep(d: Deployment, ticket: Ticket, files: AttemptFiles, text: str) -> None:
+    if d.guard is not None:
+        d.guard.writes(ticket.worker, files.text)
+    keep_text(files, text)
+
+
+async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:
+    if is_shared(d, ticket, place):
+        # It is looked into when its last reader has gone: until then nobody could say whose a change is.
+        return Found((), ())
+    return await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
+
+
+async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
+    """Look at the user's repository, and give what this worker alone can have changed there."""
+    if d.guard is None:
+        return ()
+    forged = d.forged_paths()
+    # Who ran by now: until the look has its turn, others may have been looked after and let go.
+    running = d.running() if forged else ()
+    for found in await d.guard.look_after(ticket.worker, forged, running):
+        d.note("unattributed", **told(found))
+        d.tampered.append(found)
+    return d.guard.blamed(ticket.worker)
+
+
+async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> Judged:
+    """Look again when acceptance commands have run what the worker wrote."""
+    known = {violation.path for violation in judged.violations}
+    new = [path for path in await _git_writes(d, ticket) if path not in known]
+    return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
+
+
+async def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
+    """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
+    if not is_shared(d, ticket, place):
+        await anyio.to_thread.run_sync(remove_place, place)
+    # An empty one goes with those of the whole run: ext4 looks at each inode that went in the last seconds
+    # before it makes a file, and a thousand short workers would wait for that.
+    if not is_empty(scratch := d.run.scratch(ticket.worker)):
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
+    if ticket.agent != "command":
+        with contextlib.suppress(OSError):
+            d.run.home(ticket.worker).rmdir()
+
+
+async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
+    """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
+    if not ticket.acceptance:
+        return []
+    if d.guard is not None:
+        d.guard.entered(ticket.worker, d.facts(ticket)["attempts"])
+    inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
+    tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
+    results: list[CheckResult] = []
+    for at, command in enumerate(ticket.acceptance, 1):
+        result = await run_check(d, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
+        d.note("checked", worker=ticket.worker, command=command, passed=result.passed)
+        results.append(result)
+        if not result.passed:
+            break
+    return results
+
+
+def end(
+    d: Deployment,
+    ticket: Ticket,
+    judgement: Judgement,
+    evidence: dict[str, Any],
+    violations: tuple[Violation, ...] = (),
+) -> None:
+    """Write a worker's record and close it; a record that an earlier runtime wrote stands."""
+    verdict, why = verdict_of(judgement.outcome, violations, d.settings.integration.on_violation)
+    number = max(1, int(evidence.get("attempts", d.facts(ticket)["attempts"])))
+    record = d.run.attempt(ticket.worker, number).record
+    reason = judgement.reason or why or in_words(violations)
+    facts = {
+        "worker": ticket.worker,
+        "ticket": ticket.id,
+        "agent": ticket.agent,
+        "outcome": judgement.outcome,
+        "reason": reason,
+        "verdict": verdict,
+        "flags": list(judgement.flags),
+        **evidence,
+    }
+    data = json_lines({"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+    if d.guard is not None:
+        d.guard.gone(ticket.worker)
+        d.guard.writes(ticket.worker, record, data)
+    # What somebody else has put there stands too, and is told: the journal has ours.
+    with contextlib.suppress(FileExistsError):
+        create_file(record, data)
+    if d.guard is not None and not d.facts(ticket)["started"]:
+        d.guard.settled(ticket.worker, None)
+    d.note("ended", worker=ticket.worker, facts=facts)

@@ -1,0 +1,344 @@
+"""One ticket's life: wait for its turn, slot, worktree, worker, output, judgement; again where that helps."""
+
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from orchestrator.budget.limits import Refused
+from orchestrator.execute.attempt import (
+    FIRST,
+    Begin,
+    answered,
+    asked_for,
+    earlier,
+    going_on,
+    inherited,
+    start_attempt,
+    went_with_a_runtime,
+)
+from orchestrator.execute.dispatch import (
+    Leave,
+    give_back,
+    hold_up,
+    is_far,
+    leave_for,
+    most_usd,
+    moved,
+    park,
+    settle,
+    wait_for_budget,
+    watch_room,
+)
+from orchestrator.execute.evidence import Judged, Tried, account, conclude, end, judged_attempt, so_far
+from orchestrator.execute.judgement import CANCELLED, Judgement
+from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.workspace import give_back_shared, is_shared, placed
+from orchestrator.log import warning
+from orchestrator.schedule.availability import why_off
+from orchestrator.schedule.rate_limits import LONGEST_PAUSE
+from orchestrator.tamper.guard import Guard, told
+from tickets.problems import TicketError
+from tickets.ticket import Ticket
+from workers.agents.agent import Answer
+from workers.errors import WorkerError
+from workers.fence.probe import fence_in_force
+from workers.files.exit_record import Exit
+from workers.git.run import GitError
+from workers.worktree.worktree import Place
+
+NO_ANSWER = Answer("none", "")
+LOCKED = "database is locked"
+"""What an agent CLI says whose files another one has open just now, before it has begun anything."""
+LOCKED_OUT = 9
+"""How often that does not count as one of a ticket's retries: fifteen may share the files of one login."""
+
+
+async def work(d: Deployment) -> None:
+    """See every ticket of the run to its end, each when those that it depends on have ended."""
+    # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
+    awaited = {before for some in d.manifest.dependencies.values() for before in some}
+    done = {id_: anyio.Event() for id_ in awaited}
+    if not fence_in_force(d.settings.fence).holds and not d.state.has_ended:
+        await _begin_to_guard(d)
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(watch_room, d)
+        async with anyio.create_task_group() as group:
+            with d.queue.gathered():
+                for ticket in d.manifest.tickets:
+                    if not d.facts(ticket)["ended"]:
+                        group.start_soon(_see_to, d, ticket, done)
+                    elif ticket.id in done:
+                        done[ticket.id].set()
+                await anyio.lowlevel.checkpoint()  # each comes as far as its wait for a turn
+        watching.cancel_scope.cancel()
+    if d.guard is not None and not d.stopping:
+        for found in await anyio.to_thread.run_sync(d.guard.last):
+            d.note("unattributed", **told(found))
+            d.tampered.append(found)
+    await anyio.to_thread.run_sync(_clear_slots, d)
+    if d.state.has_ended:
+        await give_back_shared(d)
+
+
+def _clear_slots(d: Deployment) -> None:
+    """Give back what earlier runtimes of the run had taken and were killed with."""
+    try:
+        d.pool.clear_after(d.run.id)
+    except (WorkerError, OSError) as error:
+        # Nobody's work hangs on it: whoever takes the slot meets the same, and says so.
+        warning("slots not cleared", run=d.run.id, reason=str(error))
+
+
+async def _begin_to_guard(d: Deployment) -> None:
+    """Look after the user's repository from here on, knowing who ran before."""
+    workers = d.state.workers.items()
+    guard = partial(
+        Guard,
+        d.repository,
+        d.checker.directory,
+        d.environ,
+        d.manifest.state_files,
+        ran=[name for name, one in workers if one["started"]],
+        # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
+        ended=[name for name, one in workers if one["ended"] and one["outcome"] != "skipped"],
+    )
+    d.guard = await anyio.to_thread.run_sync(guard)
+
+
+async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
+    if waits_for := d.manifest.dependencies.get(ticket.id):
+        with d.waiting(ticket):
+            for before in waits_for:
+                await done[before].wait()
+    if d.stopping:
+        return
+    if d.is_cancelled(ticket) and not d.facts(ticket)["started"]:
+        why: str | None = CANCELLED
+    else:
+        why = d.manifest.skipped.get(ticket.id) or _fallen(d, ticket)
+    if why:
+        d.note("skipped", worker=ticket.worker, reason=why)
+    else:
+        try:
+            await _do(d, ticket)
+            if d.is_cancelled(ticket) and not d.stopping and not d.facts(ticket)["ended"]:
+                _close_waiting(d, ticket)
+        except (WorkerError, GitError, TicketError, OSError) as error:
+            # One worker's trouble is that worker's: the others go on.
+            if not d.facts(ticket)["ended"]:
+                end(d, ticket, Judgement("failed", _in_words(d, error)), _left(d, ticket))
+    if d.facts(ticket)["ended"] and ticket.id in done:
+        done[ticket.id].set()
+
+
+def _left(d: Deployment, ticket: Ticket) -> dict[str, Any]:
+    """Say what is known of a worker, and where its tree is: nothing else may hold its work."""
+    place = d.run.worktree(ticket.worker)
+    return so_far(d, ticket) | ({"worktree": d.run.relative(place)} if place.is_dir() else {})
+
+
+def _in_words(d: Deployment, error: Exception) -> str:
+    """Give the reason of a worker that could not be seen to, without the number of an error."""
+    if isinstance(error, OSError) and error.strerror:
+        place = str(error.filename or "the system").removeprefix(f"{d.repository.root}/")
+        return f"{place}: {error.strerror.lower()}"
+    return getattr(error, "reason", None) or str(error).partition("\n")[0]
+
+
+def _close_waiting(d: Deployment, ticket: Ticket) -> None:
+    """Close a ticket that was cancelled while it waited for a slot, or for another attempt."""
+    if d.facts(ticket)["started"]:
+        end(d, ticket, Judgement("cancelled", CANCELLED), so_far(d, ticket))
+    else:
+        d.note("skipped", worker=ticket.worker, reason=CANCELLED)
+
+
+def _close_off(d: Deployment, ticket: Ticket, why: str) -> None:
+    """Close a ticket of which the settings say by now that its agent does nothing: others wait for it."""
+    if d.facts(ticket)["started"]:
+        end(d, ticket, Judgement("interrupted", why), _left(d, ticket))
+    else:
+        d.note("skipped", worker=ticket.worker, reason=why)
+
+
+def _pause(first: float, retries: int) -> float:
+    """Give how long to wait before another attempt: ever longer, and never for hours."""
+    return min(max(first, LONGEST_PAUSE), first * 2.0 ** min(retries, 30))
+
+
+def _fallen(d: Deployment, ticket: Ticket) -> str | None:
+    """Say which dependency took a ticket down with it."""
+    for before in d.manifest.dependencies.get(ticket.id, ()):
+        facts = d.facts(d.manifest.by_id(before))
+        if facts["verdict"] not in ("accepted", "partial"):
+            word = facts["verdict"] or facts["outcome"]
+            return f"depends on {before}, which was {word}"
+    return None
+
+
+async def _do(d: Deployment, ticket: Ticket) -> None:
+    """Go through the attempts of one ticket, an earlier runtime's first."""
+    place: Place | None = None
+    following: Begin | None = FIRST
+    number = d.facts(ticket)["attempts"]
+    if number:
+        now = d.as_it_is(ticket)
+        place, tried, following = await inherited(d, now, number)
+        if tried is not None:
+            # Its slot went with its shim, and an earlier runtime's worker is judged without one.
+            following = await _settle(d, now, number, tried, place)
+    while following is not None and not (d.stopping or d.is_cancelled(ticket)):
+        facts, now = d.facts(ticket), d.as_it_is(ticket)
+        retries, tries = facts.get("retries", 0), len(facts.get("tries", ()))
+        if following.kind != "asked":
+            before, now = now.agent, moved(d, now)
+            following = following if now.agent == before else following.elsewhere()
+        off = why_off(now.agent, d.settings, d.environ)
+        if following.kind == "asked" and (off or is_far(d, now.agent)):
+            await _stand(d, now, place)
+            return
+        if off:
+            _close_off(d, now, off)
+            return
+        place, following = await _once(d, now, place, following)
+        if following is not None and following.kind != "asked" and len(facts.get("tries", ())) > tries:
+            with d.waiting(ticket):
+                await anyio.sleep(_pause(d.settings.pool.retry_pause, retries))
+
+
+async def _once(
+    d: Deployment, ticket: Ticket, place: Place | None, begin: Begin
+) -> tuple[Place | None, Begin | None]:
+    """Make one attempt when its turn has come; give its tree, and how the attempt begins that is to follow.
+
+    That is the same one where its turn did not come: another agent may do it, or others hold its budget.
+    """
+    number, is_asked = d.facts(ticket)["attempts"] + 1, begin.kind == "asked"
+    tried: Tried | None = None
+    async with leave_for(d, ticket, number, is_asked=is_asked) as leave:
+        if leave is None:
+            return place, begin
+        if isinstance(leave, Leave):
+            try:
+                place = place or await placed(d, ticket)
+                if place is None:
+                    await give_back(d, leave.reservation)
+                    return None, None
+                _note_start(d, ticket, number, place, begin)
+                most = most_usd(leave.reservation)
+                tried = await start_attempt(d, ticket, leave.slot, place, begin, most_usd=most)
+            except (WorkerError, GitError, TicketError, OSError) as error:
+                await give_back(d, leave.reservation)
+                if place is None or not is_asked:
+                    raise
+                # The work is done, and its first report stands.
+                tried = Tried(Exit(ticket.worker, "not_started", error=_in_words(d, error)), NO_ANSWER)
+            if not _is_judged_without_slot(d, ticket, place):
+                return place, await _settle(d, ticket, number, tried, place)
+    if tried is not None:
+        return place, await _settle(d, ticket, number, tried, place)
+    assert isinstance(leave, Refused)  # noqa: S101 - all else has returned
+    if leave.can_wait:
+        await wait_for_budget(d, ticket, leave)
+        return place, begin
+    if is_asked:
+        hold_up(d, ticket, f"nobody is asked: {leave.reason}")
+        await _stand(d, ticket, place)
+        return place, None
+    end(d, ticket, Judgement("over_budget", leave.reason), _left(d, ticket))
+    return place, None
+
+
+def _is_judged_without_slot(d: Deployment, ticket: Ticket, place: Place | None) -> bool:
+    """Tell whether somebody else may have the slot of a worker that is dead before it is judged.
+
+    Not where a provider may have to be parked before another asks it, nor where there is a tree to look into
+    or a check to run: what judges them would be more at once than the pool has slots. And one that ran alone
+    stays alone until it was looked after: it is to answer for what is found.
+    """
+    is_light = ticket.agent == "command" and not ticket.acceptance
+    is_one_of_many = d.guard is None or not d.guard.is_quiet(ticket.worker)
+    return is_light and is_one_of_many and place is not None and is_shared(d, ticket, place)
+
+
+async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:
+    """Let a report stand as it is: nobody can be asked, soon or at all, for what it lacks."""
+    number = d.facts(ticket)["attempts"]
+    if place is not None:
+        tried = await earlier(d, ticket, number)
+        judged = await judged_attempt(d, ticket, number, tried, place, choose=lambda _: tried)
+        await conclude(d, ticket, number, judged, place)
+
+
+def _note_start(d: Deployment, ticket: Ticket, number: int, place: Place, begin: Begin) -> None:
+    if d.guard is not None:
+        d.guard.entered(ticket.worker, number, is_new=True)
+    level = fence_in_force(d.settings.fence).level
+    d.note(
+        "started", worker=ticket.worker, attempt=number, base=place.base, fence=level, kind=begin.kind,
+        agent=ticket.agent,
+    )  # fmt: skip
+
+
+async def _settle(
+    d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place | None
+) -> Begin | None:
+    """Judge an attempt and close its ticket; else say how the attempt begins that is to be made instead."""
+    if place is None or (d.stopping and went_with_a_runtime(tried.ended)):
+        return None
+    before = await earlier(d, ticket, number - 1) if d.facts(ticket).get("kind") == "asked" else None
+
+    def choose(changed: bool | None) -> Tried:  # noqa: FBT001 - called by position alone
+        return tried if before is None else answered(before, tried, changed=changed)
+
+    judged = await judged_attempt(d, ticket, number, tried, place, choose=choose)
+    entry = account(d, ticket, number, judged)
+    await settle(d, ticket, number, entry["usage"])
+    _tell_provider(d, ticket, tried.answer)
+    next_ = None if d.is_cancelled(ticket) else _following(d, ticket, entry, judged)
+    if next_ is None:
+        await conclude(d, ticket, number, judged, place)
+        return None
+    if d.stopping:
+        return None  # the next runtime finds the same, and goes on from there
+    event, begin = next_
+    reason = f"its report lacks: {begin.reason}" if event == "asked" else judged.judgement.reason
+    facts = {"worker": ticket.worker, "attempt": number, "reason": reason}
+    d.note(event, **facts, tried=entry, begin=begin._asdict())
+    return begin
+
+
+def _tell_provider(d: Deployment, ticket: Ticket, answer: Answer) -> None:
+    """Learn from an attempt how its provider does."""
+    if ticket.agent == "command":
+        return
+    if answer.failure in ("rate_limited", "overloaded") and answer.ended != "success":
+        until = answer.resets_at
+        if until is None and answer.retry_after is not None:
+            until = d.clock().timestamp() + answer.retry_after
+        park(d, ticket, answer.error or str(answer.failure), until)
+    elif answer.ended == "success":
+        d.providers.went_well(ticket.agent)
+        d.logins.answered(ticket.agent)
+
+
+def _following(
+    d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged
+) -> tuple[str, Begin] | None:
+    """Say whether another attempt helps: where nobody is to blame, or for what a report lacks, once."""
+    judgement, tried = judged.judgement, Tried(judged.ended, judged.answer)
+    paths = [change.path for change in judged.found.changes] if judged.found else []
+    if "thread_lost" in tried.answer.flags and entry["kind"] == "thread":
+        return "afresh", going_on(ticket, tried, judgement.reason, paths)
+    locked_out = [one for one in d.facts(ticket).get("tries", ()) if LOCKED in one["reason"]]
+    if judgement.retryable and LOCKED in judgement.reason and len(locked_out) < LOCKED_OUT:
+        return "afresh", going_on(ticket, tried, judgement.reason, paths)
+    if judgement.retryable and d.facts(ticket).get("retries", 0) < ticket.retries:
+        return "retry", going_on(ticket, tried, judgement.reason, paths)
+    if entry["kind"] == "asked" or judged.found is None:
+        return None
+    asked = asked_for(ticket, tried, changed=bool(paths) if ticket.mode == "write" else None)
+    return None if asked is None else ("asked", asked)

@@ -1,0 +1,1 @@
+"""Verdicts, the gate and who breaks it, landing and recording."""

@@ -1,0 +1,51 @@
+"""Whether changes still fit what stands on the branch. Pure: a listed tree in, the path that clashes out."""
+
+from collections.abc import Sequence
+
+from workers.worktree.changes import ABSENT, Change
+
+
+class Standing:
+    """A tree as it would be once some changes have landed."""
+
+    def __init__(self, entries: dict[str, tuple[str, str]]) -> None:
+        """Take path to (mode, sha)."""
+        self._entries = entries
+        deepest = {path.rpartition("/")[0] for path in entries}
+        self._folders = deepest.union(*map(_parents, deepest))
+        """All there are, and some that there were: whole trees must not be searched for each new file."""
+
+    def clash(self, changes: Sequence[Change]) -> str | None:
+        """Name a path that holds neither what a change started from nor what it leads to."""
+        removed = {change.path for change in changes if change.new_mode == ABSENT}
+        for change in changes:
+            absent = (ABSENT, "0" * len(change.old_sha))
+            now = self._entries.get(change.path, absent)
+            if now not in ((change.old_mode, change.old_sha), (change.new_mode, change.new_sha)):
+                return change.path
+            if change.new_mode == ABSENT or change.old_mode != ABSENT:
+                continue
+            # A new file where the branch has gained a folder, or below what it has made a file.
+            in_the_way = any(path in self._entries for path in _parents(change.path) if path not in removed)
+            if in_the_way or self._holds(change.path, removed):
+                return change.path
+        return None
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Let changes land."""
+        for change in changes:
+            if change.new_mode == ABSENT:
+                self._entries.pop(change.path, None)
+            else:
+                self._entries[change.path] = (change.new_mode, change.new_sha)
+                self._folders.update(_parents(change.path))
+
+    def _holds(self, folder: str, removed: set[str]) -> bool:
+        return folder in self._folders and any(
+            path.startswith(f"{folder}/") and path not in removed for path in self._entries
+        )
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

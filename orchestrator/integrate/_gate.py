@@ -1,0 +1,285 @@
+"""The gate on what would land: which of it may, who broke it, and how many runs of it that took."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.execute.acceptance import EVIDENCE, run_check
+from orchestrator.execute.runtime import Deployment
+from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
+from orchestrator.integrate._gate_tampering import BEGUN, Excused, excused, is_unseen, note_harm
+from orchestrator.runs.rerun import again_with_fallen, broke_the_gate
+from orchestrator.store.repo import UserRepo
+from orchestrator.tamper.guard import Guard, Tampering
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.agents.follow import read_tail
+from workers.fence.probe import fence_in_force
+from workers.files.journal import read_journal
+from workers.worktree.changes import Change
+
+FLAKY = "after failing once on the same tree"
+"""What is said of a gate that passed, and is not steady; before its commands, which may be cut."""
+
+
+class Candidate(NamedTuple):
+    """A worker whose accepted changes are to land."""
+
+    ticket: Ticket
+    changes: tuple[Change, ...]
+
+
+class Gated(NamedTuple):
+    """What the gate says about some candidates."""
+
+    kept: tuple[Candidate, ...] = ()
+    """The gate was seen green on the tree of just these."""
+    tree: str = ""
+    broken: tuple[tuple[Ticket, str], ...] = ()
+    """Who broke it, with the reason, in order; those who build on them are to fall with them."""
+    held: str = ""
+    """Why all that is not kept has to wait, with nobody to blame."""
+    problems: tuple[Problem, ...] = ()
+    harm: str = ""
+    """Why all has to wait for a word of the lead: what the gate did to the user's repository."""
+    fenced: str = ""
+    """What the fence keeps from a command that failed, where that may be why."""
+    flaky: bool = False
+    """It was red once and green once on the same tree."""
+
+
+def mended(fenced: str, do: str) -> str:
+    """Say what is to be done about a red gate; what the fence has to do with it, once."""
+    return f"{fenced}; {do}" if fenced else do
+
+
+def note_gate(d: Deployment, gated: Gated) -> None:
+    """Note what the gate came to, once those who broke it are settled."""
+    commands = d.settings.integration.gate
+    last = (gated.held or gated.harm).removeprefix("the gate ")
+    if gated.kept:
+        last = f"passed{f', {FLAKY}' if gated.flaky else ''}: {'; '.join(commands)}"
+    line = gate_line(d, last)
+    # Left to note by a runtime that was killed, where nothing is left to land.
+    if commands and (last or (line and not d.state.gate.startswith(line))):
+        more: dict[str, Any] = {"flaky": True} if gated.flaky else {}
+        more |= {"fenced": gated.fenced} if gated.fenced else {}
+        d.note("gate", result=line, passed=bool(gated.kept), **more)
+
+
+def gate_problems(d: Deployment) -> list[Problem]:
+    """Say who broke the gate when it was run last, and what the lead can do."""
+    names = [name for name, facts in d.state.workers.items() if broke_the_gate(facts)]
+    if not names or "broken by" not in d.state.gate:
+        return []
+    # The gate says the same of the same work: to ask it again helps just where something else is mended.
+    state = d.state
+    run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
+    accept = f"orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
+    return [Problem("gate", d.state.gate, mended(d.state.gate_fenced, do))]
+
+
+class _NoWord(Exception):
+    """The gate gave no answer."""
+
+
+async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> Gated:
+    """Run the gate on the tree that would land; where it is red and the base green, find out by whom.
+
+    Nobody is kept and nothing held where the run is being stopped: what was found out stands in the journal,
+    and the next to ask goes on from there.
+    """
+    gate = _Gate(d, candidates, tree, old)
+    workers = tuple(one.ticket.worker for one in candidates)
+    guard = await anyio.to_thread.run_sync(_guard, d) if d.settings.integration.gate else None
+    if guard is not None:
+        known, before = excused(d), len(d.tampered)
+        begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
+        d.note(BEGUN, workers=workers)
+    try:
+        gated = (await _passed(d, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
+    except _NoWord as no_word:
+        gated = Gated(held=str(no_word))
+    if guard is None:
+        return gated
+    found = (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate"))
+    return _with_harm(d, gated, (*found, *_forged(d, before, workers)), known)
+
+
+def _guard(d: Deployment) -> Guard | None:
+    """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
+    if d.guard is None and not fence_in_force(d.settings.fence).holds:
+        before = (d.repository, d.checker.directory, d.environ, d.manifest.state_files)
+        if is_unseen(d):
+            # What came since the run began is of interest: a gate that was cut off may have done it.
+            everyone = tuple(d.state.workers)
+            d.guard = Guard(*before, ran=everyone, ended=everyone)
+        else:
+            d.guard = Guard(*before, afresh=True)
+    return d.guard
+
+
+def _forged(d: Deployment, before: int, workers: tuple[str, ...]) -> list[Tampering]:
+    """Give what the gate wrote into the journal; whoever notes a line finds it, and not who did it."""
+    seen = [one.paths for one in d.tampered[before:]]
+    return [
+        Tampering(paths, workers, is_harm=True, during="gate") for paths in (*seen, d.forged_paths()) if paths
+    ]
+
+
+def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering], known: Excused) -> Gated:
+    """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
+    harm = note_harm(d, found, known)
+    gated = gated._replace(problems=(*gated.problems, *(one.as_problem() for one in found)))
+    return gated._replace(kept=(), tree="", harm=harm) if harm else gated
+
+
+def gate_line(d: Deployment, last: str) -> str:
+    """Say on one line what the gate came to since the state files were last told, and by how many runs."""
+    runs: set[tuple[str, int]] = set()
+    broken: dict[str, None] = {}
+    for record in _trusted(d):
+        match record:
+            case {"event": "recorded"}:
+                runs, broken = set(), {}
+            case {"event": "gate_run", "tree": tree, "look": look}:
+                runs.add((tree, look))
+            case {"event": "settled", "worker": worker, "by": by, "verdict": verdict}:
+                broken.pop(worker, None)
+                if (by, verdict) == ("gate", "rejected"):
+                    broken[worker] = None
+    if not broken:
+        return last
+    without = "it" if len(broken) == 1 else "them"
+    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    return f"failed, {count}, broken by {', '.join(broken)}" + (f"; without {without} {last}" if last else "")
+
+
+async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
+    if await gate.is_green(tree):
+        return Gated(candidates, tree)
+    red = gate.reds[tree, 1]
+    if not await gate.was_green(red["command"]):
+        return Gated(held=f"the gate fails without these changes too: {red['words']}")
+    if len(candidates) > 1 and not d.settings.integration.bisect:
+        return Gated(held=f"the gate fails: {red['words']}")
+    found = await _search(d, gate, candidates)
+    kept = tuple(one for one in candidates if one.ticket.id in found.kept)
+    broken = tuple(
+        (one.ticket, _reason(gate, found, one.ticket.id))
+        for one in candidates
+        if one.ticket.id in found.dropped
+    )
+    tree = await gate.tree_of(found.kept) if kept else ""
+    if found.flaky is None:
+        return Gated(kept, tree, broken)
+    looks = gate.looks_at(await gate.tree_of(found.flaky))
+    what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {looks}"
+    if kept:
+        told = Problem("gate", what, "make it steady", "warning")
+        return Gated(kept, tree, broken, "", (told,), flaky=True)
+    return Gated(kept, tree, broken, f"the gate is not steady: {what}")
+
+
+async def _search(d: Deployment, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
+    search = breakers([one.ticket.id for one in candidates], d.manifest.dependencies)
+    try:
+        ask: Ask = next(search)
+        while True:
+            ask = search.send(await gate.is_green(await gate.tree_of(ask.kept), 2 if ask.again else 1))
+    except StopIteration as found:
+        answer: Found = found.value
+        return answer
+
+
+def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
+    """Say with whom a worker breaks the gate, by which command, and what that said last."""
+    hit = next(one for one in found.breaking if ticket in one.members)
+    others = [gate.worker(name) for name in hit.members if name != ticket]
+    red = gate.red_of(hit)
+    along = f" together with {', '.join(others)}" if others else ""
+    return f"breaks the gate{along}: {red['words']}" + (f": {red['last']}" if red["last"] else "")
+
+
+def _trusted(d: Deployment) -> Sequence[dict[str, Any]]:
+    """Read the journal; not where somebody else wrote into it, who may tell of a gate that was never run."""
+    return () if d.is_forged else read_journal(d.run.path / "events.jsonl")
+
+
+class _Gate:
+    """The gate's commands on trees of one base, each tree asked once: what is known stands in the journal."""
+
+    def __init__(self, d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> None:
+        self._d, self._old = d, old
+        self._candidates = candidates
+        self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
+        self.reds: dict[tuple[str, int], dict[str, Any]] = {}
+        """What failed on a tree, when it was looked at for the first or the second time."""
+        self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
+        for record in _trusted(d):
+            if record.get("event") == "gate_run":
+                self._known[record["tree"], record["look"], record["command"]] = record
+            elif record.get("event") == "gate":
+                # That was settled. Who asks anew has changed something, if only on the machine.
+                self._known = {key: one for key, one in self._known.items() if one["passed"]}
+
+    def worker(self, ticket: str) -> str:
+        return self._d.manifest.by_id(ticket).worker
+
+    def red_of(self, breaking: Breaking) -> dict[str, Any]:
+        tree = self._trees[breaking.seen]
+        return self.reds[tree, 1]
+
+    def looks_at(self, tree: str) -> str:
+        """Say how a command went that failed on a tree, and then passed."""
+        first = self.reds[tree, 1]
+        return f"{first['words']}, then {self._known[tree, 2, first['command']]['words']}"
+
+    def fenced(self) -> str:
+        """Say what the fence keeps from a command that failed; empty where nothing smells of it."""
+        return next((said for red in self.reds.values() if (said := red.get("fenced", ""))), "")
+
+    async def tree_of(self, kept: Names) -> str:
+        if kept not in self._trees:
+            chosen = [one for one in self._candidates if one.ticket.id in kept]
+            changes = {change.path: change for one in chosen for change in one.changes}
+            self._trees[kept] = await anyio.to_thread.run_sync(
+                self._d.checker.tree_with, self._old, changes.values()
+            )
+        return self._trees[kept]
+
+    async def is_green(self, tree: str, look: int = 1) -> bool:
+        """Tell whether all commands pass."""
+        for at, command in enumerate(self._d.settings.integration.gate, 1):
+            record = await self._run(f"gate-{at}", tree, look, command)
+            if not record["passed"]:
+                self.reds[tree, look] = record
+                return False
+        return True
+
+    async def was_green(self, command: str) -> bool:
+        """Tell whether a command passes on the base."""
+        tree = UserRepo(self._d.repository).value_of(f"{self._old}^{{tree}}") or self._old
+        at = self._d.settings.integration.gate.index(command) + 1
+        return bool((await self._run(f"gate-{at}-base", tree, 1, command))["passed"])
+
+    async def _run(self, name: str, tree: str, look: int, command: str) -> dict[str, Any]:
+        key = tree, look, command
+        if key not in self._known:
+            if self._d.stopping:
+                raise _NoWord
+            result = await run_check(self._d, name, command, tree, self._old)
+            if self._d.stopping and not result.passed:
+                raise _NoWord
+            if result.end not in EVIDENCE:
+                raise _NoWord(f"the gate said nothing: {result.in_words()}")
+            lines = read_tail(self._d.run.root / result.output).split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "")
+            said = {"words": result.in_words(), "last": " ".join(last.split())[:200]}
+            said |= {"fenced": result.fenced} if result.fenced else {}
+            facts = {"tree": tree, "look": look, "command": command, "passed": result.passed, **said}
+            self._d.note("gate_run", seconds=result.seconds, output=result.output, **facts)
+            self._known[key] = facts
+        return self._known[key]

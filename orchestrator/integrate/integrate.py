@@ -1,0 +1,395 @@
+"""Ticket, output and changed paths to a verdict, a landing commit and the project's state."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from orchestrator.checks import counted
+from orchestrator.errors import Refusal
+from orchestrator.execute.judgement import Violation, verdict_of
+from orchestrator.execute.runtime import Deployment
+from orchestrator.integrate._bisect import reached
+from orchestrator.integrate._conflicts import Standing
+from orchestrator.integrate._gate import Candidate, Gated, gate_problems, mended, note_gate, pass_gate
+from orchestrator.integrate._gate_tampering import HARM, accepted_harm, harm_problems, held_by_harm
+from orchestrator.integrate._hooks import run_hooks
+from orchestrator.integrate._overrule import although, has_landed_whole, overruled_problems
+from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
+from orchestrator.runs.state import told_of
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import Completion, RunIntegrated
+from orchestrator.state.figures import percent
+from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
+from orchestrator.store.repo import RepoBlocked, UserRepo
+from orchestrator.store.store import Store
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.agents.follow import read_tail
+from workers.errors import WorkerError
+from workers.files.journal import read_journal
+from workers.worktree.changes import Change
+
+TRIES = 5
+"""How often a landing is made anew when the branch moves under it."""
+NOT_RUN = "not run"
+"""What is said of a gate that nothing of those who are told of had to pass."""
+
+
+class Decision(NamedTuple):
+    """What the lead says about some workers, by name."""
+
+    accept: tuple[str, ...] = ()
+    reject: tuple[str, ...] = ()
+    reason: str = ""
+
+
+NOTHING_SAID = Decision()
+
+
+async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Problem]:
+    """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
+    store = Store(d.repository)
+    problems = await anyio.to_thread.run_sync(store.finish)
+    _settle(d, decision)
+    try:
+        problems += await _land(d, store)
+    except RepoBlocked as blocked:
+        problems += blocked.problems
+    if d.stopping:
+        return problems
+    problems += [*gate_problems(d), *harm_problems(d), *_outside(d), *overruled_problems(d)]
+    problems += await anyio.to_thread.run_sync(_record, d, store)
+    return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
+
+
+# Verdicts
+
+
+def _settle(d: Deployment, decision: Decision) -> None:
+    """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
+    _refuse_unknown(d, decision)
+    harmed = held_by_harm(d)
+    for ticket in d.manifest.tickets:
+        facts = d.facts(ticket)
+        name, violations = ticket.worker, tuple(Violation(**found) for found in facts["violations"])
+        if name in d.state.landings or not facts["ended"]:
+            continue
+        if name in harmed:
+            # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
+            _note(d, ticket, "pending", harmed[name], HARM)
+        if name in decision.reject:
+            _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
+        elif name in decision.accept:
+            verdict = "partial" if violations or facts["outcome"] != "complete" else "accepted"
+            said = decision.reason or "accepted by the lead"
+            _note(d, ticket, verdict, although(said, facts), "lead")
+        elif facts["verdict"] == "pending" and facts.get("settled_by") in HELD_UP:
+            by_rule = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
+            settled, why = facts.get("lead_said") or by_rule
+            _note(d, ticket, settled, why, "rule")
+        _fall(d, ticket)
+
+
+def _fall(d: Deployment, ticket: Ticket) -> None:
+    """Let a worker fall with one that it built on: its own work was never meant to stand alone."""
+    facts = d.facts(ticket)
+    for before in d.manifest.dependencies.get(ticket.id, ()):
+        if (
+            facts["verdict"] not in ("rejected", None)
+            and d.facts(d.manifest.by_id(before))["verdict"] == "rejected"
+        ):
+            _note(d, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
+
+
+def _refuse_unknown(d: Deployment, decision: Decision) -> None:
+    problems = []
+    for name in (*decision.accept, *decision.reject):
+        facts = d.state.workers.get(name)
+        if facts is None:
+            known = ", ".join(d.state.workers)
+            problems.append(Problem(name, f"is no worker of run {d.run.id}", f"there are: {known}"))
+        elif facts["outcome"] == "skipped" or not facts["ended"]:
+            problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
+        elif name in d.state.landings and name in decision.accept:
+            continue  # said and done: twice is the same answer
+        elif name in d.state.landings:
+            problems.append(Problem(name, "has landed already", _taking_back(d, name)))
+        elif name in decision.accept and not facts.get("patch") and facts["outcome"] != "complete":
+            problems.append(
+                Problem(name, f"is {facts['outcome']} and changed nothing", "there is nothing to accept")
+            )
+    both = set(decision.accept) & set(decision.reject)
+    problems += [Problem(name, "is both accepted and rejected", "say one of them") for name in sorted(both)]
+    if problems:
+        raise Refusal(*problems)
+
+
+def _taking_back(d: Deployment, name: str) -> str:
+    """Say how the work of a worker that has landed is taken back, and whose goes with it."""
+    commit = d.state.landings[name]
+    if not commit:  # it was never committed
+        return "take its changes out of the work tree by hand"
+    others = [one for one, landed in d.state.landings.items() if landed == commit and one != name]
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
+    return f"`git revert {commit[:10]}`{also}"
+
+
+def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: str) -> None:
+    facts = d.facts(ticket)
+    if (facts["verdict"], facts["reason"]) != (verdict, reason):
+        d.note("settled", worker=ticket.worker, verdict=verdict, reason=reason, by=by)
+
+
+def _outside(d: Deployment) -> list[Problem]:
+    """Say of whom nothing would land if they were accepted, and what helps instead."""
+    workers = d.state.workers
+    names = pending_of(workers).outside
+    if not names:
+        return []
+    said, more = called_by(names, workers)
+    place = ", ".join(said) + (f" and {more} more" if more else "")
+    what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
+    do = f"reject, mend `owns` or the prompt, then: {again(d.manifest.phase, names, workers)}"
+    return [Problem(place, what, do, "warning")]
+
+
+# Landing
+
+
+async def _land(d: Deployment, store: Store) -> list[Problem]:
+    repo = UserRepo(d.repository)
+    _take_over(d, repo)
+    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
+    for _ in range(TRIES):
+        candidates, lost = await _candidates(d)
+        if not candidates:
+            note_gate(d, Gated())
+            return []
+        refuse_elsewhere(repo, d.manifest.branch)
+        old = repo.value_of(ref) or d.manifest.base
+        fitting: Sequence[Candidate] = _fitting(d, candidates, Standing(d.checker.entries(old)), lost)
+        if not fitting:
+            return []
+        landing, tree = _landing_of(d, fitting, old, ref)
+        try:
+            if d.settings.integration.gate or d.settings.git.hooks:
+                # Before them too: what can be refused at once need not wait for it.
+                refuse_unready(repo, landing)
+            gated = await pass_gate(d, fitting, tree, old)
+            if d.stopping:
+                return []
+            _take_gate(d, fitting, gated)
+            problems = list(gated.problems)
+            if gated.held:
+                do = mended(gated.fenced, f"mend it, then: orchestrate integrate {d.run.id}")
+                problems.append(Problem("gate", gated.held, do))
+            if not gated.kept:
+                return problems
+            if len(gated.kept) < len(fitting):
+                fitting, (landing, tree) = gated.kept, _landing_of(d, gated.kept, old, ref)
+            message, why = _landing_message(d, fitting), ""
+            if d.settings.git.hooks and landing.ref:
+                why, message = await run_hooks(d, tree, old, message)
+            if d.stopping:
+                return []
+            if why:
+                for candidate in fitting:
+                    _note(d, candidate.ticket, "pending", why, "hook")
+                return [*problems, Problem("hook", why, f"mend it, then: orchestrate integrate {d.run.id}")]
+            new = repo.commit_tree(tree, old, message)
+            problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
+        except RepoBlocked as blocked:
+            if any(problem.what == MOVED for problem in blocked.problems):
+                continue
+            raise
+        if landing.ref and not repo.is_ancestor(new, repo.value_of(ref) or ""):
+            return problems
+        d.note("landed", commit=new if landing.ref else None, workers=[one.ticket.worker for one in fitting])
+        if not d.manifest.branch:
+            what = f"HEAD was detached, so the work landed on {ref}"
+            problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
+        return problems
+    return [Problem(ref, "the branch keeps moving", f"orchestrate integrate {d.run.id}")]
+
+
+def _take_over(d: Deployment, repo: UserRepo) -> None:
+    """Find what a runtime that was killed had landed and not noted: the trailer says whose work it is."""
+    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
+    for sha, message in repo.commits_with("Orchestrate-Run", d.run.id, d.manifest.base, ref).items():
+        line = next((line for line in message.splitlines() if line.startswith("Orchestrate-Workers: ")), "")
+        names = [name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name]
+        if not set(names) <= set(d.state.landings):
+            d.note("landed", commit=sha, workers=names)
+
+
+async def _candidates(d: Deployment) -> tuple[list[Candidate], dict[str, str]]:
+    """Give who is to land, and by id why nothing can be read of what some of them changed."""
+    found, lost = [], {}
+    for ticket in d.manifest.tickets:
+        if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings:
+            changes: Sequence[Change] = ()
+            try:
+                changes = await anyio.to_thread.run_sync(d.landable_changes, ticket)
+            except WorkerError as error:
+                lost[ticket.id] = str(error)
+            found.append(Candidate(ticket, tuple(changes)))
+    return found, lost
+
+
+def _fitting(
+    d: Deployment, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
+) -> list[Candidate]:
+    """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
+    fitting: list[Candidate] = []
+    fallen: set[str] = set()
+    for candidate in candidates:
+        ticket = candidate.ticket
+        # Also through one that changed nothing, and so is no candidate itself.
+        waits = reached(ticket.id, d.manifest.dependencies) & fallen
+        clash = standing.clash(candidate.changes)
+        if waits:
+            _note(d, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
+            fallen.add(ticket.id)
+        elif ticket.id in lost:
+            _note(d, ticket, "pending", lost[ticket.id], "conflict")
+            fallen.add(ticket.id)
+        elif clash is not None:
+            branch = (d.manifest.branch or "HEAD").removeprefix("refs/heads/")
+            _note(d, ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
+            fallen.add(ticket.id)
+        else:
+            fitting.append(candidate)
+            standing.take(candidate.changes)
+    return fitting
+
+
+def _landing_of(d: Deployment, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
+    """Give the landing of some candidates, its commit still to be made, and the tree of it."""
+    changes = {change.path: change for candidate in fitting for change in candidate.changes}
+    tree = d.checker.tree_with(old, changes.values())
+    kept = ref if d.settings.git.commit == "integration" or not d.manifest.branch else ""
+    return Landing(d.run.id, kept, old, "", tuple(d.checker.changes(old, tree))), tree
+
+
+def _take_gate(d: Deployment, fitting: Sequence[Candidate], gated: Gated) -> None:
+    """Settle what the gate found: who broke it falls, and with them who built on them; the held wait."""
+    for ticket, reason in gated.broken:
+        _note(d, ticket, "rejected", reason, "gate")
+    for ticket in d.manifest.tickets:
+        if ticket.worker not in d.state.landings and d.facts(ticket)["ended"]:
+            _fall(d, ticket)
+    why, by = (gated.harm, HARM) if gated.harm else (gated.held, "gate")
+    for candidate in fitting if why else ():
+        if d.facts(candidate.ticket)["verdict"] != "rejected":
+            _note(d, candidate.ticket, "pending", why, by)
+    note_gate(d, gated)
+
+
+def _landing_message(d: Deployment, fitting: Sequence[Candidate]) -> str:
+    def line(one: Candidate) -> str:
+        count = len(one.changes)
+        return f"- {one.ticket.worker}: {one.ticket.title} ({count} file{'' if count == 1 else 's'})"
+
+    names = ", ".join(one.ticket.worker for one in fitting)
+    return "\n".join([
+        f"Land run {d.run.id} ({d.manifest.phase})", "", *map(line, fitting), "",
+        f"Orchestrate-Run: {d.run.id}", f"Orchestrate-Workers: {names}", "",
+    ])  # fmt: skip
+
+
+# State
+
+
+def _record(d: Deployment, store: Store) -> list[Problem]:
+    """Tell the state files what they have not been told of this run yet."""
+    if not d.state.has_ended:
+        return []
+    told = {
+        name: told_of(facts)
+        for name, facts in d.state.workers.items()
+        # Accepted and not landed is not done: the files are told when it has landed.
+        if name in d.state.landings or not d.state.is_to_land(name)
+    }
+    fresh = [t for t in d.manifest.tickets if d.state.recorded.get(t.worker) != told.get(t.worker)]
+    fresh = [ticket for ticket in fresh if ticket.worker in told]
+    if not fresh:
+        return []
+    event = RunIntegrated(
+        run=d.run.id,
+        phase=d.manifest.phase,
+        at=d.clock(),
+        lead=d.manifest.lead,
+        workers=tuple(_completion(d, ticket) for ticket in fresh),
+        landing=d.state.landing,
+        gate=_gate_of(d, fresh),
+        harm=accepted_harm(d, [one.worker for one in fresh if d.facts(one)["verdict"] != "pending"]),
+    )
+    wanted = d.settings.git.commit == "integration"
+    try:
+        recorded = store.record(
+            [event], message=_state_message(d, fresh), commit=wanted, branch=d.manifest.branch
+        )
+    except StateError as error:
+        # What landed has landed; the files are told when they can take it.
+        again = f"then: orchestrate integrate {d.run.id}"
+        return [
+            problem._replace(do=f"{problem.do}, {again}" if problem.do else again)
+            for problem in error.problems
+        ]
+    commit = recorded.commit
+    if commit is None and wanted:
+        made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
+        commit = next(reversed(made), None)
+    d.note("recorded", commit=commit, told={**d.state.recorded, **told})
+    return list(recorded.problems)
+
+
+def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
+    """Say what the gate came to for those that are told of: a word of the lead is none of its results."""
+    asked = any(
+        ticket.worker in d.state.landings or d.facts(ticket).get("settled_by") in ("gate", "hook", HARM)
+        for ticket in fresh
+    )
+    return d.state.gate if asked or not d.settings.integration.gate else NOT_RUN
+
+
+def _completion(d: Deployment, ticket: Ticket) -> Completion:
+    facts = d.facts(ticket)
+    landed = ticket.worker in d.state.landings
+    return Completion(
+        ticket.worker, ticket.title, facts["outcome"], facts["verdict"], facts["reason"],
+        tuple(facts["files"]) if landed else (), landed and has_landed_whole(facts),
+    )  # fmt: skip
+
+
+def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
+    lines = []
+    for ticket in fresh:
+        facts = d.facts(ticket)
+        lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
+    # The words of the decision log.
+    what, gate = "Settled" if d.state.recorded else "Integrated", _gate_of(d, fresh)
+    tests = NOT_RUN if gate == NOT_RUN else _tests(d)
+    return "\n".join([
+        f"{what} run {d.run.id} ({d.manifest.phase})", "", *lines, "",
+        f"Gate: {gate}", f"Tests: {tests}", "",
+        f"Orchestrate-State: {d.run.id}", "",
+    ])  # fmt: skip
+
+
+def _tests(d: Deployment) -> str:
+    """Say what the gate's commands counted on the tree that landed."""
+    landed = UserRepo(d.repository).value_of(f"{d.state.landing}^{{tree}}") if d.state.landing else None
+    runs = {
+        record["command"]: record["output"]
+        for record in read_journal(d.run.path / "events.jsonl")
+        if record.get("event") == "gate_run" and record["passed"] and record["tree"] == landed
+    }
+    printed = [read_tail(d.run.root / path) for path in runs.values()]
+    figures = [found for text in printed if (found := counted(text))]
+    if figures:
+        good, total = (sum(column) for column in zip(*figures, strict=True))
+        return f"{good}/{total} passing ({percent(good, total)}%)"
+    return f"passed ({'; '.join(runs)})" if runs else "not run"

@@ -1,0 +1,1 @@
+"""Templates, settings and repository to a proven plan, or every reason why not."""

@@ -1,0 +1,382 @@
+"""Before anything starts: templates to a plan, and every reason why it must not run."""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.budget.totals import Spent, spent_on
+from orchestrator.budget.warnings import Doers, budget_warnings
+from orchestrator.errors import HELD, Refusal
+from orchestrator.prepare.fence_check import fence_of, unmet
+from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
+from orchestrator.runs.state import unfinished_runs
+from orchestrator.schedule.availability import why_off
+from orchestrator.settings.settings import FAMILIES, Settings
+from orchestrator.state.canonical.status import status
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import RosterEntry, RunDeployed
+from orchestrator.store.read import in_the_way, read_file, read_state
+from orchestrator.store.repo import Head, UserRepo
+from tickets.plan import OnOverlap, Plan, make_plan, plain_paths, reserved_paths, reserved_scope
+from tickets.problems import Problem, TicketError
+from tickets.templates.diagnose import Sketch, sketch_phase
+from tickets.templates.fan_out import gathered, named, stem_of
+from tickets.templates.jinja import nearest
+from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_templates, render_tickets
+from tickets.ticket import Ticket
+from tickets.types import AgentName
+from workers.git.run import Repository
+
+SHOWN = 5
+"""How many paths a message names before it counts the rest."""
+
+
+class Request(NamedTuple):
+    """What was asked for."""
+
+    phase: str
+    lead: str
+    only: tuple[str, ...] = ()
+    new: bool = False
+    strict_agents: bool = False
+    on_overlap: OnOverlap = "refuse"
+    wait: float = 0.0
+    """Seconds to wait for scopes that other runs hold."""
+    day: str = ""
+    """Today (UTC, 2026-02-16): what it has cost already is told; not looked at where it is left out."""
+
+
+class Prepared(NamedTuple):
+    """A phase that may run: nothing is wrong with it, `warnings` are worth saying."""
+
+    plan: Plan
+    values: Values
+    head: Head
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    files: tuple[str, ...]
+    """Patterns that name a file of the base: they own that file and nothing below it."""
+    ignore_case: bool
+    doers: Doers
+    """The agent that will do each ticket: its own, or a fallback where that one is not to be had."""
+    skipped: Mapping[str, str]
+    """Tickets that cannot be started, with the reason."""
+    warnings: tuple[Problem, ...]
+
+
+def prepare(
+    repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
+) -> Prepared:
+    """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
+    prepared, problems = examine(repository, settings, request, environ)
+    if problems:
+        raise Refusal(*problems)
+    _refuse_unfinished(repository.root, request)
+    refuse_conflicts(in_use(repository, prepared, new=request.new))
+    return prepared
+
+
+def examine(
+    repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
+) -> tuple[Prepared, tuple[Problem, ...]]:
+    """Render a phase, and give it with every reason why it must not run; starts and writes nothing."""
+    problems: list[Problem] = []
+    repo = UserRepo(repository)
+    found = _examine(repository, repo, settings.families, request, problems)
+    plan = found.plan
+    problems += unmet(settings, fence_of(settings))
+    doers, skipped = _available(plan.tickets, settings, environ)
+    warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
+    reasons = {
+        name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
+    }
+    warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
+    # Where something is in the way, nothing can be read there, and that is said already.
+    is_told = bool(request.day) and not problems
+    today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
+    warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
+    if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
+        problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
+    prepared = Prepared(
+        plan, found.values, found.head, found.reserved, found.links, found.files,
+        found.ignore_case, doers, skipped, tuple(dict.fromkeys(warnings)),
+    )  # fmt: skip
+    return prepared, tuple(dict.fromkeys(problems))
+
+
+def in_use(repository: Repository, prepared: Prepared, *, new: bool) -> list[Conflict]:
+    """List what other runs own of the tickets that would start; `new` minds only what may be written to."""
+    others = claimed(repository, prepared.head.branch)
+    mine = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
+    in_the_way = [other for other in others if other.standing == "running" or not new]
+    return conflicts(mine, prepared.plan.scopes, in_the_way, ignore_case=prepared.ignore_case)
+
+
+def problems_besides(repository: Repository, request: Request) -> list[Problem]:
+    """List what stands in the way of a phase whose settings cannot be read: one look should find it all."""
+    problems: list[Problem] = []
+    _examine(repository, UserRepo(repository), FAMILIES, request, problems)
+    return problems
+
+
+def template_problems(repository: Repository, phase: str) -> list[Problem]:
+    """List what is wrong with the templates of a phase, and what is worth knowing of them; of them alone."""
+    problems: list[Problem] = []
+    root, repo = repository.root, UserRepo(repository)
+    found = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    named = plain_paths(found.tickets, links) if repo.head().sha else set()
+    facts = _Facts(
+        reserved_paths(FAMILIES),
+        links,
+        repo.setting("core.ignorecase") == "true",
+        tuple(repo.files_among(named)),
+    )
+    plan = _planned(found, facts, "refuse", problems)
+    return [*problems, *plan.problems, *plan.notes]
+
+
+class _Rendered(NamedTuple):
+    """The tickets of a phase; with a sketch where some of its templates cannot be rendered."""
+
+    tickets: Sequence[Ticket] = ()
+    sketch: Sketch | None = None
+
+
+class _Facts(NamedTuple):
+    """What a plan must know of the repository."""
+
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    ignore_case: bool
+    files: tuple[str, ...]
+
+
+def _planned(rendered: _Rendered, facts: _Facts, on_overlap: OnOverlap, problems: list[Problem]) -> Plan:
+    """Plan the tickets. Of a sketch only the problems are taken: it is for nobody to run."""
+    rule: dict[str, Any] = {**facts._asdict(), "files": frozenset(facts.files)}
+    if rendered.sketch is None:
+        return make_plan(rendered.tickets, **rule, on_overlap=on_overlap)
+    on_overlap = on_overlap if rendered.sketch.is_ordered else "serialize"
+    problems += make_plan(rendered.tickets, **rule, on_overlap=on_overlap).problems
+    return make_plan((), **rule)
+
+
+class _Examined(NamedTuple):
+    """A phase as the files have it, whatever the settings say of agents."""
+
+    plan: Plan
+    values: Values
+    head: Head
+    reserved: tuple[str, ...]
+    links: Mapping[str, str | None]
+    files: tuple[str, ...]
+    """Patterns that name a file of the base: they own that file and nothing below it."""
+    ignore_case: bool
+    uncommitted: Sequence[str]
+
+
+def _examine(
+    repository: Repository, repo: UserRepo, families: Sequence[str], request: Request, problems: list[Problem]
+) -> _Examined:
+    """Read repository, state and templates; whatever is wrong is added to `problems`."""
+    root = repository.root
+    head = repo.head()
+    problems += _repository_problems(repo, head)
+    for name in (".taskers", ".taskers/runs"):
+        problems += in_the_way(root / name, name)
+    for name in ("", "/slots"):
+        problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
+    values = _values(root, request.phase, problems)
+    rendered = _tickets(root, values, request, problems)
+    reserved = reserved_paths(families)
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    ignore_case = repo.setting("core.ignorecase") == "true"
+    named = plain_paths(rendered.tickets, links)
+    files = tuple(sorted(repo.files_among(named))) if head.sha else ()
+    plan = _planned(rendered, _Facts(reserved, links, ignore_case, files), request.on_overlap, problems)
+    problems += plan.problems
+    uncommitted = repo.uncommitted() if head.sha else []
+    problems += _uncommitted_in_scope(plan, uncommitted)
+    return _Examined(plan, values, head, reserved, links, files, ignore_case, uncommitted)
+
+
+def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
+    problems = []
+    if head.sha is None:
+        problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
+    busy = repo.in_progress()
+    if busy:
+        problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
+    return problems
+
+
+def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
+    """Read what templates may ask; a state file that could not show the run is a problem now, not later."""
+    roster = (RosterEntry("Command-Worker-1", "title", ()),)
+    trial = RunDeployed("00000000_000000", phase, datetime(2026, 1, 1, tzinfo=UTC), "lead", roster)
+    texts: dict[str, bytes | None] = {"STATUS.md": None, "DECISIONS.md": None}
+    current = ""
+    try:
+        for path in texts:
+            texts[path] = read_state(root, path)
+        status.changes(texts, trial)
+        current = status.read(texts["STATUS.md"] or b"").deliverable.name
+    except (StateError, TicketError, Refusal) as error:
+        problems += error.problems
+    said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
+    return Values(root.name, phase, current, *said)
+
+
+def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> _Rendered:
+    """Read all templates, so that a broken one is found whatever phase it was meant for."""
+    files = _template_files(root, problems)
+    if files is None:
+        return _Rendered()
+    try:
+        templates = read_templates(files)
+        phases = {template.path: phase_of(template, values) for template in templates}
+        chosen = [template for template in templates if phases[template.path] == values.phase]
+        if not chosen:
+            known = sorted(set(phases.values()))
+            do = f"phases here: {', '.join(known)}; `orchestrate plan {shlex.quote(known[0])}` shows one"
+            problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
+            return _Rendered()
+        tickets = render_tickets(chosen, values)
+    except TicketError:
+        sketch = sketch_phase(files, values)
+        problems += sketch.problems
+        return _Rendered(sketch.tickets, sketch)
+    return _Rendered(_only(tickets, request.only, problems))
+
+
+def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | None:
+    """Read all templates; None where some cannot be read, or there are none."""
+    known = len(problems)
+    problems += in_the_way(root / FOLDER, f"{FOLDER}/")
+    folder = root / FOLDER
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    files: dict[str, bytes] = {}
+    for path in (f"{FOLDER}/{name}" for name in names if is_template(name)):
+        try:
+            text = read_file(root, path)
+        except Refusal as refusal:
+            problems += refusal.problems
+        else:
+            # A name that is listed and not there is a link to nothing.
+            problems += [Problem(path, "cannot be read: it leads nowhere", "mend the link")] * (text is None)
+            files[path] = text or b""
+    if not files and len(problems) == known:
+        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+    return files if len(problems) == known else None
+
+
+def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:
+    """Choose tickets by id, worker or fan-out; those that they depend on must be among them."""
+    if not only:
+        return tickets
+    ids = [ticket.id for ticket in tickets]
+    stems = {ticket.id: stem_of(ticket.id) for ticket in tickets}
+    known = {*ids, *stems.values(), *(ticket.worker for ticket in tickets)}
+    for name in only:
+        if name not in known:
+            # Among names that differ by a number alone, a guess says less than the list.
+            spelled = {one.rstrip("0123456789") for one in known}
+            near = "" if name.rstrip("0123456789") in spelled else nearest(name, known)
+            do = near or f"there are: {_some(gathered(ids, ids))}"
+            problems.append(Problem("--only", f"there is no ticket `{name}` in this phase", do))
+    chosen = [t for t in tickets if {t.id, stems[t.id], t.worker} & set(only)]
+    here = {ticket.id for ticket in chosen}
+    left_out = {
+        id_: ticket.id for ticket in chosen for id_ in ticket.depends_on if id_ in stems.keys() - here
+    }
+    for name, missing in named(left_out, ids).items():
+        what = f"`{left_out[missing[0]]}` depends on `{name}`, which is left out"
+        problems.append(Problem("--only", what, f"name `{name}` too"))
+    # What is said here need not be said again of each of them by the plan.
+    kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
+    return [ticket.model_copy(update={"depends_on": kept[ticket.id]}) for ticket in chosen]
+
+
+def _inside(root: Path, path: str, target: str) -> str | None:
+    """Give where a symlink leads, relative to the root; None where that is outside.
+
+    A `..` in it stays: it may come behind another link, and is then not the folder that the text names.
+    """
+    real = os.path.normpath(root / Path(path).parent / target)
+    if not Path(real).is_relative_to(root):
+        return None
+    return os.path.relpath(real, root) if Path(target).is_absolute() else str(Path(path).parent / target)
+
+
+def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Problem]:
+    problems = []
+    for ticket in plan.tickets:
+        scope = plan.scopes.get(ticket.id)
+        mine = [path for path in uncommitted if ticket.mode == "write" and scope and scope.covers(path)]
+        if mine:
+            what = f"{ticket.id} would change what you have not committed: {_some(mine)}"
+            problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
+    return problems
+
+
+def _available(
+    tickets: Sequence[Ticket], settings: Settings, environ: Mapping[str, str]
+) -> tuple[Doers, dict[str, str]]:
+    reasons: dict[AgentName, str] = {}
+    wanted = {name for ticket in tickets for name in (ticket.agent, *ticket.fallback)}
+    for name in wanted:
+        if (why := why_off(name, settings, environ)) is not None:
+            reasons[name] = why
+    agents: dict[str, AgentName] = {}
+    skipped: dict[str, str] = {}
+    for ticket in tickets:
+        usable = next((name for name in (ticket.agent, *ticket.fallback) if name not in reasons), None)
+        if usable is None:
+            skipped[ticket.id] = reasons[ticket.agent]
+        else:
+            agents[ticket.id] = usable
+    return Doers(agents, frozenset(wanted - reasons.keys())), skipped
+
+
+def _warnings(examined: _Examined) -> list[Problem]:
+    found, values, uncommitted = [], examined.values, examined.uncommitted
+    if values.status and status.phase_matches(status.read(values.status.encode()), values.phase) is None:
+        found.append(Problem("STATUS.md", f"has no phase that `{values.phase}` names", "add it to the plan"))
+    templates = [path for path in uncommitted if path.startswith(f"{FOLDER}/")]
+    if templates:
+        found.append(Problem(f"{FOLDER}/", f"is not committed: {_some(templates)}", "commit it"))
+    state = reserved_scope(examined.reserved, {}, ignore_case=examined.ignore_case)
+    other = [path for path in uncommitted if not state.covers(path)]
+    if other:
+        what = f"is not committed, and workers start from the last commit: {_some(other)}"
+        found.append(Problem("work tree", what, "commit what they should see"))
+    return [problem._replace(severity="warning") for problem in found]
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(paths[:SHOWN]) + more
+
+
+def _refuse_unfinished(root: Path, request: Request) -> None:
+    """Refuse a second run of the phase."""
+    if request.new:
+        return
+    hidden: list[Problem] = []
+    for state in unfinished_runs(root, hidden):
+        if state.phase == request.phase:
+            status = state.status()
+            goes_on = status == "running"
+            do = "wait for it, or `--new`" if goes_on else "go on with it, or `--new`"
+            raise Refusal(
+                Problem(state.run.id, f"this run of {state.phase} is {status}", do),
+                exit_code=HELD,
+                next_action=f"orchestrate {'wait' if goes_on else 'resume'} {state.run.id}",
+            )
+    # It may be of this phase, and its work would be paid for twice.
+    if hidden:
+        raise Refusal(*(one._replace(do=f"{one.do}; or `--new`") for one in hidden))

@@ -1,0 +1,1 @@
+"""Fake agents that hang, flood, lie and die on request."""

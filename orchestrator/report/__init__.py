@@ -1,0 +1,1 @@
+"""Where a project stands: status report, handoff, doctor, validate."""

@@ -1,0 +1,80 @@
+"""What programs answer to `--version`, all asked at once, none waited for too long."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import IO, NamedTuple
+
+from workers.git.environment import common_environment
+
+LIMIT = 10.0
+"""Seconds that a program may take to say its version."""
+
+# Some of them make files there even to say their version, and looking must leave no trace.
+_CONFIG = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME")
+
+
+class Said(NamedTuple):
+    """What a program answered to `--version`, or why it did not."""
+
+    text: str
+    fault: str = ""
+
+
+def ask_versions(
+    executables: Mapping[str, str], environ: Mapping[str, str], limit: float = LIMIT
+) -> dict[str, Said]:
+    """Ask programs for their versions, all at once; none outlives the limit."""
+    deadline = time.monotonic() + limit
+    said: dict[str, Said] = {}
+    asked: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+    home = tempfile.mkdtemp(prefix="orchestrate-versions-")
+    env = {**common_environment(environ), **dict.fromkeys(_CONFIG, home)}
+    try:
+        for name, path in executables.items():
+            # Into a file: a child that holds a pipe open would keep us waiting after its parent has gone.
+            output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in the block below, with all others
+            try:
+                asked[name] = _start(path, output, env), output
+            except OSError as error:
+                output.close()
+                said[name] = Said("", f"cannot be started: {error.strerror}")
+        for name, (process, answer) in asked.items():
+            said[name] = _answer_of(process, answer, deadline, limit)
+    finally:
+        for process, answer in asked.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            answer.close()
+        shutil.rmtree(home, ignore_errors=True)
+    return said
+
+
+def _start(path: str, output: IO[bytes], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [path, "--version"],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.DEVNULL,
+        env=env,
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _answer_of(process: subprocess.Popen[bytes], output: IO[bytes], deadline: float, limit: float) -> Said:
+    try:
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return Said("", f"does not answer within {limit:g} seconds")
+    output.seek(0)
+    lines = output.read(4096).decode("utf-8", "replace").split("\n")
+    text = next((line.strip() for line in lines if line.strip()), "")
+    if code:
+        return Said(text, f"fails with {'signal' if code < 0 else 'exit code'} {abs(code)}")
+    return Said(text) if text else Said("", "prints nothing")

@@ -1,0 +1,143 @@
+"""What git says of the decision log: entries that were edited or removed, and in which commit."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.state.canonical.decisions.append_only import (
+    Edit,
+    Log,
+    acknowledged,
+    edits,
+    log_of,
+    log_of_version,
+)
+from orchestrator.state.canonical.decisions.read import PATH
+from orchestrator.store.read import bytes_of
+from tickets.problems import Problem
+from workers.git.run import git
+
+ARCHIVES = "docs/decisions"
+_DO = "restore it from git; a mended typo is recorded by `orchestrate decide --acknowledge-edit`"
+_SHA = 12
+_AT_ONCE = 32
+
+
+class Tampering(NamedTuple):
+    """An edit of an old entry; `commit` is None while it stands in the work tree alone."""
+
+    edit: Edit
+    commit: str | None
+
+    def problem(self) -> Problem:
+        """Say it."""
+        where = f"in commit {self.commit[:_SHA]}" if self.commit else "since the last commit"
+        return Problem(PATH, f"the entry `{self.edit.title}` {self.edit.how} {where}", _DO, "warning")
+
+
+def fresh_edits(root: Path) -> list[Tampering]:
+    """Compare the log with the last commit: what a writing command warns of."""
+    there = _written(root)
+    if there is None or not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
+        return []
+    listed = git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", PATH, ARCHIVES, cwd=root).split(b"\0")
+    blobs = [entry.split(b"\t")[0].split()[2].decode() for entry in listed if entry]
+    old = log_of(_contents(root, blobs).values())
+    known = acknowledged(there)
+    found = [Tampering(edit, None) for edit in edits(old, log_of(there))]
+    return [one for one in found if (one.edit.title, one.edit.now) not in known]
+
+
+def all_edits(root: Path) -> list[Tampering]:
+    """Compare the log with the whole history: every edit that still stands and that nobody acknowledged."""
+    fresh = fresh_edits(root)
+    there = _written(root)
+    if there is None:
+        return []
+    now, known = log_of(there), acknowledged(there)
+    first: dict[str, str] = {}
+    found = []
+    for commit, before, after in _logs(root):
+        found += [Tampering(edit, commit) for edit in edits(before, after)]
+        for title, was in (*before.items(), *after.items()):
+            first.setdefault(title, was)
+    return [
+        one
+        for one in (*fresh, *found)
+        # Whoever puts the first text back makes no edit, and ends those before it.
+        if first.get(one.edit.title) not in (one.edit.now, now.get(one.edit.title))
+        and (one.edit.title, one.edit.now) not in known
+    ]
+
+
+def _written(root: Path) -> list[bytes] | None:
+    """Read the log as it stands; None where a part cannot be read, whose entries would all seem removed."""
+    texts = []
+    for path in (root / PATH, *sorted((root / ARCHIVES).glob("*.md"))):
+        try:
+            texts.append(bytes_of(path))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None  # what is wrong with it is said of the file itself
+    return texts
+
+
+def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
+    """Give each commit that changed the log with the log before and after; few texts are held at a time."""
+    steps = list(_steps(root))
+    known: dict[tuple[str, ...], Log] = {}
+    for at in range(0, len(steps), _AT_ONCE):
+        some = steps[at : at + _AT_ONCE]
+        texts = _contents(root, {blob for _, old, new in some for blob in (*old, *new)})
+        for commit, *sides in some:
+            # What a commit left is mostly what the next one found.
+            known = {
+                key: known.get(key) or log_of_version(texts[blob] for blob in key if blob in texts)
+                for key in map(tuple, sides)
+            }
+            yield commit, known[tuple(sides[0])], known[tuple(sides[1])]
+
+
+def _steps(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Give each commit that changed the log, oldest first, with the blobs before and after."""
+    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
+        return
+    shape = (
+        "--reverse",
+        "--full-history",
+        "--diff-merges=first-parent",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+    )
+    plain = ("--no-show-signature", "--format=commit %H")
+    said = git("log", *shape, *plain, "--", PATH, ARCHIVES, cwd=root)
+    lines = said.decode("utf-8", "replace").splitlines()
+    commit, old, new = "", list[str](), list[str]()
+    for line in [*lines, "commit "]:
+        if line.startswith("commit "):
+            if commit and (old or new):
+                yield commit, old, new
+            commit, old, new = line.removeprefix("commit "), [], []
+        elif line.startswith(":"):
+            was, now = line.split()[2:4]
+            old += [was] if was.strip("0") else []
+            new += [now] if now.strip("0") else []
+
+
+def _contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
+    """Read many blobs by one process."""
+    wanted = sorted(set(blobs))
+    if not wanted:
+        return {}
+    data = git("cat-file", "--batch", cwd=root, feed="".join(f"{blob}\n" for blob in wanted).encode())
+    found, at = {}, 0
+    while at < len(data):
+        end = data.index(b"\n", at)
+        words = data[at:end].split()
+        at = end + 1
+        if len(words) == 3:
+            found[words[0].decode()] = data[at : at + int(words[2])]
+            at += int(words[2]) + 1
+    return found

@@ -1,0 +1,77 @@
+"""What happened in a repository since a moment: commits, tests, documentation, and STATUS.md as it was."""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.state.canonical.status.read import PATH, Status, read
+from orchestrator.state.errors import StateError
+from tickets.problems import TicketError
+from workers.files.run_dir import runs_of
+from workers.git.run import git, git_line
+
+REPORT = "status-report"
+HISTORY = "docs/history"
+_STAMP = re.compile(r"(?:status-report|handoff)-(\d{8})(?:_(\d{6}))?")
+_TEST = re.compile(r"(?:^|/)tests?/|(?:^|/)test_[^/]+$|[._-](?:test|spec)\.[^/]+$")
+_DOCUMENT = re.compile(r"^docs/|\.(?:md|rst|adoc)$")
+_OURS = re.compile(
+    r"^(?:STATUS|DECISIONS|AGENTS)\.md$|^docs/(?:history|decisions|worker-ticket-templates)/|^docs/backlog\.md$"
+)
+
+
+class Happened(NamedTuple):
+    """What git says."""
+
+    commits: tuple[tuple[str, str], ...]
+    """(short sha, subject), the newest first."""
+    tests: tuple[str, ...]
+    """Files of tests that were added."""
+    documents: tuple[str, ...]
+
+
+def last_report(root: Path) -> datetime | None:
+    """Give when the project last gave account of itself: the newest report or handoff that is there."""
+    names = [path.name for run in runs_of(root) for path in run.path.glob(f"{REPORT}-*.md")]
+    names += [path.name for path in (root / HISTORY).glob("handoff-*.md")]
+    found = []
+    for name in names:
+        match = _STAMP.match(name)
+        if match:
+            text = f"{match[1]}{match[2] or '000000'}"
+            found.append(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC))
+    return max(found, default=None)
+
+
+def happened_since(root: Path, since: datetime | None) -> Happened:
+    """Read the history of HEAD since a moment, or all of it."""
+    after = [f"--since={since.isoformat()}"] if since else []
+    said = git(
+        "log", "--no-show-signature", *after, "-z", "--name-status", "--no-renames", "--format=%x01%h%x00%s",
+        "HEAD", cwd=root, check=False,
+    )  # fmt: skip
+    commits, tests, documents = [], [], []
+    for entry in os.fsdecode(said).split("\x01")[1:]:
+        sha, subject, *rest = entry.split("\0")
+        commits.append((sha, subject))
+        fields = [field.lstrip("\n") for field in rest if field.strip()]
+        for kind, path in zip(fields[::2], fields[1::2], strict=False):
+            if _TEST.search(path):
+                tests += [path] if kind == "A" else []
+            elif _DOCUMENT.search(path) and not _OURS.search(path):
+                documents.append(path)
+    return Happened(tuple(commits), tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(documents)))
+
+
+def status_before(root: Path, since: datetime | None) -> Status | None:
+    """Give STATUS.md as it was committed at a moment; None where it was not, or cannot be read."""
+    if since is None:
+        return None
+    commit = git_line("rev-list", "-1", f"--before={since.isoformat()}", "HEAD", cwd=root, check=False)
+    text = git("show", f"{commit}:{PATH}", cwd=root, check=False) if commit else b""
+    try:
+        return read(text) if text else None
+    except (StateError, TicketError):
+        return None

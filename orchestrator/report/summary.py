@@ -1,0 +1,189 @@
+"""Where a project stands, what is stale, and the one command that comes next: what `resume` answers."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator.report.gather import Gathered, days_between, open_todo, since_of, stamp_of
+from orchestrator.runs.next_action import Made, Step, next_step, waiting_of
+from orchestrator.runs.state import RunState
+from orchestrator.state.canonical.status.read import PATH as STATUS
+
+OLD = 7
+"""Days after which STATUS.md cannot be taken at its word."""
+TOKEN = 3
+"""Bytes that count as one token: fewer than any tokenizer needs on the average, so a budget is kept."""
+_SHOWN = 10
+
+
+class Stale(NamedTuple):
+    """Something that was true once."""
+
+    kind: str
+    """`worker`, `state` or `status`."""
+    what: str
+    do: str
+
+
+def stale_of(found: Gathered) -> tuple[Stale, ...]:
+    """Say what is not true any more, or may not be."""
+    stale = []
+    for one in found.lost:
+        if one.lives:
+            what = f"{one.worker} of run {one.run} still runs, and the run's directory is gone"
+            do = "wait for its end; what it leaves cannot be judged"
+        else:
+            what = f"{one.worker} ({one.title}) is on the roster, and run {one.run} is gone"
+            do = f"`{Made(one.phase, (one.ticket,)).command}`" if one.ticket else "no template makes it again"
+        stale.append(Stale("worker", what, do))
+    known = {(state.run.id, name) for state in found.runs for name in state.workers}
+    for run in (state for state in found.runs if state.is_integrated or state.closed == "cancelled"):
+        for active in found.status.active if found.status else ():
+            if active.run == run.run.id and (active.run, active.worker) in known:
+                what = f"{active.worker} is on the roster, and run {active.run} is {run.status()}"
+                stale.append(Stale("worker", what, f"`orchestrate integrate {active.run}`"))
+    if found.changed:
+        what = f"not committed: {', '.join(found.changed)}"
+        stale.append(Stale("state", what, "`orchestrate handoff` commits it"))
+    return (*stale, *_old(found))
+
+
+def step_of(found: Gathered, waiting: Sequence[RunState] = ()) -> Step:
+    """Give the next P0 and the command that takes things further; `waiting` are unfinished, oldest first."""
+    again = [one for one in found.lost if one.ticket and not one.lives]
+    made = None
+    if again:
+        phase = again[0].phase
+        made = Made(phase, tuple(one.ticket for one in again if one.phase == phase))
+    run = waiting_of(reversed(waiting), found.runs[-1] if found.runs else None)
+    missing = any("is missing" in one.what for one in found.problems if one.place == STATUS)
+    return next_step(found.repository.root, found.status, run, made, is_missing=missing)
+
+
+def standing(found: Gathered, step: Step) -> dict[str, Any]:
+    """Give all that a new lead is told, as keys of a JSON document."""
+    status, said = found.status, found.rules
+    return {
+        "project": found.repository.root.name,
+        "lead": status.lead if status else "",
+        "last_updated": status.last_updated if status else "",
+        "phase": status.phase if status else "",
+        "milestone": status.milestone if status else "",
+        "deliverable": _deliverable(found),
+        "progress": dict(status.progress) if status else {},
+        "next": step._asdict(),
+        "todo": {grade: list(open_todo(status, grade)) for grade in ("P0", "P1", "P2")},
+        "stale": [one._asdict() for one in stale_of(found)],
+        "active_workers": [
+            {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
+            for one in (status.active if status else ())
+        ],
+        "git": {
+            "branch": (found.head.branch or "").removeprefix("refs/heads/"),
+            "commit": found.head.sha,
+            "uncommitted": len(found.uncommitted),
+            "paths": list(found.uncommitted[:_SHOWN]),
+            "roster_of": list(found.roster_of),
+        },
+        "checks": [_check(one) for one in found.figures],
+        "rules": {
+            "version": said.version,
+            "last_updated": said.last_updated,
+            "pool": said.pool._asdict(),
+            "gates": list(said.gates),
+        } if said else None,
+        "decisions_since": since_of(status, found.at),
+        "decisions": [one._asdict() for one in found.decisions],
+    }  # fmt: skip
+
+
+def fitted(document: dict[str, Any], tokens: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Cut a document down to a budget, the least needed first; give it with the names of what was left out.
+
+    The next step, what is stale and what was repaired are never cut.
+    """
+    out: list[str] = []
+    for name, cut in _CUTS:
+        if tokens_of(document) <= tokens:
+            break
+        document = dict(document)
+        if cut(document):
+            out.append(name)
+    return document, tuple(out)
+
+
+def tokens_of(document: dict[str, Any]) -> int:
+    """Estimate how many tokens a document is, from above."""
+    return -(-len(json.dumps(document).encode()) // TOKEN)
+
+
+def _old(found: Gathered) -> list[Stale]:
+    status = found.status
+    if status is None:
+        return []
+    stamp = stamp_of(status)
+    if stamp is None:
+        what = (
+            f"Last Updated says `{status.last_updated}`" if status.last_updated else "Last Updated is missing"
+        )
+        return [Stale("status", f"STATUS.md: {what}", "write it as 2026-02-16 14:28 (UTC)")]
+    days = days_between(stamp.date(), found.at.date())
+    if days < OLD:
+        return []
+    behind = f", and {found.behind} commits are younger" if found.behind else ""
+    what = f"STATUS.md was last updated {days} days ago{behind}"
+    return [Stale("status", what, "`orchestrate resume --verify` runs the smoke tests; then update it")]
+
+
+def _deliverable(found: Gathered) -> dict[str, str]:
+    if found.status is None:
+        return {"name": "", "status": "", "owner": ""}
+    one = found.status.deliverable
+    return {"name": one.name, "status": one.status, "owner": one.owner}
+
+
+def _check(one: Any) -> dict[str, Any]:
+    kept = ("name", "passed", "good", "total", "commit", "changed", "at", "output")
+    return {name: value for name, value in one._asdict().items() if name in kept}
+
+
+def _shorter_decisions(document: dict[str, Any]) -> bool:
+    long = [one for one in document["decisions"] if one["decision"]]
+    document["decisions"] = [{**one, "decision": ""} for one in document["decisions"]]
+    return bool(long)
+
+
+def _emptied(*path: str, keep: int = 0) -> Callable[[dict[str, Any]], bool]:
+    def cut(document: dict[str, Any]) -> bool:
+        *above, last = path
+        inside = document
+        for name in above:
+            if not inside.get(name):
+                return False
+            inside[name] = dict(inside[name])
+            inside = inside[name]
+        kept = inside.get(last)
+        if not kept or len(kept) <= keep:
+            return False
+        inside[last] = type(kept)(list(kept)[:keep]) if isinstance(kept, list) else {}
+        return True
+
+    return cut
+
+
+_CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
+    ("the text of the decisions", _shorter_decisions),
+    ("P2", _emptied("todo", "P2")),
+    ("decisions but the newest five", _emptied("decisions", keep=5)),
+    ("approval gates", _emptied("rules", "gates")),
+    ("uncommitted paths", _emptied("git", "paths")),
+    ("P1", _emptied("todo", "P1")),
+    ("P0 but the first three", _emptied("todo", "P0", keep=3)),
+    ("decisions", _emptied("decisions")),
+    ("active workers", _emptied("active_workers")),
+    ("checks", _emptied("checks")),
+    ("the pool", _emptied("rules", "pool")),
+    ("progress", _emptied("progress")),
+    ("P0", _emptied("todo", "P0")),
+)
+"""What may be left out, the first first."""

@@ -1,0 +1,96 @@
+"""What is wrong with settings and templates before anybody runs them: each phase as `plan` has it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.errors import Refusal
+from orchestrator.prepare.prepare import template_problems
+from orchestrator.settings.settings import FILE, read_settings
+from orchestrator.state.canonical.status import read as status_reading
+from orchestrator.state.document import opened
+from orchestrator.state.errors import StateError
+from orchestrator.store.read import read_file, read_state
+from tickets.problems import Problem, TicketError
+from tickets.templates.render import FOLDER, Values, is_template, phase_of
+from tickets.templates.template import examine_template
+from workers.git.run import Repository
+
+NAMED = 5
+"""Templates that a message names besides its place."""
+
+
+def readable(path: str, text: bytes) -> list[Problem]:
+    """Say where a file that no command edits cannot be read."""
+    try:
+        opened(path, text)
+    except StateError as error:
+        return list(error.problems)
+    return []
+
+
+def settings_problems(root: Path) -> list[Problem]:
+    """List what is wrong with orchestrate.toml."""
+    try:
+        found = read_settings(root).warnings
+    except Refusal as refusal:
+        found = refusal.problems
+    return [problem for problem in found if problem.place.partition(":")[0] == FILE]
+
+
+def templates_in(root: Path) -> list[str]:
+    """Name the templates that are there, in order."""
+    folder = root / FOLDER
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [f"{FOLDER}/{name}" for name in names if is_template(name)]
+
+
+def every_template_problem(repository: Repository) -> list[Problem]:
+    """List what is wrong with the templates of each phase, their overlaps too."""
+    root = repository.root
+    paths = templates_in(root)
+    phases: dict[str, list[str]] = {}
+    for path in paths:
+        for phase in _phase(root, path):
+            phases.setdefault(phase, []).append(path)
+    found = _unplanned(root, phases)
+    for phase in phases or ([""] if paths else []):
+        found += template_problems(repository, phase)
+    # Of no phase is only what cannot be read, and that is said of the file.
+    about = [problem for problem in found if problem.place != f"{FOLDER}/"]
+    return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
+
+
+def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]:
+    """Name the phases that the plan does not have, each at its first template: a slip there is never run."""
+    try:
+        text = read_state(root, status_reading.PATH)
+        plan = status_reading.read(text) if text else None
+    except (Refusal, StateError, TicketError):
+        plan = None  # that is told of the file itself
+    if plan is None:
+        return []
+    do = "correct it, or add it to the plan: `orchestrate phase add`"
+    return [
+        Problem(paths[0], f"STATUS.md has no phase that `{phase}` names{_others(paths[1:])}", do, "warning")
+        for phase, paths in phases.items()
+        if status_reading.phase_matches(plan, phase) is None
+    ]
+
+
+def _others(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    names = ", ".join(Path(path).name for path in paths[:NAMED])
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f" (also in {names}{more})"
+
+
+def _phase(root: Path, path: str) -> list[str]:
+    """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
+    try:
+        text = read_file(root, path)
+        template, _ = examine_template(path, text or b"")
+        phase = "" if "phase" in template.unsure else phase_of(template, Values(root.name, "", "", "", ""))
+    except (Refusal, TicketError):
+        return []
+    return [phase] if phase else []

@@ -1,0 +1,235 @@
+"""What is running, from files alone: any process can look, whether a runtime lives or not."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from orchestrator.runs.state import JOURNAL, RunState, read_roster, unreadable
+from tickets.problems import Problem
+from workers.agents.follow import last_said
+from workers.files.exit_record import is_held, read_exit
+from workers.files.journal import JournalReader
+from workers.files.run_dir import RunDir, is_locked, runs_of
+
+NOBODY: Mapping[str, str] = {}
+NEXT = 5
+"""How many of those that wait are named; there may be thousands."""
+
+Doing = Literal[
+    "waiting", "waiting: another attempt", "starting", "running", "stopping", "stopped",
+    "ended, not judged", "ended", "lost",
+]  # fmt: skip
+"""What a worker does; `lost`: its shim is gone and left no record."""
+SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
+"""The same in a word, where there is a column for it."""
+
+
+class Row(NamedTuple):
+    """A worker that was started and has no outcome yet. `last` is the last thing it said, on one line."""
+
+    run: str
+    worker: str
+    ticket: str
+    agent: str
+    title: str
+    state: Doing
+    attempt: int
+    seconds: float
+    last: str
+
+
+class Waiting(NamedTuple):
+    """A worker that was not started yet, and for what it waits: a slot, a ticket, or a runtime."""
+
+    run: str
+    worker: str
+    ticket: str
+    title: str
+    waits_for: str
+
+
+class Queue(NamedTuple):
+    """Those that were not started yet, counted by what they wait for, and the first few of them."""
+
+    total: int
+    slot: int
+    dependency: int
+    provider: int
+    """Those whose agent's provider is parked."""
+    held: int
+    """Those that have their turn, and for which there is no budget or no memory."""
+    first: tuple[Waiting, ...]
+
+
+class LiveRun:
+    """One run as its files tell it, looked at again and again."""
+
+    def __init__(self, state: RunState) -> None:
+        """Take a run of which nothing was read yet, or one that a runtime keeps in step itself."""
+        self.state = state
+        self._reader = JournalReader(state.run.path / JOURNAL)
+        self._said: dict[tuple[str, int], str] = {}
+
+    @property
+    def cursor(self) -> int:
+        """Give the place in the journal up to which it was read, in bytes."""
+        return self._reader.offset
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether a runtime works on it."""
+        return is_locked(self.state.run.path / "run.lock")
+
+    @property
+    def is_going(self) -> bool:
+        """Tell whether something goes on in it: a runtime, or workers that have outlived theirs."""
+        if self.is_running:
+            return True
+        names = [name for name, facts in self.state.workers.items() if facts["started"]]
+        return any(doing_of(self.state, name, lives=False) == "running" for name in names)
+
+    def look(self) -> list[dict[str, Any]]:
+        """Read what is new in the journal, fold it in, and give it."""
+        records = self._reader.read()
+        self.state.take_all(records)
+        return records
+
+    def since(self, offset: int) -> list[dict[str, Any]]:
+        """Give once more what was read from a place in the journal on."""
+        return JournalReader(self.state.run.path / JOURNAL, offset).read(until=self.cursor)
+
+    def rows(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> list[Row]:
+        """Give what the workers do that were started and have no outcome; `parked` as for `queue`."""
+        workers = self.state.workers.items()
+        going = [name for name, facts in workers if facts["started"] and not facts["ended"]]
+        if not going:
+            return []
+        lives, cancelled = self.is_running, set(self.state.run.cancelled())
+        parked = {**_parked(self.state.parked, now), **parked}
+        return [
+            self._row(name, now, parked, lives=lives, stops=bool(cancelled & {name, "all"})) for name in going
+        ]
+
+    def queue(
+        self, now: datetime, parked: Mapping[str, str] = NOBODY, ready: Collection[tuple[str, str]] = ()
+    ) -> Queue:
+        """Count those that wait, and say for what the first of them do.
+
+        `parked` are the agents whose providers other runs have found to be so, and why; `ready` the runs and
+        workers that have a slot.
+        """
+        workers = self.state.workers
+        lives = self.is_running
+        parked = {**_parked(self.state.parked, now), **parked}
+        counted = dict.fromkeys(("slot", "dependency", "provider", "held"), 0)
+        first: list[Waiting] = []
+        for name, facts in workers.items():
+            if facts["started"] or facts["ended"]:
+                continue
+            before = [one for one in self.state.waits_for.get(name, ()) if not workers[one]["ended"]]
+            if before:
+                kind, why = "dependency", str(workers[before[0]]["ticket"])
+            elif not lives:
+                kind, why = "slot", "a runtime"
+            elif facts["agent"] in parked:
+                kind, why = "provider", parked[facts["agent"]]
+            elif facts.get("held"):
+                kind, why = "held", facts["held"]
+            elif (self.state.run.id, name) in ready:
+                kind, why = "slot", "its start: agents start one after the other"
+            else:
+                kind, why = "slot", "a slot"
+            counted[kind] += 1
+            if len(first) < NEXT:
+                title = self.state.titles[name]
+                first.append(Waiting(self.state.run.id, name, facts["ticket"], title, why))
+        return Queue(sum(counted.values()), **counted, first=tuple(first))
+
+    def _row(self, worker: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
+        facts = self.state.workers[worker]
+        doing = doing_of(self.state, worker, lives=lives)
+        if doing == "running" and stops:
+            doing = "stopping"
+        began = datetime.fromisoformat(facts["started_at"])
+        seconds = (now - began).total_seconds()
+        if doing in ("stopped", "ended, not judged"):
+            ended = read_exit(self.state.run.attempt(worker, facts["attempts"]).exit)
+            seconds = ended.seconds if ended is not None else seconds
+        waits_for = (parked.get(facts["agent"]) or facts.get("held")) if facts.get("retrying") else None
+        return Row(
+            run=self.state.run.id,
+            worker=worker,
+            ticket=facts["ticket"],
+            agent=facts["agent"],
+            title=self.state.titles[worker],
+            state=doing,
+            attempt=facts["attempts"],
+            seconds=max(0.0, round(seconds, 1)),
+            last=f"waits for {waits_for}" if waits_for else self._last(worker, facts),
+        )
+
+    def _last(self, worker: str, facts: Mapping[str, Any]) -> str:
+        key = (worker, facts["attempts"])
+        said = last_said(facts["agent"], self.state.run.attempt(*key).stdout)
+        # In the middle of a record that is longer than what is looked at, nothing can be read.
+        self._said[key] = said or self._said.get(key, "")
+        return self._said[key]
+
+
+def parked_words(agent: str, until: datetime, now: datetime) -> str:
+    """Say until when a provider is left alone, in the time of whoever reads it."""
+    return f"{agent}, parked until {clock(until, now)}"
+
+
+def clock(time: datetime, now: datetime) -> str:
+    """Give a time by the clock of whoever reads it; with its day where that is another one."""
+    time, now = time.astimezone(), now.astimezone()
+    return f"{time:%H:%M:%S}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _parked(known: Mapping[str, str], now: datetime) -> dict[str, str]:
+    times = ((agent, datetime.fromisoformat(until)) for agent, until in known.items())
+    return {agent: parked_words(agent, until, now) for agent, until in times if until > now}
+
+
+def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:
+    """Say what a worker does; `lives` tells whether its run has a runtime."""
+    facts = state.workers[worker]
+    if facts["ended"]:
+        return "ended"
+    if not facts["started"]:
+        return "waiting"
+    if facts.get("retrying"):
+        return "waiting: another attempt"
+    files = state.run.attempt(worker, facts["attempts"])
+    if is_held(files.started):
+        return "running"
+    # Looked for after the lock: a shim writes its record before it lets go.
+    ended = read_exit(files.exit)
+    if ended is not None:
+        return "stopped" if ended.end == "cancelled" else "ended, not judged"
+    return "starting" if lives else "lost"
+
+
+def live_run(run: RunDir, problems: list[Problem] | None = None) -> LiveRun | None:
+    """Read a run as it stands now; None where it cannot be read, with the reason among `problems`."""
+    state = read_roster(run, problems)
+    if state is None:
+        return None
+    found = LiveRun(state)
+    try:
+        found.look()
+    except OSError as error:
+        if problems is not None:
+            problems.append(unreadable(run, JOURNAL, error))
+        return None
+    return found
+
+
+def live_runs(
+    root: Path, besides: Collection[str] = (), problems: list[Problem] | None = None
+) -> list[LiveRun]:
+    """Read the runs of which something more can come, oldest first, besides those with certain ids."""
+    found = (live_run(run, problems) for run in runs_of(root, closed=False) if run.id not in besides)
+    return [one for one in found if one is not None and one.state.is_unfinished]

@@ -1,0 +1,140 @@
+"""`run.json`: what a run was when it began; written once, read by whoever goes on with it."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.errors import Refusal
+from orchestrator.runs.records import is_name
+from orchestrator.state.canonical.status import status
+from tickets.plan import reserved_scope
+from tickets.problems import Problem
+from tickets.scopes.scope import Scope
+from tickets.templates.render import Values
+from tickets.ticket import Ticket
+from workers.files.read import read_whole
+from workers.files.run_dir import RunDir, create_file
+
+SCHEMA = 1
+
+
+class Manifest(BaseModel):
+    """All that is needed to go on with a run after a stop. Times are ISO 8601, UTC."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_: int = Field(SCHEMA, alias="schema")
+    run: str
+    phase: str
+    created: str
+    lead: str
+    base: str
+    """The commit that the run started from."""
+    branch: str | None
+    """Full name of the branch it lands on; None where HEAD was detached."""
+    fence: str
+    tickets: tuple[Ticket, ...]
+    """In an order in which every ticket comes after those it depends on."""
+    skipped: dict[str, str] = {}
+    """Ids of tickets that were never to be started, with the reason."""
+    dependencies: dict[str, tuple[str, ...]]
+    reserved: tuple[str, ...]
+    links: dict[str, str | None] = {}
+    ignore_case: bool = False
+    files: tuple[str, ...] = ()
+    """Those of the patterns that named a regular file of the base."""
+    project: str
+    deliverable: str = ""
+    status_text: str = ""
+    decisions_text: str = ""
+
+    @cached_property
+    def values(self) -> Values:
+        """Give what the templates may ask about the project, as it was when the run began."""
+        return Values(self.project, self.phase, self.deliverable, self.status_text, self.decisions_text)
+
+    @cached_property
+    def scopes(self) -> Mapping[str, Scope]:
+        """Give each ticket's scope, by id; state files are in none."""
+        found = {}
+        for ticket in self.tickets:
+            own = Scope.of(
+                ticket.owns,
+                ticket.excludes,
+                ignore_case=self.ignore_case,
+                links=self.links,
+                files=frozenset(self.files),
+            )
+            found[ticket.id] = Scope(own.owns, (*own.excludes, *self.state_files.owns), self.ignore_case)
+        return found
+
+    @cached_property
+    def state_files(self) -> Scope:
+        """Give the paths that no worker may touch."""
+        return reserved_scope(self.reserved, self.links, ignore_case=self.ignore_case)
+
+    @cached_property
+    def phase_criteria(self) -> tuple[str, ...]:
+        """Give the acceptance criteria of the phase, as STATUS.md had them when the run began."""
+        if not self.status_text:
+            return ()
+        read = status.read(self.status_text.encode())
+        alone = (read._replace(phases=(phase,), phase="") for phase in read.phases)
+        named = [one for one in alone if status.phase_matches(one, self.phase)]
+        return tuple(text for one in named for _, text in one.phases[0].criteria)
+
+    @cached_property
+    def blocks(self) -> Mapping[str, tuple[str, ...]]:
+        """Give, by id, the tickets that wait for one; those that nobody waits for are left out."""
+        found: dict[str, list[str]] = {}
+        for ticket in self.tickets:
+            for id_ in self.dependencies.get(ticket.id, ()):
+                found.setdefault(id_, []).append(ticket.id)
+        return {id_: tuple(ids) for id_, ids in found.items()}
+
+    def by_id(self, ticket_id: str) -> Ticket:
+        """Give a ticket."""
+        return self._of_id[ticket_id]
+
+    @cached_property
+    def _of_id(self) -> Mapping[str, Ticket]:
+        return {ticket.id: ticket for ticket in self.tickets}
+
+
+def roster_of(manifest: Manifest) -> dict[str, Any]:
+    """Give what `roster.json` holds: the part of a manifest that `status` and `ps` can read in no time."""
+    workers_of = {ticket.id: ticket.worker for ticket in manifest.tickets}
+    workers: list[dict[str, Any]] = []
+    for ticket in manifest.tickets:
+        named = {"worker": ticket.worker, "ticket": ticket.id, "agent": ticket.agent, "title": ticket.title}
+        workers.append({**named, "skipped": ticket.id in manifest.skipped})
+        # Only where there are some: of ten thousand tickets, each word is read each time.
+        if before := [workers_of[one] for one in manifest.dependencies.get(ticket.id, ())]:
+            workers[-1]["waits_for"] = before
+    return {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
+
+
+def write_manifest(run: RunDir, manifest: Manifest) -> None:
+    """Create `roster.json`, then `run.json`: a run that has the second is whole."""
+    create_file(run.roster_path, json.dumps(roster_of(manifest)).encode() + b"\n")
+    create_file(run.manifest_path, manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+
+
+def read_manifest(run: RunDir) -> Manifest:
+    """Read `run.json`. Raises Refusal where it is not one of ours."""
+    why = "it is damaged, or of another version"
+    try:
+        found = Manifest.model_validate_json(read_whole(run.manifest_path))
+        # A worker's name is that of its files: one with a slash would lead out of the run's folder.
+        are_named = all(is_name(ticket.worker) for ticket in found.tickets)
+        if found.schema_ == SCHEMA and found.run == run.id and are_named:
+            return found
+    except ValidationError:
+        pass
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+    do = "put it back, or run its phase once more with `--new`"
+    raise Refusal(Problem(run.relative(run.manifest_path), f"cannot be read: {why}", do))

@@ -1,0 +1,287 @@
+"""Scopes in use: what the runs of a repository still own, in whichever of its worktrees they run.
+
+Each run leaves what it owns in `<git common dir>/orchestrate/scopes/`, out of reach of workers and of whoever
+deletes `.taskers/`. The runtime locks that file for life, a shim holds its slot; what neither holds is told
+by the run's own files. A worker's scope is in use from the moment its run is written down until it has ended,
+then the files that it changed, until they have landed or never will.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from orchestrator.errors import HELD, Refusal
+from orchestrator.runs.manifest import Manifest
+from orchestrator.runs.records import is_holding
+from orchestrator.runs.state import RunState, read_run
+from tickets.problems import Problem
+from tickets.scopes.scope import PatternError, Scope, find_overlaps
+from tickets.ticket import Ticket
+from workers.files.run_dir import RunDir, create_file, held_lock, is_locked, read_json
+from workers.git.run import Repository
+from workers.pool.slots import holders
+
+SCHEMA = 1
+MOST_SHOWN = 20
+"""Conflicts that one refusal lists; two runs of a thousand tickets may have as many."""
+
+Standing = Literal["running", "interrupted", "not landed"]
+
+
+class Claimed(NamedTuple):
+    """What one worker of another run still owns."""
+
+    run: str
+    root: Path
+    worker: str
+    owns: tuple[str, ...]
+    excludes: tuple[str, ...]
+    standing: Standing
+    files: tuple[str, ...] = ()
+    """What an ended worker changed and has not landed; nothing else of its scope is in use then."""
+    links: Mapping[str, str | None] = {}
+    known_files: tuple[str, ...] = ()
+
+
+class Conflict(NamedTuple):
+    """A ticket that cannot start, the worker that is in its way, and a path that both own."""
+
+    ticket: Ticket
+    other: Claimed
+    witness: str
+    patterns: tuple[str, ...]
+    """Those of the ticket that own the path."""
+    others: tuple[str, ...]
+
+    def problem(self) -> Problem:
+        """Say it as a message does."""
+        mine, theirs = _listed(self.patterns), _listed(self.others)
+        who = f"{self.other.worker} of run {self.other.run}"
+        place = self.ticket.place("owns")
+        if self.other.standing == "not landed":
+            what = (
+                f"`{self.ticket.id}` ({mine}) owns `{self.witness}`, which {who} changed and has not landed"
+            )
+            do = f"`orchestrate integrate {self.other.run}` first, or `--new` to begin without it"
+            return Problem(place, what, do, witness=self.witness)
+        what = f"`{self.ticket.id}` ({mine}) and {who} ({theirs}) both own `{self.witness}`"
+        if self.other.files:
+            what = f"`{self.ticket.id}` ({mine}) owns `{self.witness}`, which {who} changed"
+        what += f", and that run is {self.other.standing}"
+        if self.other.standing == "running":
+            return Problem(
+                place, what, "wait for it (`--wait S`), or narrow the ticket", witness=self.witness
+            )
+        do = f"`orchestrate resume {self.other.run}` or cancel it, or `--new` to begin without it"
+        return Problem(place, what, do, witness=self.witness)
+
+
+def holding_path(repository: Repository, run: RunDir) -> Path:
+    """Give the file that says what a run owns: a run's id is only its own within one worktree."""
+    place = hashlib.sha256(str(run.root).encode()).hexdigest()[:8]
+    return repository.own / "scopes" / f"{run.id}-{place}.json"
+
+
+def ids(repository: Repository) -> set[str]:
+    """Give the ids of the runs in use in all work trees; what those share goes by the id alone."""
+    return {path.stem.rpartition("-")[0] for path in (repository.own / "scopes").glob("*.json")}
+
+
+def write(repository: Repository, run: RunDir, manifest: Manifest) -> None:
+    """Say what a run owns, before anything of it starts."""
+    tickets = [
+        {"id": ticket.id, "worker": ticket.worker, "owns": ticket.owns, "excludes": ticket.excludes}
+        for ticket in manifest.tickets
+        if ticket.id not in manifest.skipped and ticket.owns
+    ]
+    path = holding_path(repository, run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    said = {
+        "schema": SCHEMA, "run": run.id, "root": str(run.root), "branch": manifest.branch,
+        "links": manifest.links, "files": manifest.files, "tickets": tickets,
+    }  # fmt: skip
+    create_file(path, json.dumps(said).encode() + b"\n")
+
+
+def drop(repository: Repository, run: RunDir) -> None:
+    """Take back what a run owned, once nothing more can come of it."""
+    holding_path(repository, run).unlink(missing_ok=True)
+
+
+@contextmanager
+def held(repository: Repository, run: RunDir, manifest: Manifest) -> Iterator[None]:
+    """Own what a run owns for as long as the block lasts, whatever becomes of `.taskers/`."""
+    path = holding_path(repository, run)
+    if not path.exists():  # a closed run that is judged once more
+        with suppress(FileExistsError):
+            write(repository, run, manifest)
+    with held_lock(path):
+        yield
+
+
+def picture(repository: Repository) -> Collection[Any]:
+    """Give what changes whenever somebody may have let go of a scope."""
+    seen: list[Any] = [_living(repository)]
+    for path, said in _said(repository):
+        journal = RunDir(Path(said["root"]), said["run"]).path / "events.jsonl"
+        size = journal.stat().st_size if journal.exists() else None
+        seen.append((path.name, _is_run(path, said), size))
+    return seen
+
+
+def drop_stale(repository: Repository) -> None:
+    """Take away what runs left of which nothing more can come, `.taskers/` deleted or not."""
+    living = _living(repository)
+    for path, said in _said(repository):
+        run = RunDir(Path(said["root"]), said["run"])
+        state = read_run(run)
+        # One that is there and cannot be read is not gone: its work may still be to land.
+        gone = not state.is_unfinished if state else not run.manifest_path.exists()
+        if gone and said["run"] not in living and not _is_run(path, said):
+            path.unlink(missing_ok=True)
+    for path in (repository.own / "scopes").glob("*.json"):
+        # Cut short by a crash: it says nothing of anybody.
+        if read_json(path) is None and path.is_file() and not is_locked(path):
+            path.unlink(missing_ok=True)
+
+
+def claimed(repository: Repository, branch: str | None, besides: RunDir | None = None) -> list[Claimed]:
+    """List what other runs own at this moment; changes that wait to land count where they would land here."""
+    living = _living(repository)
+    found: list[Claimed] = []
+    for path, said in _said(repository):
+        run = RunDir(Path(said["root"]), said["run"])
+        if besides is not None and path == holding_path(repository, besides):
+            continue
+        state = read_run(run)
+        runs = _is_run(path, said)
+        is_hidden = state is None and run.manifest_path.exists()
+        for one in said["tickets"]:
+            is_alive = one["worker"] in living.get(run.id, ())
+            standing, files = _standing(state, one["worker"], runs=runs, is_alive=is_alive)
+            if is_hidden and standing is None:
+                standing = "interrupted"  # nobody can tell what it has left to land
+            if standing == "not landed" and (said["branch"] != branch or run.root != repository.root):
+                continue
+            if standing is not None:
+                found.append(
+                    Claimed(
+                        run.id, run.root, one["worker"], tuple(one["owns"]), tuple(one["excludes"]),
+                        standing, files, said["links"], tuple(said["files"]),
+                    )
+                )  # fmt: skip
+    return found
+
+
+def conflicts(
+    tickets: Collection[Ticket],
+    scopes: Mapping[str, Scope],
+    others: Collection[Claimed],
+    *,
+    ignore_case: bool,
+) -> list[Conflict]:
+    """List every ticket and worker of another run that own the same path. Raises PatternError."""
+    mine = {ticket.id: ticket for ticket in tickets if ticket.id in scopes}
+    if not others or not mine:
+        return []
+    theirs = {
+        f"2 {number}": (other, _scope(other, ignore_case=ignore_case))
+        for number, other in enumerate(others)
+        if not other.files
+    }
+    together = {f"1 {id_}": scopes[id_] for id_ in mine}
+    together.update({name: scope for name, (_, scope) in theirs.items()})
+    found = []
+    for first, second, witness in find_overlaps(together, lambda one, two: one[0] == two[0]):
+        other, scope = theirs[second]
+        found.append(_conflict(mine[first[2:]], scopes[first[2:]], other, scope, witness))
+    for other in others:
+        for id_, ticket in mine.items():
+            path = next((path for path in other.files if scopes[id_].covers(path)), None)
+            if path is not None:
+                found.append(_conflict(ticket, scopes[id_], other, None, path))
+    return found
+
+
+def refuse_conflicts(found: Collection[Conflict]) -> None:
+    """Refuse to start what others own. Raises Refusal with exit code 5 where there is a conflict."""
+    if not found:
+        return
+    problems = [conflict.problem() for conflict in found][:MOST_SHOWN]
+    if len(found) > MOST_SHOWN:
+        more = f"and {len(found) - MOST_SHOWN} more tickets own what other runs hold"
+        problems.append(Problem("run", more, "see them one run after the other"))
+    raise Refusal(*problems, exit_code=HELD, next_action=next_action(found))
+
+
+def next_action(found: Collection[Conflict]) -> str:
+    """Give the command that would take the first conflict out of the way."""
+    other = next(iter(found)).other
+    word = {"running": "wait", "interrupted": "resume", "not landed": "integrate"}[other.standing]
+    return f"orchestrate {word} {other.run}"
+
+
+def _said(repository: Repository) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    folder = repository.own / "scopes"
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in sorted(folder.glob("*.json")):
+            said = read_json(path)
+            if said is not None and said.get("schema") == SCHEMA and is_holding(said):
+                yield path, said
+
+
+def _living(repository: Repository) -> dict[str, set[str]]:
+    """Give the workers that hold a slot, by run: their shims live, or are being started."""
+    found: dict[str, set[str]] = {}
+    for taken in holders(repository.own / "slots"):
+        if not taken.dirty:
+            found.setdefault(taken.holder.get("run", ""), set()).add(taken.holder.get("worker", ""))
+    return found
+
+
+def _is_run(path: Path, said: Mapping[str, Any]) -> bool:
+    """Tell whether a runtime works on a run, its folder deleted or not."""
+    return is_locked(path) or is_locked(RunDir(Path(said["root"]), said["run"]).path / "run.lock")
+
+
+def _standing(
+    state: RunState | None, worker: str, *, runs: bool, is_alive: bool
+) -> tuple[Standing | None, tuple[str, ...]]:
+    """Say why a worker's scope is in use, and the files that are all of it that is; None where it is not."""
+    facts = state.workers.get(worker) if state is not None else None
+    if state is None or facts is None:
+        # `.taskers/` was deleted: nothing tells who has ended, and whoever lives may still write.
+        return ("running", ()) if runs or is_alive else (None, ())
+    if is_alive or (runs and not facts["ended"]):
+        return "running", ()
+    if not state.is_unfinished:
+        return None, ()
+    if not facts["ended"]:
+        return "interrupted", ()
+    waits = facts["verdict"] == "pending" or state.is_to_land(worker)
+    if waits and worker not in state.landings and facts["files"]:
+        return "running" if runs else "not landed", tuple(facts["files"])
+    return None, ()
+
+
+def _scope(other: Claimed, *, ignore_case: bool) -> Scope:
+    known = frozenset(other.known_files)
+    try:
+        return Scope.of(other.owns, other.excludes, ignore_case=ignore_case, links=other.links, files=known)
+    except PatternError:
+        # It was read once; whatever has changed since, all of the repository is the safe answer.
+        return Scope.of(["."], ignore_case=ignore_case)
+
+
+def _conflict(ticket: Ticket, mine: Scope, other: Claimed, theirs: Scope | None, witness: str) -> Conflict:
+    patterns = tuple(pattern.text for pattern in mine.owns if pattern.matches(witness))
+    owned = theirs.owns if theirs else ()
+    others = tuple(pattern.text for pattern in owned if pattern.matches(witness))
+    return Conflict(ticket, other, witness, patterns, others)
+
+
+def _listed(patterns: Collection[str]) -> str:
+    return ", ".join(f"`{pattern}`" for pattern in patterns)

@@ -1,0 +1,1 @@
+"""When an attempt may start: queue, rate limits, pacing, logins."""

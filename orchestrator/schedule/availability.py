@@ -1,0 +1,30 @@
+"""Whether an agent can do any ticket at all: it may be switched off, have no slots, or not be installed."""
+
+from collections.abc import Mapping
+
+from orchestrator.settings.settings import FILE, Settings
+from tickets.types import AgentName
+from workers.engine.launch import find_agent
+
+
+def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """Say why nothing can be started with an agent; None where something can."""
+    if off := why_disabled(name, settings):
+        return f"{name} is {off}"
+    if find_agent(name, settings.agent(name), environ) is None:
+        wanted = settings.agent(name).executable or name
+        return f"{name} is not installed (`{wanted}` was not found)"
+    return None
+
+
+def why_disabled(name: AgentName, settings: Settings) -> str | None:
+    """Say that an agent may not run, and which file decides it; None where it may."""
+    if not settings.slots.total:
+        return "disabled (AGENTS.md has no slot for any worker)"
+    if settings.is_enabled(name):
+        return None
+    if settings.agent(name).enabled is False:
+        return f"disabled (by `[agents.{name}] enabled` in {FILE})"
+    if not getattr(settings.slots, name):
+        return "disabled (AGENTS.md has no slot for it)"
+    return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"

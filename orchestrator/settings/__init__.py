@@ -1,0 +1,1 @@
+"""`orchestrate.toml` and the pool in AGENTS.md as one frozen value."""

@@ -1,0 +1,1 @@
+"""DECISIONS.md: append-only entries and approval gates."""

@@ -1,0 +1,1 @@
+"""AGENTS.md: the pool, the gates and the rules."""

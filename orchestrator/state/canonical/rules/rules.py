@@ -1,0 +1,197 @@
+"""AGENTS.md: the rules. The home of the worker pool and of the approval gates."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from orchestrator.state.canonical.rules import new as rules_text
+from orchestrator.state.document import opened, refuse_open_fence, state_errors
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import Event
+from orchestrator.state.facts import Facts
+from tickets.markdown import (
+    Document,
+    MarkdownError,
+    append_section,
+    field,
+    fields,
+    front_problems,
+    header,
+    insert,
+    key_of,
+    parse,
+    sections,
+)
+from tickets.markdown.sections import Part
+from tickets.problems import Problem
+
+PATH = "AGENTS.md"
+OWNS: tuple[str, ...] = (PATH,)
+LIMIT = 15
+"""More workers than this need an approval on record."""
+
+_AGENT = re.compile(r"\b(codex|claude|gemini)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+_OFF = re.compile(r"\b(?:disabled|off|optional)\b|\bnot enabled\b", re.IGNORECASE)
+_ON = re.compile(r"\b(?:enabled|on|active)\b", re.IGNORECASE)
+_GEMINI = "5 Gemini where `orchestrate.toml` enables it"
+_TOTAL = frozenset(
+    ("maximum workers", "max workers", "maximum concurrent workers", "max concurrent workers",
+     "total workers", "maximum", "total", "pool size", "worker pool", "worker pool size")
+)  # fmt: skip
+_COUNT = frozenset(("pool size", "workers", "maximum workers", "max workers", "count", "size", "limit"))
+_STATE = frozenset(("status", "state", "enabled", "default"))
+
+
+_ASK = "orchestrate approve pool-"
+
+
+class Pool(NamedTuple):
+    """How many workers may run at once, in all and of each agent."""
+
+    total: int = 15
+    codex: int = 5
+    claude: int = 5
+    gemini: int = 5
+    codex_enabled: bool = True
+    claude_enabled: bool = True
+    gemini_enabled: bool = False
+
+
+def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[Problem]]:
+    """Give the pool as the file states it, and what is doubtful about it.
+
+    What is not stated has its default. `approved` is the largest pool on record; more than that is an
+    error, and the pool given is cut to it. The smaller of two contradicting numbers holds.
+    """
+    if text is None:
+        return Pool(), [_default("the file is missing")]
+    try:
+        document = parse(text, PATH)
+    except MarkdownError as error:
+        return Pool(), list(error.problems)
+    said: dict[str, int | bool] = {}
+    found: list[Problem] = []
+    for name, worth, line in _statements(document):
+        if name in said and said[name] != worth:
+            what = f"`{name.replace('_', ' ')}` is stated twice ({said[name]} and {worth})"
+            found.append(
+                Problem(f"{PATH}:{line}", what, "leave it once; the smaller holds until then", "warning")
+            )
+        said[name] = min(said.get(name, worth), worth)
+        if name == "total" and worth > approved:
+            what = f"a pool of {worth} workers needs an approval, {approved} are approved"
+            do = f"when the user agrees, run `{_ASK}{worth} --by NAME`, or lower the number"
+            found.append(Problem(f"{PATH}:{line}", what, do))
+    if not said:
+        try:
+            refuse_open_fence(document)
+        except StateError as error:
+            return Pool(), list(error.problems)
+        return Pool(), [_default("no worker pool is stated")]
+    pool = Pool()._replace(**said)  # type: ignore[arg-type]  # the names are the fields
+    return pool._replace(total=min(pool.total, approved)), found
+
+
+def asks_approval(problem: Problem) -> str:
+    """Give the command that records the approval which a larger pool waits for; empty for other problems."""
+    found = re.search(rf"`({_ASK}[^`]*)`", problem.do)
+    return found[1] if found else ""
+
+
+def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+    """Give nothing: no event so far changes the rules."""
+    del tree, event
+    return {}
+
+
+def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
+    """Give what is wrong with the file: missing sections, a doubtful pool, one larger than is approved."""
+    try:
+        document = opened(PATH, text)
+    except StateError as error:
+        return list(error.problems)
+    found = [*front_problems(document), *read_pool(text, approved=approved)[1]]
+    for title in rules_text.SECTIONS:
+        same = [part for part in sections(document) if key_of(part.title) == key_of(title)]
+        if not same:
+            do = "`orchestrate init` appends what is missing"
+            found.append(Problem(PATH, f"section `{title}` is missing", do, "warning"))
+        elif len(same) > 1:
+            lines = " and ".join(f"line {part.line}" for part in same)
+            found.append(
+                Problem(PATH, f"section `{title}` is there {len(same)} times ({lines})", "leave one")
+            )
+    return found
+
+
+def initial(facts: Facts) -> str:
+    """Give the text of a new file."""
+    head = "\n".join(f"**{key}:** {said}" for key, said in rules_text.fields(facts).items())
+    body = "\n\n---\n\n".join([rules_text.READERS, *rules_text.SECTIONS.values()])
+    return f"{rules_text.TITLE}\n\n{head}\n\n{body}\n\n---\n\n{rules_text.TRAILER}\n"
+
+
+def complete(text: bytes, facts: Facts) -> bytes:
+    """Give the file with the sections that it lacked, at its end; the guidance that was there stays.
+
+    Raises StateError where the file cannot be read, or would read differently afterwards.
+    """
+    if not text.strip():
+        return initial(facts).encode()
+    document = opened(PATH, text)
+    with state_errors():
+        for title, section in rules_text.SECTIONS.items():
+            if not any(key_of(part.title) == key_of(title) for part in sections(document)):
+                document = append_section(document, section)
+        top = header(document)
+        if top.title == rules_text.TITLE.removeprefix("# "):
+            wanted = rules_text.fields(facts).items()
+            lines = [f"**{key}:** {said}" for key, said in wanted if field(document, top, key) is None]
+            document = insert(document, top.body, "\n" + "\n".join(lines) + "\n\n") if lines else document
+    return document.data
+
+
+def _default(why: str) -> Problem:
+    what = f"{why}, so the defaults hold (15 in all, 5 Codex, 5 Claude; {_GEMINI})"
+    return Problem(PATH, what, "`orchestrate init` appends the section", "warning")
+
+
+def _statements(document: Document) -> Iterator[tuple[str, int | bool, int]]:
+    """Give (field of Pool, worth, line) for each line that says something about the pool."""
+    for title, part in _pool_parts(document):
+        of_title = _AGENT.search(title)
+        for one in fields(document, part):
+            agent = _AGENT.search(one.key)
+            key, number = key_of(one.key), _NUMBER.search(one.value)
+            name = agent[1].lower() if agent else of_title[1].lower() if of_title else None
+            if name is None:
+                if key in _TOTAL and number:
+                    yield "total", int(number[0]), one.line
+                continue
+            if number and (agent or key in _COUNT):
+                yield name, int(number[0]), one.line
+            if _OFF.search(one.value):
+                yield f"{name}_enabled", False, one.line
+            elif (
+                _ON.search(one.value)
+                or (agent and number)
+                or (key == "enabled" and one.value.lower() in {"yes", "true"})
+            ):
+                yield f"{name}_enabled", True, one.line
+        if of_title and (_OFF.search(title) or _ON.search(title)):
+            yield f"{of_title[1].lower()}_enabled", not _OFF.search(title), part.line
+
+
+def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:
+    """Give the sections that speak of the pool: Worker Orchestration, else those that name it, all below."""
+    tops = sections(document)
+    chosen = [part for part in tops if key_of(part.title) == "worker orchestration"]
+    chosen = chosen or [
+        part for part in tops if re.search(r"\bpool\b|\bworkers?\b", part.title, re.IGNORECASE)
+    ]
+    waiting = list(chosen)
+    while waiting:
+        part = waiting.pop(0)
+        yield part.title, part
+        waiting += sections(document, part)

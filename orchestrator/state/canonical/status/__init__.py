@@ -1,0 +1,1 @@
+"""STATUS.md: what it says, and how events change it."""

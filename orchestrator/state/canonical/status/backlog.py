@@ -1,0 +1,66 @@
+"""docs/backlog.md: TODO items that have left STATUS.md, done or put off; the newest at the top."""
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.state.canonical.status import todo
+from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.document import editable, opened, section_like, state_errors
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import DeliverableChanged, Event, PhaseMoved, TodoDone, TodoMoved
+from orchestrator.state.facts import day
+from tickets.markdown import append_section, front_problems, insert, items, one_line
+from tickets.problems import Problem
+
+PATH = "docs/backlog.md"
+OWNS: tuple[str, ...] = (PATH,)
+_SECTION = "Off the TODO list"
+_HEAD = f"# Backlog\n\n## {_SECTION}\n\n"
+
+
+def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+    """Give the backlog with the items that the event takes off the TODO list.
+
+    `tree` holds STATUS.md as it was before the event. Raises StateError where a file cannot be read.
+    """
+    if isinstance(event, TodoDone | TodoMoved):
+        with state_errors():
+            gone = todo.leaving(editable(STATUS, tree), event)
+    elif (isinstance(event, DeliverableChanged) and event.status == "COMPLETE") or (
+        isinstance(event, PhaseMoved) and event.ended is not None
+    ):
+        document = editable(STATUS, tree)
+        gone = todo.off_list(document, todo.prunable(document, 0))
+    else:
+        return {}
+    if not gone:
+        return {}
+    lines = [
+        f"- [{'x' if done else ' '}] {one_line(text)} ({grade}, {day(event.at)})"
+        for grade, text, done in gone
+    ]
+    with state_errors():
+        return {PATH: with_lines(tree, lines)}
+
+
+def problems(text: bytes) -> list[Problem]:
+    """Give what is wrong with the file: only that it cannot be read."""
+    try:
+        return list(front_problems(opened(PATH, text)))
+    except StateError as error:
+        return list(error.problems)
+
+
+def with_lines(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
+    """Give the backlog with lines at its top. Raises StateError where it cannot be read."""
+    text = tree.get(PATH)
+    if text is None or not text.strip():
+        return (_HEAD + "\n".join(lines) + "\n").encode()
+    document = editable(PATH, tree)
+    part = section_like(document, _SECTION)
+    if part is None:
+        return append_section(document, f"## {_SECTION}\n\n" + "\n".join(lines)).data
+    own = items(document, part)
+    if own:
+        start = document.lines[document.line_at(own[0].start) - 1].start
+        return insert(document, start, "\n".join(lines)).data
+    return insert(document, part.body, "\n" + "\n".join(lines)).data

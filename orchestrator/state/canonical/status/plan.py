@@ -1,0 +1,282 @@
+"""The plan in STATUS.md: deliverables, criteria, milestones and phases change state, and nothing else."""
+
+import re
+
+from orchestrator.state.canonical.status.read import (
+    BLOCKER,
+    DELIVERABLE,
+    Deliverable,
+    Phase,
+    labelled_items,
+    milestone_percent,
+    phase_of,
+    read,
+    spelled,
+)
+from orchestrator.state.canonical.status.todo import boxed, prunable
+from orchestrator.state.document import needed, section_like, the_item
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
+from tickets.markdown import (
+    Document,
+    Item,
+    Part,
+    field,
+    fields,
+    header,
+    insert,
+    key_of,
+    one_line,
+    plain,
+    remove_items,
+    sections,
+    set_checkbox,
+    set_field,
+    set_item,
+    set_text,
+)
+from tickets.problems import Problem
+
+PlanEvent = CriterionMet | DeliverableChanged | MilestoneReached | PhaseMoved
+MADE = "Deliverables"
+CRITERIA = "Acceptance Criteria"
+_CURRENT = "Current Deliverable"
+_MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+
+
+def edited(document: Document, event: PlanEvent) -> Document:
+    """Show the event in the plan; figures are counted elsewhere. Raises StateError, MarkdownError."""
+    if isinstance(event, CriterionMet):
+        part = criteria_part(document, event.section)
+        found = [item for item in _criteria(document, part) if item.done is not None]
+        item = the_item(document, found, event.text, event.section)
+        document = set_checkbox(document, item, done=event.met)
+    elif isinstance(event, MilestoneReached):
+        document = _milestone(document, event)
+    elif isinstance(event, DeliverableChanged):
+        document = _deliverable(document, event)
+    else:
+        document = _phase(document, event)
+    return _tested(document, event.tests)
+
+
+def next_of(phase: Phase | None) -> Deliverable | None:
+    """Give the deliverable that is to be worked on: one in progress, else the next, else the first open."""
+    is_open = [one for one in phase.deliverables if not one.done] if phase else []
+    for word in ("IN PROGRESS", "NEXT", "PLANNED", ""):
+        for one in is_open:
+            if one.status == word:
+                return one
+    return is_open[0] if is_open else None
+
+
+def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
+    """Give each heading that has criteria: the phases of the plan, then the acceptance checklists."""
+    found: list[tuple[str, list[Item]]] = []
+    for top in ("Phase Plan", "Acceptance Checklists"):
+        part = section_like(document, top)
+        for below in sections(document, part) if part else ():
+            inside = [item for item in _criteria(document, below) if item.done is not None]
+            found += [(below.title, inside)] if inside else []
+    return found
+
+
+def checklists(document: Document) -> list[tuple[str, list[Item]]]:
+    """Give each acceptance checklist with its items, also one that has none yet."""
+    part = section_like(document, "Acceptance Checklists")
+    return [(below.title, boxed(document, below)) for below in sections(document, part)] if part else []
+
+
+def _criteria(document: Document, part: Part) -> list[Item]:
+    plan = section_like(document, "Phase Plan")
+    if plan is not None and plan.start < part.start < plan.end:
+        return list(labelled_items(document, part, CRITERIA))
+    return boxed(document, part)
+
+
+def criteria_part(document: Document, title: str) -> Part:
+    """Give the one section of that heading, in the plan or in the checklists. Raises StateError."""
+    for top in ("Phase Plan", "Acceptance Checklists"):
+        part = section_like(document, top)
+        inside = sections(document, part) if part else ()
+        same = [one for one in inside if one.title == title]
+        if len(same) == 1:
+            return same[0]
+    return needed(document, title, needed(document, "Phase Plan"))
+
+
+def phase_part(document: Document, title: str) -> Part:
+    """Give the section of a phase. Raises StateError."""
+    return needed(document, title, needed(document, "Phase Plan"))
+
+
+def _deliverable(document: Document, event: DeliverableChanged) -> Document:
+    found = [item for item in labelled_items(document, phase_part(document, event.phase), MADE)
+             if item.done is not None]  # fmt: skip
+    same = [item for item in found if _name(item) == event.name]
+    if len(same) != 1:
+        what = f"`{event.name}` is {len(same)} times among the deliverables of {event.phase}"
+        raise StateError(Problem(document.place, what, "look at what is there"))
+    done = event.status == "COMPLETE"
+    document = set_item(document, same[0], _line(same[0], event))
+    found = [item for item in labelled_items(document, phase_part(document, event.phase), MADE)
+             if item.done is not None and _name(item) == event.name]  # fmt: skip
+    document = set_checkbox(document, found[0], done=done)
+    document = _with_blocker(document, event)
+    if not done:
+        owner = event.owner or _owner(found[0]) or "Lead"
+        return show_current(document, Deliverable(event.name, event.status, owner, done=False))
+    document = remove_items(document, prunable(document, 0))
+    return _after_completion(document, event)
+
+
+def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
+    """Say below a blocked deliverable what that means; take it away where it is blocked no more."""
+    item, old = _blocker_lines(document, event)
+    given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
+    said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
+    said |= {key: f"{key}: {one_line(text)}" for key, text in given.items() if text}
+    new = list(said.values()) if event.status == "BLOCKED" else []
+    if new == [one.text for one in old]:
+        return document
+    # Nested lines are read otherwise apart from their item than below it: it is written anew as a whole.
+    start = document.lines[item.line - 1].start
+    whole = document.data[start : item.end]
+    for one in reversed(old):
+        first = document.lines[one.line - 1].start
+        whole = whole[: first - start] + whole[one.end - start :]
+    lines = whole.decode().replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    mark = _MARK.match(lines)
+    margin = re.sub(r"[^ \t>]", " ", mark[0]) if mark else "  "
+    text = "\n".join([lines, *(f"{margin}- {line}" for line in new)])
+    return insert(remove_items(document, [item]), start, text)
+
+
+def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item, list[Item]]:
+    listed = labelled_items(document, phase_part(document, event.phase), MADE)
+    item = next(one for one in listed if one.done is not None and _name(one) == event.name)
+    below = [one for one in listed if item.start < one.start < item.end and one.done is None]
+    return item, [one for one in below if BLOCKER.match(one.text)]
+
+
+def _after_completion(document: Document, event: DeliverableChanged) -> Document:
+    """Name what comes next, where it was the current deliverable that is complete."""
+    status = read(document.data)
+    phase = next((one for one in status.phases if one.title == event.phase), None)
+    follows = next_of(phase)
+    if follows is None:
+        return show_current(
+            document, Deliverable(event.name, "COMPLETE", status.deliverable.owner, done=True)
+        )
+    if follows.status in ("PLANNED", ""):
+        follows = follows._replace(status="NEXT")
+        found = labelled_items(document, phase_part(document, event.phase), MADE)
+        item = next(item for item in found if item.done is False and _name(item) == follows.name)
+        document = set_item(document, item, f"{_raw_name(item)} (NEXT{_with_owner(follows.owner)})")
+    if key_of(status.deliverable.name) not in (key_of(event.name), ""):
+        return document
+    return show_current(document, follows._replace(owner=follows.owner or "Lead"))
+
+
+def _name(item: Item) -> str:
+    match = DELIVERABLE.match(item.text)
+    return plain(match["name"] if match else item.text)
+
+
+def _raw_name(item: Item) -> str:
+    match = DELIVERABLE.match(item.text)
+    return match["name"] if match else item.text
+
+
+def _owner(item: Item) -> str:
+    match = DELIVERABLE.match(item.text)
+    return plain(match["owner"] or "").strip() if match else ""
+
+
+def _line(item: Item, event: DeliverableChanged) -> str:
+    if event.status == "COMPLETE":
+        return f"{_raw_name(item)} (COMPLETE)"
+    why = f": {_bracketless(event.reason)}" if event.reason else ""
+    return f"{_raw_name(item)} ({event.status}{why}{_with_owner(event.owner or _owner(item))})"
+
+
+def _with_owner(owner: str) -> str:
+    return f", Owner: {_bracketless(owner)}" if owner else ""
+
+
+def _bracketless(text: str) -> str:
+    """Make a text fit into round brackets: the first closing one ends what they say."""
+    return one_line(text).replace("(", "[").replace(")", "]")
+
+
+def show_current(document: Document, made: Deliverable) -> Document:
+    """Make the section name a deliverable, its status and its owner; other lines stay."""
+    part = needed(document, _CURRENT)
+    known = {one.line for one in fields(document, part)}
+    name = one_line(made.name)
+    for number, line in enumerate(document.lines, start=1):
+        is_text = document.data[line.start : line.end].strip() and number not in known
+        if part.body <= line.start < part.content_end and is_text and document.opaque_at(line.start) is None:
+            text = document.text(line.start, line.end)
+            if plain(text.strip()) != made.name:
+                document = set_text(document, line.start, line.start + len(text.rstrip().encode()), name)
+            break
+    else:
+        at = next((one.line_start for one in fields(document, part)), part.own_content_end)
+        document = insert(document, at, ("\n" if at == part.body else "") + name)
+    for key, said in (("Status", made.status), ("Owner", one_line(made.owner) or "Lead")):
+        document = with_field(document, needed(document, _CURRENT), key, said)
+    return document
+
+
+def with_field(document: Document, part: Part, key: str, said: str) -> Document:
+    """Set a field of a section, which gains it at its top where it lacks it."""
+    if field(document, part, key) is not None:
+        return set_field(document, part, key, said)
+    own = [one for one in fields(document, part) if not one.in_list]
+    line = f"**{key}:** {said}\n"
+    if own and key != "Status":
+        last = [one for one in own if one.value] or own[:1]
+        return insert(document, last[-1].line_after, line)
+    if own:
+        # A label and its list stay apart from what stands above them.
+        return insert(document, own[0].line_start, line if own[0].value else f"{line}\n")
+    at = part.own_content_end
+    return insert(document, at, f"\n{line}" if at == part.body else line)
+
+
+def _milestone(document: Document, event: MilestoneReached) -> Document:
+    part = phase_part(document, event.phase)
+    return with_field(document, part, "Milestone", f"{one_line(event.milestone)} (COMPLETE)")
+
+
+def _phase(document: Document, event: PhaseMoved) -> Document:
+    if event.ended is not None:
+        part = phase_part(document, event.ended)
+        found = phase_of(read(document.data).phases, event.ended)
+        if found is None or not found.complete:
+            document = with_field(document, part, "Status", "COMPLETE")
+        document = remove_items(document, prunable(document, 0))
+    if event.begun is None:
+        return document
+    document = with_field(document, phase_part(document, event.begun), "Status", "IN PROGRESS")
+    begun = phase_of(read(document.data).phases, event.begun)
+    if begun is None:
+        raise StateError(Problem(document.place, f"there is no phase `{event.begun}`", "look at the plan"))
+    title = spelled(begun.number, begun.name) or begun.title
+    document = with_field(document, header(document), "Phase", one_line(title))
+    if begun.milestone:
+        said = f"{one_line(begun.milestone)} ({milestone_percent(begun)}% complete)"
+        document = with_field(document, header(document), "Milestone", said)
+    follows = next_of(begun)
+    if follows is None:
+        return document
+    word = "IN PROGRESS" if follows.status == "IN PROGRESS" else "NEXT"
+    return show_current(document, follows._replace(status=word, owner=follows.owner or "Lead"))
+
+
+def _tested(document: Document, tests: str) -> Document:
+    progress = section_like(document, "Progress")
+    if not tests or progress is None:
+        return document
+    return with_field(document, progress, "Tests", one_line(tests))

@@ -1,0 +1,378 @@
+"""STATUS.md as values; tolerant of what people write, silent about what is not there."""
+
+import re
+from typing import NamedTuple
+
+from orchestrator.state.document import opened, refuse_nul, refuse_open_fence, section_like
+from orchestrator.state.errors import StateError
+from orchestrator.state.figures import percent
+from tickets.markdown import (
+    Document,
+    Item,
+    MarkdownError,
+    Part,
+    field,
+    fields,
+    header,
+    items,
+    key_of,
+    labelled,
+    plain,
+    sections,
+)
+from tickets.problems import Problem
+
+PATH = "STATUS.md"
+ACTIVE = "Active Workers"
+RECENT = "Recent Completions"
+_READ = ("Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster")
+_PHASE = re.compile(
+    r"phase\s+(?P<number>\d+(?:\.\d+)*)(?:\s*[:.\u2013\u2014-]+\s*|\s+|$)(?P<name>.*)", re.IGNORECASE
+)
+_PHASE_WORD = re.compile(r"phase[-_ ]?(\d+(?:\.\d+)*)", re.IGNORECASE)
+_WORDS = r"COMPLETE|DONE|IN PROGRESS|NEXT|PLANNED|BLOCKED"
+DELIVERABLE = re.compile(
+    rf"(?P<name>.*?)\s*\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
+    r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
+    re.IGNORECASE,
+)
+BLOCKER = re.compile(r"(Impact|Mitigation|Priority): (.*)$", re.IGNORECASE)
+"""A line below a blocked deliverable."""
+_REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
+_ACTIVE = re.compile(
+    r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
+    r"(?: \u2014 pending: (?P<pending>.*))?$"
+)
+_SENT = re.compile(r"(?P<worker>[^\s:]+): (?P<title>.*?)(?: \(Scope: (?P<scope>.*)\))?$")
+_DONE = re.compile(
+    r"(?P<worker>[^\s:]+): (?P<title>.*) \((?P<outcome>[A-Z_ ]+)(?:, (?P<verdict>[a-z ]+))?, "
+    r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?))?\)$"
+)
+
+
+class Deliverable(NamedTuple):
+    """One line of a phase's deliverables, or the current one."""
+
+    name: str
+    status: str
+    owner: str
+    done: bool
+    reason: str = ""
+    """Why it is blocked, where the line says so."""
+    impact: str = ""
+    mitigation: str = ""
+    priority: str = ""
+    """Of a blocked one, from the list below its line."""
+
+
+class Phase(NamedTuple):
+    """One phase of the plan; `title` is its heading, `criteria` are (met, text)."""
+
+    number: str | None
+    name: str
+    title: str
+    status: str
+    milestone: str
+    deliverables: tuple[Deliverable, ...]
+    criteria: tuple[tuple[bool, str], ...]
+    line: int
+    reached: bool = False
+    """Whether its milestone line says COMPLETE."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether its status line says so; a phase whose details are archived has nothing else."""
+        return self.status.upper().startswith("COMPLETE")
+
+    @property
+    def achieved(self) -> bool:
+        """Whether its milestone counts as complete: it is reached, or the phase is complete."""
+        return self.complete or self.reached
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Deliverables complete, and all."""
+        return sum(one.done for one in self.deliverables), len(self.deliverables)
+
+
+class ActiveWorker(NamedTuple):
+    """One roster line; `run` is empty where a person wrote it."""
+
+    worker: str
+    title: str
+    scope: str
+    run: str
+    pending: str
+    item: Item
+
+
+class Completed(NamedTuple):
+    """One line of the recent completions."""
+
+    worker: str
+    title: str
+    outcome: str
+    verdict: str
+    date: str
+    run: str
+    item: Item
+
+
+class Status(NamedTuple):
+    """What STATUS.md says. What it does not say is an empty string or tuple."""
+
+    last_updated: str
+    lead: str
+    phase: str
+    phase_slug: str
+    milestone: str
+    deliverable: Deliverable
+    phases: tuple[Phase, ...]
+    progress: tuple[tuple[str, str], ...]
+    todo: dict[str, tuple[tuple[bool, str], ...]]
+    """By `P0`, `P1` and `P2`: (done, text)."""
+    active: tuple[ActiveWorker, ...]
+    completions: tuple[Completed, ...]
+
+    @property
+    def current(self) -> Phase | None:
+        """The phase of the plan that the header names."""
+        return phase_of(self.phases, self.phase)
+
+    @property
+    def milestones(self) -> tuple[int, int]:
+        """Milestones complete, and all; a phase has one."""
+        return sum(phase.achieved for phase in self.phases), len(self.phases)
+
+
+def read(text: bytes) -> Status:
+    """Read the file. Raises StateError where it is empty or not UTF-8."""
+    return read_of(opened(PATH, text))
+
+
+def read_of(document: Document) -> Status:
+    """Give what `read` gives, of a file that is open."""
+    top = header(document)
+    phase = value(document, top, "Phase")
+    return Status(
+        value(document, top, "Last Updated"),
+        value(document, top, "Lead Agent"),
+        phase,
+        slug(phase),
+        value(document, top, "Milestone"),
+        _current_deliverable(document, section_like(document, "Current Deliverable")),
+        _phases(document, section_like(document, "Phase Plan")),
+        _progress(document, section_like(document, "Progress")),
+        _todo(document, section_like(document, "TODO")),
+        active_workers(document),
+        completed(document),
+    )
+
+
+def doubts(text: bytes) -> list[Problem]:
+    """Give why the file may say more than was read: sections that are there twice, or swallowed by code.
+
+    Raises StateError where the file cannot be read at all.
+    """
+    document = opened(PATH, text)
+    found: list[Problem] = []
+    lacking = [title for title in _READ if section_like(document, title) is None]
+    for refuse in (refuse_nul, *([refuse_open_fence] if lacking else [])):
+        try:
+            refuse(document)
+        except StateError as error:
+            found += error.problems
+    for title in lacking:
+        same = [
+            part.line
+            for part in sections(document)
+            if f"{key_of(part.title)} ".startswith(key_of(title) + " ")
+        ]
+        if len(same) > 1:
+            lines = " and ".join(f"line {line}" for line in same)
+            what = f"section `{title}` is there {len(same)} times ({lines})"
+            found.append(Problem(f"{PATH}:{same[1]}", what, "leave one of them"))
+    return found
+
+
+def refuse_doubts(text: bytes) -> None:
+    """Raise StateError where a file may say more than can be read."""
+    found = doubts(text)
+    if found:
+        raise StateError(*found)
+
+
+def phase_matches(status: Status, phase: str) -> str | None:
+    """Give the title of the phase that a template means: by number for `phase-2`, else by slug."""
+    word = _PHASE_WORD.fullmatch(phase.strip())
+    titles = [spelled(found.number, found.name) or found.title for found in status.phases]
+    titles += [status.phase] if status.phase and status.current is None else []
+    if word:
+        for title in titles:
+            named = _PHASE.match(title)
+            if named and _number(named["number"]) == _number(word[1]):
+                return title
+    wanted = _dashed(phase)
+    for title in titles:
+        named = _PHASE.match(title)
+        if wanted and wanted in {_dashed(title), _dashed(named["name"]) if named else ""}:
+            return title
+    return None
+
+
+def slug(title: str) -> str:
+    """Give the short name of a phase: `phase-2` for a numbered one."""
+    named = _PHASE.match(title)
+    return f"phase-{_number(named['number'])}" if named else _dashed(title)
+
+
+def milestone_percent(phase: Phase | None) -> int:
+    """Give how far a milestone is: the share of its criteria that are met; without any, all or nothing."""
+    if phase is None:
+        return 0
+    if not phase.criteria:
+        return 100 if phase.achieved else 0
+    return percent(sum(met for met, _ in phase.criteria), len(phase.criteria))
+
+
+def value(document: Document, part: Part | None, key: str) -> str:
+    """Give what a field says, as text without escapes; empty where it is missing or there twice."""
+    if part is None:
+        return ""
+    try:
+        found = field(document, part, key)
+    except MarkdownError:
+        return ""
+    return plain(found.value) if found else ""
+
+
+def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
+    """Give the roster lines below **Active Workers:**."""
+    found = []
+    for item in _below(document, ACTIVE):
+        match = _ACTIVE.match(item.text) or _SENT.match(item.text)
+        if match:
+            said = {name: plain(text or "") for name, text in match.groupdict().items()}
+            run, pending = said.get("run", ""), said.get("pending", "")
+            found.append(ActiveWorker(said["worker"], said["title"], said["scope"], run, pending, item))
+    return tuple(found)
+
+
+def completed(document: Document) -> tuple[Completed, ...]:
+    """Give the lines below **Recent Completions:** that have the form we write, or the seed's."""
+    found = []
+    for item in _below(document, RECENT):
+        match = _DONE.match(item.text)
+        if match:
+            said = {name: plain(text or "") for name, text in match.groupdict().items()}
+            found.append(Completed(**said, item=item))
+    return tuple(found)
+
+
+def _below(document: Document, label: str) -> tuple[Item, ...]:
+    roster = section_like(document, "Worker Roster")
+    try:
+        part = labelled(document, roster, label) if roster else None
+    except MarkdownError:
+        part = None
+    return () if part is None else tuple(item for item in items(document, part) if item.depth == 0)
+
+
+def _current_deliverable(document: Document, part: Part | None) -> Deliverable:
+    if part is None:
+        return Deliverable("", "", "", done=False)
+    known = {"status", "owner"}
+    taken = {one.line for one in fields(document, part) if key_of(one.key) in known}
+    name = ""
+    for number, line in enumerate(document.lines, start=1):
+        text = document.text(line.start, line.end).strip()
+        inside = part.body <= line.start < part.content_end
+        if inside and text and number not in taken and document.opaque_at(line.start) is None:
+            name = plain(text)
+            break
+    status = value(document, part, "Status")
+    return Deliverable(name, status, value(document, part, "Owner"), status.upper().startswith("COMPLETE"))
+
+
+def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
+    found = []
+    for part in sections(document, plan) if plan else ():
+        match = _PHASE.match(part.title)
+        made = labelled_items(document, part, "Deliverables")
+        criteria = labelled_items(document, part, "Acceptance Criteria")
+        milestone = _REACHED.match(value(document, part, "Milestone"))
+        found.append(
+            Phase(
+                _number(match["number"]) if match else None,
+                match["name"] if match else part.title,
+                part.title,
+                value(document, part, "Status"),
+                milestone["name"] if milestone else "",
+                _deliverables(made),
+                tuple((bool(item.done), plain(item.text)) for item in criteria if item.done is not None),
+                part.line,
+                bool(milestone and milestone["done"]),
+            )
+        )
+    return tuple(found)
+
+
+def labelled_items(document: Document, part: Part, label: str) -> tuple[Item, ...]:
+    """Give the items below a label, or below a heading of that name."""
+    try:
+        below = labelled(document, part, label)
+    except MarkdownError:
+        below = None
+    below = below or section_like(document, label, part)
+    return () if below is None else items(document, below)
+
+
+def _deliverables(listed: tuple[Item, ...]) -> tuple[Deliverable, ...]:
+    return tuple(
+        _deliverable(item, [one for one in listed if item.start < one.start < item.end])
+        for item in listed
+        if item.done is not None
+    )
+
+
+def _deliverable(item: Item, below: list[Item]) -> Deliverable:
+    match = DELIVERABLE.match(item.text)
+    if match is None:
+        return Deliverable(plain(item.text), "COMPLETE" if item.done else "", "", bool(item.done))
+    owner = plain(match["owner"] or "").strip()
+    reason = plain(match["reason"] or "").strip()
+    said = {found[1].casefold(): plain(found[2]) for one in below if (found := BLOCKER.match(one.text))}
+    name, word = plain(match["name"]), match["status"].upper()
+    return Deliverable(name, word, owner, bool(item.done), reason, **said)
+
+
+def _progress(document: Document, part: Part | None) -> tuple[tuple[str, str], ...]:
+    return tuple((one.key, plain(one.value)) for one in fields(document, part)) if part else ()
+
+
+def _todo(document: Document, part: Part | None) -> dict[str, tuple[tuple[bool, str], ...]]:
+    found = {}
+    for level in ("P0", "P1", "P2"):
+        below = section_like(document, level, part) if part else None
+        inside = items(document, below) if below else ()
+        found[level] = tuple((item.done, plain(item.text)) for item in inside if item.done is not None)
+    return found
+
+
+def phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
+    """Give the phase that a title means, however it is spelled."""
+    wanted = slug(title)
+    return next((phase for phase in phases if wanted and slug(phase.title) == wanted), None)
+
+
+def spelled(number: str | None, name: str) -> str:
+    """Give a phase's title as the header has it; empty for one without a number."""
+    return f"Phase {number} - {name}" if number and name else f"Phase {number}" if number else ""
+
+
+def _number(text: str) -> str:
+    return ".".join(part.lstrip("0") or "0" for part in text.split("."))
+
+
+def _dashed(text: str) -> str:
+    return re.sub(r"[\W_]+", "-", text.casefold()).strip("-")

@@ -1,0 +1,386 @@
+"""STATUS.md: where the project stands. The home of phase, milestone, TODO and active workers."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from orchestrator.state.canonical.status import new as status_text
+from orchestrator.state.canonical.status import plan as plan_edits
+from orchestrator.state.canonical.status import plan_growth, todo
+from orchestrator.state.canonical.status.read import (
+    ACTIVE,
+    PATH,
+    RECENT,
+    Completed,
+    Status,
+    active_workers,
+    completed,
+    milestone_percent,
+    phase_matches,
+    read,
+    read_of,
+)
+from orchestrator.state.document import editable, opened, present, section_like, state_errors
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import (
+    Completion,
+    Event,
+    RosterEntry,
+    RunClosed,
+    RunDeployed,
+    RunIntegrated,
+    TodoAdded,
+    TodoDone,
+    TodoMoved,
+)
+from orchestrator.state.facts import Facts, day, minute
+from orchestrator.state.figures import percent
+from tickets.markdown import (
+    Document,
+    MarkdownError,
+    Part,
+    append_section,
+    field,
+    front_problems,
+    header,
+    insert,
+    items,
+    key_of,
+    labelled,
+    one_line,
+    remove_items,
+    sections,
+    set_field,
+    set_item,
+    set_items,
+)
+from tickets.problems import Problem
+
+__all__ = ["OWNS", "Status", "changes", "complete", "initial", "phase_matches", "problems", "read"]
+
+OWNS: tuple[str, ...] = (PATH,)
+INTERRUPTED = "interrupted"
+KEPT = 20
+"""How many completions stay; the older ones are in git and in DECISIONS.md."""
+
+SECTIONS = (
+    "Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster", "Resume Checklist",
+    "Acceptance Checklists",
+)  # fmt: skip
+
+_COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
+_MET = re.compile(r"\(\d+%(?= complete\))")
+_STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
+_INIT = "`orchestrate init` appends what is missing"
+
+
+def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+    """Give STATUS.md as it is after the event; nothing where it shows the event already.
+
+    Raises StateError where the file is missing or lacks what the event needs.
+    """
+    if isinstance(event, TodoAdded | TodoDone | TodoMoved):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, todo.edited(before, event), event)
+    if isinstance(event, plan_edits.PlanEvent):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
+    if isinstance(event, plan_growth.GrowthEvent):
+        with state_errors():
+            before = editable(PATH, tree)
+            return _stamped(before, _recounted(plan_growth.grown(before, event)), event)
+    before = opened(PATH, present(PATH, tree.get(PATH)))
+    with state_errors():
+        _needed(before)
+        if isinstance(event, RunDeployed):
+            after = _deployed(before, event)
+        elif isinstance(event, RunIntegrated):
+            after = _recounted(_integrated(before, event))
+        elif isinstance(event, RunClosed):
+            stopped = event.status == "interrupted"
+            after = _waiting(before, event.run) if stopped else _left(before, event.run, None)
+        else:
+            return {}
+        return _stamped(before, after, event)
+
+
+def problems(text: bytes) -> list[Problem]:
+    """Give what is wrong with the file: missing parts, things said twice, figures that do not add up."""
+    try:
+        document = opened(PATH, text)
+    except StateError as error:
+        return list(error.problems)
+    found = [*front_problems(document), *_missing(document)]
+    status = read(text)
+    if status.last_updated and not _STAMP.match(status.last_updated):
+        what = f"Last Updated says `{status.last_updated}`"
+        found.append(
+            Problem(_place(document, "Last Updated"), what, "write it as 2026-02-16 14:28 (UTC)", "warning")
+        )
+    if status.phase and status.phases and status.current is None:
+        what = f"the current phase `{status.phase}` is not in the Phase Plan"
+        found.append(Problem(_place(document, "Phase"), what, "add it, or name one that is there", "warning"))
+    try:
+        again = _recounted(document)
+    except MarkdownError as error:
+        return [*found, *error.problems]
+    for old, new in zip(document.lines, again.lines, strict=True):
+        if document.data[old.start : old.end] != again.data[new.start : new.end]:
+            says = again.text(new.start, new.end)
+            place = f"{PATH}:{document.line_at(old.start)}"
+            found.append(
+                Problem(place, "the figure does not follow from the checkboxes", f"{says}", "warning")
+            )
+    return found
+
+
+def initial(facts: Facts) -> str:
+    """Give the text of a new file."""
+    head = "\n".join(f"**{key}:** {text}" for key, text in status_text.fields(facts).items())
+    body = "\n\n---\n\n".join(status_text.sections(facts).values())
+    return f"{status_text.TITLE}\n\n{head}\n\n---\n\n{body}\n\n---\n\n{status_text.TRAILER}\n"
+
+
+def complete(text: bytes, facts: Facts) -> bytes:
+    """Give the file with the parts that it lacked; what was there stays, byte for byte.
+
+    Raises StateError where the file cannot be read, or would read differently afterwards.
+    """
+    if not text.strip():
+        return initial(facts).encode()
+    before = opened(PATH, text)
+    with state_errors():
+        return _completed_file(before, facts).data
+
+
+def _completed_file(before: Document, facts: Facts) -> Document:
+    document = _with_fields(before, status_text.fields(facts))
+    for title, section in status_text.sections(facts).items():
+        if not _like(document, title):
+            document = append_section(document, section)
+    todo = section_like(document, "TODO")
+    for level, section in status_text.LEVELS.items():
+        if todo and not _like(document, level, todo):
+            document = insert(document, todo.content_end, f"\n{section}")
+            todo = section_like(document, "TODO")
+    for label in (ACTIVE, RECENT):
+        roster = section_like(document, "Worker Roster")
+        if roster and labelled(document, roster, label) is None:
+            document = insert(document, roster.own_content_end, f"\n**{label}:**")
+    return document
+
+
+def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
+    top = header(document)
+    lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
+    if not lines:
+        return document
+    if top.title:
+        after = document.data[top.body :][:2]
+        gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
+        return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
+    return insert(document, document.body, "\n".join([status_text.TITLE, "", *lines, "", ""]))
+
+
+def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
+    wanted = key_of(title)
+    return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
+
+
+def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
+    if after.data == before.data:
+        return {}
+    after = set_field(after, header(after), "Last Updated", minute(event.at))
+    after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
+    return {PATH: after.data}
+
+
+def _place(document: Document, key: str) -> str:
+    found = field(document, header(document), key)
+    return f"{PATH}:{found.line}" if found else PATH
+
+
+def _needed(document: Document) -> None:
+    lacking = [one for one in _missing(document) if one.severity == "error"]
+    if lacking:
+        raise StateError(*lacking)
+
+
+def _missing(document: Document) -> list[Problem]:
+    """Give missing or doubled parts; an error is what no event can be recorded without."""
+    found: list[Problem] = []
+    top = header(document)
+    for key, severity in {
+        "Last Updated": True,
+        "Lead Agent": True,
+        "Phase": False,
+        "Milestone": False,
+    }.items():
+        found += _field_problem(document, top, key, needed=severity)
+    for title in SECTIONS:
+        parts = _like(document, title)
+        needed = title == "Worker Roster"
+        if not parts:
+            what = f"section `{title}` is missing"
+            found.append(Problem(PATH, what, _INIT, "error" if needed else "warning"))
+        elif len(parts) > 1 and section_like(document, title) is None:
+            lines = " and ".join(f"line {part.line}" for part in parts)
+            what = f"section `{title}` is there {len(parts)} times ({lines})"
+            found.append(Problem(PATH, what, "leave one of them", "error"))
+    roster = section_like(document, "Worker Roster")
+    for label in (ACTIVE, RECENT) if roster else ():
+        found += _field_problem(document, roster, label, needed=True)
+    todo = section_like(document, "TODO")
+    for level in status_text.LEVELS if todo else ():
+        if not _like(document, level, todo):
+            found.append(Problem(PATH, f"section `TODO > {level}` is missing", _INIT, "warning"))
+    return found
+
+
+def _field_problem(document: Document, part: Part | None, key: str, *, needed: bool) -> list[Problem]:
+    try:
+        if part is not None and field(document, part, key) is not None:
+            return []
+    except MarkdownError as error:
+        return list(error.problems)
+    return [Problem(PATH, f"field `{key}` is missing", _INIT, "error" if needed else "warning")]
+
+
+def _below(document: Document, label: str) -> Part:
+    roster = section_like(document, "Worker Roster")
+    part = labelled(document, roster, label) if roster else None
+    if part is None:
+        raise StateError(Problem(PATH, f"`{label}` is missing from the Worker Roster", _INIT))
+    return part
+
+
+def _listed(document: Document, label: str, lines: list[str], *, at: int | None = None) -> Document:
+    """Add list lines below a label: at `at`, else behind its last item, else right below it."""
+    if not lines:
+        return document
+    nothing = [one for one in items(document, _below(document, label)) if key_of(one.text) in {"", "none"}]
+    if nothing:
+        document = remove_items(document, nothing)
+        at = None
+    part = _below(document, label)
+    last = [item.end for item in items(document, part)]
+    place = at if at is not None else max(last, default=part.body)
+    below = document.data[place:].splitlines()[:1]
+    starts = {document.lines[document.line_at(item.start) - 1].start for item in document.items}
+    # A paragraph right below would read on as the last line's own text, and leave with it.
+    gap = "\n\n" if below and below[0].strip() and place not in starts else ""
+    return insert(document, place, "\n".join(lines) + gap)
+
+
+def _deployed(document: Document, event: RunDeployed) -> Document:
+    own = (one for one in active_workers(document) if one.run == event.run)
+    waiting = (one.item for one in own if one.pending.startswith(INTERRUPTED))
+    document = set_items(document, [(item, _bare(item.text, event.run)) for item in waiting])
+    known = {(one.worker, one.run) for one in active_workers(document)}
+    known |= {(one.worker, one.run) for one in completed(document)}
+    new = [entry for entry in event.workers if (entry.worker, event.run) not in known]
+    return _listed(document, ACTIVE, [_active_line(entry, event.run) for entry in new])
+
+
+def _active_line(entry: RosterEntry, run: str) -> str:
+    scope = one_line(", ".join(entry.scope)) or "none"
+    return f"- {one_line(entry.worker)}: {one_line(entry.title) or 'untitled'} (Scope: {scope}, run {run})"
+
+
+def _integrated(document: Document, event: RunIntegrated) -> Document:
+    for worker in event.workers:
+        if worker.verdict == "pending":
+            document = _held(document, worker, event.run)
+    settled = [worker for worker in event.workers if worker.verdict != "pending"]
+    left = {one.worker for one in active_workers(document) if one.run == event.run}
+    document = _left(document, event.run, {worker.worker for worker in settled})
+    return _completed(document, settled, event, left)
+
+
+def _held(document: Document, worker: Completion, run: str) -> Document:
+    """Keep a pending worker on the roster, with what it waits for."""
+    note = f" \u2014 pending: {one_line(worker.reason) or 'the lead decides'}"
+    known = [one for one in active_workers(document) if (one.worker, one.run) == (worker.worker, run)]
+    if not known:
+        done = {(one.worker, one.run) for one in completed(document)}
+        entry = RosterEntry(worker.worker, worker.title, ("not recorded",))
+        line = _active_line(entry, run) + note
+        return document if (worker.worker, run) in done else _listed(document, ACTIVE, [line])
+    return set_item(document, known[0].item, _bare(known[0].item.text, run) + note)
+
+
+def _bare(text: str, run: str) -> str:
+    """Give a roster line without what it waits for."""
+    return text[: text.rindex(f", run {run})")] + f", run {run})"
+
+
+def _waiting(document: Document, run: str) -> Document:
+    """Say of an interrupted run's workers that they do not run, and what makes them go on."""
+    note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
+    idle = (one.item for one in active_workers(document) if one.run == run and not one.pending)
+    return set_items(document, [(item, item.text + note) for item in idle])
+
+
+def _left(document: Document, run: str, workers: set[str] | None) -> Document:
+    gone = [one.item for one in active_workers(document) if one.run == run]
+    if workers is not None:
+        gone = [one.item for one in active_workers(document) if one.run == run and one.worker in workers]
+    return remove_items(document, gone)
+
+
+def _completed(
+    document: Document, settled: list[Completion], event: RunIntegrated, left: set[str]
+) -> Document:
+    top: list[str] = []
+    below: list[str] = []
+    listed = completed(document)
+    pruned = _pruned(listed, event.run)
+    for worker in settled:
+        known = [one for one in listed if (one.worker, one.run) == (worker.worker, event.run)]
+        outcome, verdict = worker.outcome.upper(), worker.verdict or "no verdict"
+        line = (
+            f"{one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} "
+            f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run})"
+        )
+        if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
+            document = set_item(document, known[0].item, line)
+            listed = completed(document)
+        elif not known and (worker.worker in left or not pruned):
+            run_is_there = any(one.run == event.run for one in listed)
+            (below if run_is_there and worker.worker not in left else top).append(f"- {line}")
+    # Of a run with more than KEPT workers the last fell off: recorded again, they belong below its first.
+    same = [one.item.end for one in completed(document) if one.run == event.run]
+    document = _listed(document, RECENT, below[:KEPT], at=max(same, default=None))
+    document = _listed(document, RECENT, top[:KEPT], at=_below(document, RECENT).body)
+    return remove_items(document, [one.item for one in completed(document)[KEPT:]])
+
+
+def _pruned(listed: Sequence[Completed], run: str) -> bool:
+    """Tell whether a run is older than all that the full list keeps, so that its lines have left it."""
+    runs = [one.run for one in listed if one.run]
+    return len(listed) >= KEPT and bool(runs) and run < min(runs)
+
+
+def _recounted(document: Document) -> Document:
+    """Write the figures that follow from the checkboxes, where the lines that show them exist."""
+    status = read_of(document)
+    current = status.current
+    if status.phases:
+        document = _counted(document, "Overall", *status.milestones)
+    if current is not None:
+        document = _counted(document, "Current Phase", *current.made)
+    milestone = field(document, header(document), "Milestone")
+    if milestone and current is not None and (current.criteria or current.achieved):
+        text = _MET.sub(f"({milestone_percent(current)}%", milestone.value)
+        document = set_field(document, header(document), "Milestone", text)
+    return document
+
+
+def _counted(document: Document, key: str, done: int, total: int) -> Document:
+    progress = section_like(document, "Progress")
+    said = field(document, progress, key) if progress else None
+    if progress is None or said is None:
+        return document
+    figure = _COUNT.sub(f"{percent(done, total)}% ({done}/{total}", said.value, count=1)
+    return set_field(document, progress, key, figure)

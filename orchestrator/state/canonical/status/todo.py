@@ -1,0 +1,116 @@
+"""The TODO list of STATUS.md: items by priority, added, finished, moved, and pruned when they are done."""
+
+from typing import NamedTuple
+
+from orchestrator.state.document import needed, section_like, the_item, with_items
+from orchestrator.state.errors import StateError
+from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
+from tickets.markdown import Document, Item, Part, items, one_line, plain, remove_items, set_checkbox
+from tickets.problems import Problem
+
+GRADES: tuple[Grade, ...] = ("P0", "P1", "P2")
+KEPT = 5
+"""How many done items a priority keeps; older ones go to the backlog."""
+
+
+class TodoItem(NamedTuple):
+    """One item; `number` counts all of them from 1, in the order of the file's priorities."""
+
+    number: int
+    grade: Grade
+    text: str
+    done: bool
+    line: int
+
+
+def todo_items(document: Document) -> list[TodoItem]:
+    """Give the items with a checkbox, those of P0 first."""
+    found: list[TodoItem] = []
+    todo = section_like(document, "TODO")
+    for grade in GRADES:
+        part = section_like(document, grade, todo) if todo else None
+        for item in boxed(document, part) if part else ():
+            found.append(
+                TodoItem(len(found) + 1, grade, plain(item.text), done=bool(item.done), line=item.line)
+            )
+    return found
+
+
+def boxed(document: Document, part: Part) -> list[Item]:
+    """Give the items of a section that have a checkbox."""
+    return [item for item in items(document, part) if item.done is not None]
+
+
+def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Document:
+    """Show the event in the list. Raises StateError where the list cannot be found, or the item."""
+    if isinstance(event, TodoAdded):
+        return _added(document, event)
+    part = _level(document, event.grade)
+    if isinstance(event, TodoDone):
+        item = the_item(document, boxed(document, part), event.text, f"TODO > {event.grade}")
+        document = set_checkbox(document, item, done=True)
+        return remove_items(document, prunable(document, KEPT, but=event.text))
+    return _moved(document, part, event)
+
+
+def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
+    """Give the done items that leave the list: all but the last `kept` of each priority, and never `but`."""
+    gone: list[Item] = []
+    todo = section_like(document, "TODO")
+    for grade in GRADES:
+        part = section_like(document, grade, todo) if todo else None
+        inside = items(document, part) if part else ()
+        done = [item for item in inside if item.done and item.depth == 0 and not _holds(inside, item)]
+        done = [item for item in done if plain(item.text) != but]
+        gone += done[: max(0, len(done) - max(0, kept - bool(but)))]
+    return gone
+
+
+def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade, str, bool]]:
+    """Give what an event takes off the list: (priority, text, done); `document` is as it was before."""
+    if isinstance(event, TodoMoved):
+        if event.to is not None:
+            return []
+        found = boxed(document, _level(document, event.grade))
+        item = the_item(document, found, event.text, f"TODO > {event.grade}")
+        return [(event.grade, event.text, bool(item.done))]
+    return off_list(document, prunable(document, KEPT, but=event.text))
+
+
+def off_list(document: Document, gone: list[Item]) -> list[tuple[Grade, str, bool]]:
+    """Say of items on the list what the backlog says of them."""
+    lines = {item.line for item in gone}
+    if not lines:
+        return []
+    return [(one.grade, one.text, one.done) for one in todo_items(document) if one.line in lines]
+
+
+def _level(document: Document, grade: Grade) -> Part:
+    return needed(document, grade, needed(document, "TODO"))
+
+
+def _holds(inside: tuple[Item, ...], item: Item) -> bool:
+    return any(item.start < other.start < item.end for other in inside)
+
+
+def _added(document: Document, event: TodoAdded) -> Document:
+    part = _level(document, event.grade)
+    there = {one.text for one in todo_items(document) if not one.done}
+    new = dict.fromkeys(one_line(text) for text in event.items)
+    return with_items(document, part, [f"- [ ] {text}" for text in new if text and plain(text) not in there])
+
+
+def _moved(document: Document, part: Part, event: TodoMoved) -> Document:
+    target = _level(document, event.to) if event.to else None
+    if target is not None and event.text in {plain(item.text) for item in boxed(document, target)}:
+        return document
+    item = the_item(document, boxed(document, part), event.text, f"TODO > {event.grade}")
+    if item.depth or (event.to is None and _holds(items(document, part), item)):
+        what = f"`{event.text}` is part of a nested list"
+        raise StateError(Problem(f"{document.place}:{item.line}", what, "move it by hand"))
+    start = document.lines[document.line_at(item.start) - 1].start
+    lines = document.text(start, item.end).replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    document = remove_items(document, [item])
+    if event.to is None:
+        return document
+    return with_items(document, _level(document, event.to), [lines])

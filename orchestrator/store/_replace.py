@@ -1,0 +1,163 @@
+"""Files that are replaced as one: written beside their targets, decided by an intent, then moved.
+
+The store's own hands: nobody else may call them, and they decide nothing.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import Refusal
+from orchestrator.state.errors import StateError
+from orchestrator.store.intent import Move, digest
+from orchestrator.store.read import bytes_of, led_to
+from tickets.problems import Problem
+from workers.files.read import NotRegularError, read_whole
+
+_NUMBERS = itertools.count(1)
+
+
+class Files:
+    """The files of one work tree, and what is written beside them."""
+
+    def __init__(self, root: Path, note: Path) -> None:
+        self.root = root.resolve()
+        self._note = note
+
+    def text(self, path: str) -> bytes | None:
+        """Read a file; None where there is none. Raises StateError, Refusal."""
+        try:
+            return bytes_of(self.target(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(
+                Problem(path, f"cannot be read: {error.strerror}", "put the file back")
+            ) from error
+
+    def target(self, path: str) -> Path:
+        """Follow a state file that is a symlink, as long as it stays in the repository. Raises Refusal."""
+        target = led_to(self.root, path)
+        if not target.is_relative_to(self.root):
+            raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
+        return target
+
+    def write_beside(self, texts: Mapping[str, bytes], old: Mapping[str, bytes | None]) -> list[Move]:
+        """Write new texts beside their targets, with the modes of the files that they will replace."""
+        moves = [self._planned(path, old[path], text) for path, text in sorted(texts.items())]
+        if moves:
+            # Whoever comes after a kill knows from this what to take away.
+            names = [*self._noted(), *(move.temporary for move in moves)]
+            _write(self._note, json.dumps(names).encode(), 0o644, synced=False)
+        for move in moves:
+            target = self.root / move.target
+            if not target.parent.is_dir():
+                target.parent.mkdir(parents=True, exist_ok=True)
+            mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
+            _write(self.root / move.temporary, texts[move.path], mode)
+        return moves
+
+    def are_current(self, moves: Iterable[Move]) -> bool:
+        """Tell whether each target still holds what its new text was made of."""
+        return all(digest(self.text(move.path)) == move.old for move in moves)
+
+    def wait(self, moves: Iterable[Move]) -> bool:
+        """Tell whether some of them are not made yet."""
+        return any((self.root / move.temporary).exists() for move in moves)
+
+    def move(self, moves: Sequence[Move]) -> Sequence[Move]:
+        """Replace each target that still holds what it is to be replaced for; give those left at a miss."""
+        for at, move in enumerate(moves):
+            if not self.wait([move]):
+                continue
+            if digest(self.text(move.path)) not in (move.old, move.new):
+                return moves[at:]
+            (self.root / move.temporary).replace(self.root / move.target)
+            _sync_folder((self.root / move.target).parent)
+        return ()
+
+    def new_text(self, move: Move) -> bytes:
+        """Give what waits to be moved."""
+        return read_whole(self.root / move.temporary)
+
+    def keep(self, move: Move) -> str:
+        """Leave what was to be moved beside its target, under a name for a person."""
+        target = self.root / move.target
+        kept = target.with_name(f"{target.name}.orchestrate-kept")
+        (self.root / move.temporary).replace(kept)
+        return kept.name
+
+    def take_away(self, moves: Iterable[Move]) -> None:
+        """Give moves up."""
+        for move in moves:
+            (self.root / move.temporary).unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        """Say that nothing lies beside any file."""
+        self._note.unlink(missing_ok=True)
+
+    def sweep(self, folders: Iterable[Path], waiting: Iterable[Move]) -> None:
+        """Take away what a killed command has written beside files, but for the moves that wait.
+
+        What cannot be taken away stays for the next command: it is in nobody's way.
+        """
+        named = {self.root / move.temporary for move in waiting}
+        lost = {left for folder in folders for left in folder.glob(".*.orchestrate-*.tmp")}
+        lost |= {self.root / path for path in self._noted()}
+        with suppress(OSError):
+            for left in lost - named:
+                left.unlink(missing_ok=True)
+            # Last: without the note nobody would know the rest.
+            self.settle()
+
+    def _planned(self, path: str, old: bytes | None, new: bytes) -> Move:
+        target = self.target(path)
+        # A name that no other move of any process has.
+        temporary = target.with_name(f".{target.name}.orchestrate-{os.getpid()}-{next(_NUMBERS)}.tmp")
+        return Move(
+            path,
+            temporary.relative_to(self.root).as_posix(),
+            target.relative_to(self.root).as_posix(),
+            digest(old),
+            digest(new),
+            (old or b"").decode("latin-1"),
+        )
+
+    def _noted(self) -> list[str]:
+        try:
+            found: list[str] = json.loads(read_whole(self._note))
+        except (FileNotFoundError, NotRegularError, ValueError, RecursionError):
+            return []  # a torn note: nothing was written after it
+        return found
+
+
+def write_intent(path: Path, intent: Mapping[str, Any]) -> None:
+    """Decide: when this returns, or is killed after its rename, the intent will be carried out."""
+    temporary = path.with_suffix(".tmp")
+    _write(temporary, json.dumps(intent).encode(), 0o644)
+    temporary.replace(path)
+    _sync_folder(path.parent)
+
+
+def _write(path: Path, data: bytes, mode: int, *, synced: bool = True) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if synced:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

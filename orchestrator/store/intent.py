@@ -1,0 +1,104 @@
+"""What was decided and may not be done yet: the intents of a work tree, as any command finds them."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.state.errors import StateError
+from tickets.problems import Problem
+from workers.files.read import NotRegularError, read_whole
+from workers.git.run import Repository
+
+
+class Move(NamedTuple):
+    """One file to be replaced; plain data, so that another command can finish it."""
+
+    path: str
+    temporary: str
+    """Below the root, as `target` is: a project that was moved meanwhile is finished all the same."""
+    target: str
+    """Where `path` leads: a state file may be a symlink."""
+    old: str
+    new: str
+    """Digests; the old one is `absent` where there was no file."""
+    was: str
+    """The old text itself, byte for byte as latin-1: without it a hand's later edit could not be merged."""
+
+
+def decided(repository: Repository, kind: str) -> Path:
+    """Give the place of an intent of this work tree, `intent` or `landing`: another tree's is not ours."""
+    link = repository.root / ".git"
+    if not link.is_file():
+        return repository.own / f"{kind}.json"
+    metadata = Path(link.read_text().removeprefix("gitdir:").strip())
+    is_linked = metadata.parent.name == "worktrees"
+    return repository.own / (f"{kind}-{metadata.name}.json" if is_linked else f"{kind}.json")
+
+
+def read_intent(path: Path) -> dict[str, Any] | None:
+    """Give an intent, None where nothing is decided. Raises StateError for one that we did not write."""
+    try:
+        found = json.loads(read_whole(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (NotRegularError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not (_is_change(found) or _is_landing(found)):
+        do = "somebody wrote over it; compare the state files with the last commit, then take it away"
+        raise StateError(Problem(str(path), "is no intent of ours", do))
+    return found
+
+
+def _is_change(found: dict[str, Any]) -> bool:
+    """Tell whether this decides a change of state files: whatever has another shape was never ours."""
+    moves, commit = found.get("moves"), found.get("commit")
+    if set(found) != {"moves", "commit"} or not isinstance(moves, list) or not all(map(_is_move, moves)):
+        return False
+    return commit is None or (isinstance(commit, dict) and _is_commit(commit))
+
+
+def _is_move(found: Any) -> bool:
+    if not _are_texts(found) or len(found) != len(Move._fields):
+        return False
+    return all(map(_is_below, found[:3])) and _is_old_text(found[5])
+
+
+def _is_commit(found: dict[str, Any]) -> bool:
+    paths: Any = found.get("paths")
+    branch, saved = found.get("branch"), found.get("saved", {})
+    if not isinstance(found.get("message"), str) or not _are_texts(paths):
+        return False
+    kept = isinstance(saved, dict) and all(map(_is_below, (*paths, *saved)))
+    return (
+        (branch is None or isinstance(branch, str))
+        and kept
+        and all(_are_texts(one) and len(one) == 2 and all(map(_is_old_text, one)) for one in saved.values())
+    )
+
+
+def _is_landing(found: dict[str, Any]) -> bool:
+    changes = found.get("changes")
+    if set(found) != {"run", "ref", "old", "new", "changes"} or not isinstance(changes, list):
+        return False
+    named = _are_texts([found["run"], found["ref"], found["old"], found["new"]])
+    return named and all(_are_texts(one) and len(one) == 5 and _is_below(one[0]) for one in changes)
+
+
+def _are_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(one, str) for one in found)
+
+
+def _is_below(path: str) -> bool:
+    return path[:1] != "/" and ".." not in path.split("/") and "\0" not in path and path != ""
+
+
+def _is_old_text(text: str) -> bool:
+    """Tell whether this is bytes as latin-1."""
+    return not text or max(text) <= "\xff"
+
+
+def digest(text: bytes | None) -> str:
+    """Tell texts apart; `absent` is no file."""
+    import hashlib  # noqa: PLC0415 - for start-up time: readers hardly ever need it
+
+    return "absent" if text is None else hashlib.sha256(text).hexdigest()

@@ -1,0 +1,207 @@
+"""Landing a run: one change of branch, index and work tree, which anybody can finish after a stop."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from orchestrator.store.repo import LINK, RepoBlocked, UserRepo
+from tickets.problems import Problem
+from workers.worktree.changes import ABSENT, Change
+from workers.worktree.submodules import GITLINK
+
+MOVED = "the branch has moved"
+Side = tuple[str, str]
+"""Mode and sha of what stands at a path."""
+Word = Literal["old", "new", "third"]
+
+
+class Landing(NamedTuple):
+    """One change of a branch, its index and its work tree; plain data, so that another can finish it."""
+
+    run: str
+    ref: str
+    """Full name of the branch; `""` where only the work tree is changed and nothing committed."""
+    old: str
+    new: str
+    changes: tuple[Change, ...]
+
+    @property
+    def is_here(self) -> bool:
+        """Tell whether the work tree is changed too; a ref of ours alone leaves it as it is."""
+        return not self.ref or self.ref.startswith("refs/heads/")
+
+
+def refuse_elsewhere(repo: UserRepo, branch: str | None) -> None:
+    """Raise RepoBlocked while the user is in the middle of something, or on another branch."""
+    repo.refuse_in_progress()
+    if not branch:
+        return
+    now = repo.head().branch
+    if now != branch:
+        what = f"the run started on {branch}"
+        raise RepoBlocked(Problem(now or "a detached HEAD", what, "switch back to that branch"))
+
+
+def refuse_unready(repo: UserRepo, landing: Landing) -> None:
+    """Raise RepoBlocked unless a landing can be made now without touching anything of the user's."""
+    refuse_elsewhere(repo, landing.ref if landing.is_here else None)
+    if not landing.is_here:
+        return
+    if repo.head().sha != landing.old:
+        raise RepoBlocked(Problem(landing.ref, MOVED, "integrate again"))
+    repo.wait_index_free()
+    standing = _standing(repo, landing.changes)
+    staged = _staged(repo, landing.changes) if landing.ref else {}
+    mixed = [c.path for c in landing.changes if "third" in (standing[c.path], staged.get(c.path))]
+    if mixed:
+        what = "has changes of yours that are not committed"
+        raise RepoBlocked(*(Problem(path, what, "commit or stash it") for path in mixed))
+
+
+def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
+    """Make or finish a landing: the ref first, then work tree and index; safe to repeat after any stop.
+
+    A path that holds neither its old nor its new content is left alone, and named.
+    """
+    if landing.ref:
+        old = landing.old if landing.is_here or repo.value_of(landing.ref) else "0" * len(landing.old)
+        if not repo.move_ref(landing.ref, landing.new, old, f"orchestrate: land {landing.run}"):
+            at = repo.value_of(landing.ref) or ""
+            if not repo.is_ancestor(landing.new, at):
+                what = f"the branch has moved, so run {landing.run} did not land"
+                return [Problem(landing.ref, what, f"orchestrate integrate {landing.run}", "warning")]
+        if repo.head().branch != landing.ref:
+            return []
+    standing = _standing(repo, landing.changes)
+    kept = [path for path, word in standing.items() if word == "third"]
+    kept += _place(repo, [c for c in landing.changes if standing[c.path] == "old"], landing)
+    if landing.ref:
+        staged = _staged(repo, landing.changes)
+        behind = [change for change in landing.changes if staged[change.path] == "old"]
+        repo.move_index([f"{_index_mode(change)} {change.new_sha}\t{change.path}" for change in behind])
+    what = "was changed by hand while a landing was under way"
+    return [Problem(path, what, "it keeps your text") for path in kept]
+
+
+# What stands
+
+
+def _staged(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
+    """Tell for each path whether the user's index holds its old side, its new side, or a third."""
+    entries = repo.index_entries([change.path for change in changes])
+    return {change.path: _word(change, {entries.get(change.path, _absent(change))}) for change in changes}
+
+
+def _standing(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
+    """Tell the same of the work tree."""
+    ours = {change.path for change in changes}
+    files = [c.path for c in changes if _is_file(repo.root, c.path)]
+    # A blob with CRLF that git would not store today is unchanged all the same: ask without filters too.
+    hashes = (repo.hashes(files), repo.hashes(files, "--no-filters"))
+    trusted = repo.setting("core.filemode") != "false"
+    found: dict[str, Word] = {}
+    for change in changes:
+        sides = set(_sides(repo, change, hashes, ours))
+        if not trusted:
+            sides |= {(mode, sha) for _, sha in sides for mode in ("100644", "100755") if sha.strip("0")}
+        found[change.path] = _word(change, sides)
+    return found
+
+
+def _sides(
+    repo: UserRepo, change: Change, hashes: Sequence[Mapping[str, str]], ours: set[str]
+) -> Iterator[Side]:
+    """Give what may be said to stand at a path; nothing where it is the user's alone."""
+    path = repo.root / change.path
+    obstacle = _obstacle(repo.root, change.path)
+    if obstacle is not None:
+        # A file or link in place of a folder: in the way, unless this very landing takes it away.
+        if obstacle in ours:
+            yield _absent(change)
+    elif path.is_symlink():
+        yield LINK, repo.hash_of(os.fsencode(path.readlink()))
+    elif change.path in hashes[0]:
+        mode = "100755" if path.stat().st_mode & 0o100 else "100644"
+        yield from ((mode, found[change.path]) for found in hashes)
+    elif not path.exists():
+        yield _absent(change)
+    elif path.is_dir():
+        others = [Path(top) / name for top, _, names in os.walk(path) for name in names]
+        if all(str(other.relative_to(repo.root)) in ours for other in others):
+            yield _absent(change)
+            yield GITLINK, change.old_sha
+        elif (change.old_mode, change.new_mode) == (GITLINK, ABSENT):
+            yield _absent(change)  # as git does, the files of a submodule stay
+
+
+def _is_file(root: Path, path: str) -> bool:
+    return _obstacle(root, path) is None and (root / path).is_file() and not (root / path).is_symlink()
+
+
+def _obstacle(root: Path, path: str) -> str | None:
+    """Name the first part of a path that is no folder though it ought to be one."""
+    for parent in reversed(list(Path(path).parents)[:-1]):
+        here = root / parent
+        if here.is_symlink() or (here.exists() and not here.is_dir()):
+            return str(parent)
+    return None
+
+
+def _word(change: Change, sides: set[Side]) -> Word:
+    if (change.new_mode, change.new_sha) in sides:
+        return "new"
+    return "old" if (change.old_mode, change.old_sha) in sides else "third"
+
+
+def _absent(change: Change) -> Side:
+    return ABSENT, "0" * len(change.old_sha)
+
+
+def _index_mode(change: Change) -> str:
+    return "0" if change.new_mode == ABSENT else change.new_mode
+
+
+# The work tree
+
+
+def _place(repo: UserRepo, changes: Sequence[Change], landing: Landing) -> list[str]:
+    """Write the new side of each path in one step; give the paths that somebody stands in the way of."""
+    for change in changes:
+        if change.new_mode == ABSENT:
+            _remove(repo.root, change)
+    written = [change.path for change in changes if change.new_mode not in (ABSENT, GITLINK)]
+    blocked = [path for path in written if _obstacle(repo.root, path) is not None]
+    written = [path for path in written if path not in blocked]
+    if not written:
+        return blocked
+    # Written aside by git (filters, line ends), then moved: a kill leaves a path old or new, never torn.
+    (repo.root / ".taskers").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=repo.root / ".taskers", prefix="landing-") as folder:
+        repo.check_out(landing.new, written, Path(folder))
+        for path in written:
+            target = repo.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            Path(folder, "tree", path).replace(target)
+    return blocked
+
+
+def _remove(root: Path, change: Change) -> None:
+    target = root / change.path
+    if _obstacle(root, change.path) is not None:
+        return
+    if change.old_mode == GITLINK:
+        with suppress(OSError):
+            target.rmdir()
+    else:
+        target.unlink(missing_ok=True)
+    for parent in list(target.parents)[: len(Path(change.path).parts) - 1]:
+        try:
+            parent.rmdir()
+        except OSError:
+            return

@@ -1,0 +1,82 @@
+"""Files that a person keeps: read whole, or a problem that names what hinders."""
+
+import os
+import time
+from pathlib import Path
+
+from orchestrator.errors import Refusal
+from orchestrator.store.intent import Move, decided, digest, read_intent
+from tickets.problems import Problem
+from workers.files.read import read_whole
+from workers.git.run import find_repository
+
+SAVING = 0.1
+"""Seconds that an editor may take between emptying a file and writing it."""
+LARGEST = 1 << 24
+"""Bytes that a file may have which a person keeps: parsed it takes many times its size."""
+
+
+def bytes_of(path: Path) -> bytes:
+    """Read a file; Markdown that is empty is looked at again, for an editor may be about to write it.
+
+    Raises OSError, also where something else stands there: a pipe would have us wait for ever.
+    """
+    found = read_whole(path, LARGEST)
+    until = time.monotonic() + SAVING
+    while not found and path.suffix == ".md" and time.monotonic() < until:
+        time.sleep(SAVING / 20)
+        found = read_whole(path, LARGEST)
+    return found
+
+
+def read_file(root: Path, path: str) -> bytes | None:
+    """Read a file by its path below `root`; None where there is none. Raises Refusal."""
+    try:
+        return bytes_of(root / path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+        raise Refusal(Problem(path, f"cannot be read: {why}", "make it a file that you may read")) from None
+
+
+def read_state(root: Path, path: str) -> bytes | None:
+    """Read a state file as it was last decided: what waits to be moved counts; None where there is none.
+
+    Raises Refusal, also for a link that leads out of the repository.
+    """
+    target = led_to(root, path)
+    if not target.is_relative_to(root.resolve()):
+        raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
+    found = read_file(root, path)
+    waiting = _waiting(root, path, found)
+    return found if waiting is None else waiting
+
+
+def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
+    """Give the text that a command which was killed had decided for a file, and not put in its place."""
+    repository = find_repository(root)
+    if repository is None:
+        return None
+    intent = read_intent(decided(repository, "intent"))
+    moves = map(Move._make, intent["moves"] if intent else ())
+    move = next((one for one in moves if one.path == path), None)
+    if move is None or digest(found) != move.old:
+        return None
+    try:
+        return read_whole(root / move.temporary)
+    except FileNotFoundError:
+        return read_file(root, path)  # it was moved while we looked
+
+
+def led_to(root: Path, path: str) -> Path:
+    """Follow the links of a path below `root`; those that lead round in a circle are not followed."""
+    # `Path.resolve` raises at a circle, which is an error of the user's and no bug.
+    return Path(os.path.realpath(root / path))
+
+
+def in_the_way(folder: Path, name: str) -> list[Problem]:
+    """Say what keeps a folder of ours from being there; it is made when it is first needed."""
+    if folder.exists() and not folder.is_dir():
+        return [Problem(name, "is not a folder", "move it away")]
+    return []

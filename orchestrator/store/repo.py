@@ -1,0 +1,355 @@
+"""The user's repository: its state, commits of state, landing of code. The only user of GitPython."""
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from orchestrator.errors import Refusal
+from tickets.problems import Problem
+from workers.git.environment import drop_foreign_git
+from workers.git.metadata import git_directory, note_move
+from workers.git.refs import UNSURE, head_of, tree_of, value_of
+from workers.git.run import QUIET, GitError, Repository, git
+from workers.worktree.changes import WHO
+
+if TYPE_CHECKING:
+    from git import Repo
+
+LINK = "120000"
+LOCK_WAIT = 10.0
+"""Seconds to wait for somebody else's `index.lock`; one that nobody holds is never removed by us."""
+TRIES = 5
+LIMIT = 20.0
+"""Seconds that git may take to store state files: a filter of the user's that hangs would stop others."""
+MOST_NAMED = 32_000
+"""Characters of paths that are named to git on its command line."""
+NONE, UNKNOWN = (0, 1), (0, 1, 128)
+"""Exit codes of a git that was asked for what may not be there, or in a repository without a commit."""
+
+_IN_PROGRESS = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a row of cherry-picks or reverts",
+}
+
+
+class Head(NamedTuple):
+    """Where HEAD stands."""
+
+    sha: str | None
+    """None in a repository without a commit."""
+    branch: str | None
+    """Full name (`refs/heads/main`); None where HEAD is detached."""
+
+
+class RepoBlocked(Refusal):
+    """The repository is in somebody else's hands, or git will not; exit code 1."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*problems, exit_code=1)
+
+
+class UserRepo:
+    """The repository that a person works in: we add commits to it, and take nothing of theirs."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.root = repository.root
+        self._repository = repository
+        self._own = repository.own
+        self._git_dir = git_directory(repository)
+
+    # What state it is in
+
+    def head(self) -> Head:
+        """Tell the commit and the branch."""
+        found = head_of(self._repository)
+        if found != UNSURE:
+            return Head(*found)
+        branch = self._line("symbolic-ref", "-q", "HEAD", fine=NONE)
+        sha = self._line("rev-parse", "-q", "--verify", "HEAD^{commit}", fine=NONE)
+        return Head(sha or None, branch or None)
+
+    def in_progress(self) -> str | None:
+        """Name what the user is in the middle of, with its article."""
+        there = (words for name, words in _IN_PROGRESS.items() if (self._git_dir / name).exists())
+        return next(there, None)
+
+    def uncommitted(self) -> list[str]:
+        """List the paths that differ from HEAD, untracked ones included, ignored ones not."""
+        fields = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").split(
+            "\0"
+        )
+        return [field[3:] for field in fields if field]
+
+    def links(self) -> dict[str, str]:
+        """List the tracked symlinks with their targets as written."""
+        found = {}
+        for field in self._run("ls-files", "-s", "-z").split("\0"):
+            head, _, path = field.partition("\t")
+            if head.startswith(LINK) and (self.root / path).is_symlink():
+                found[path] = str((self.root / path).readlink())
+        return found
+
+    def files_among(self, paths: Iterable[str]) -> set[str]:
+        """Give those paths that are regular files in the last commit."""
+        wanted = {path for path in paths if path and not path.startswith("-") and "\0" not in path}
+        if not wanted:
+            return set()
+        listed = self._run("ls-tree", "-z", "--full-tree", "HEAD", "--", *sorted(wanted), fine=UNKNOWN)
+        entries = (field.partition("\t") for field in listed.split("\0"))
+        return {path for head, _, path in entries if head.startswith("100")} & wanted
+
+    def committed(self, path: str) -> bytes:
+        """Give a file of the last commit; nothing where there is none."""
+        return os.fsencode(self._run("cat-file", "blob", f"HEAD:{path}", fine=UNKNOWN))
+
+    def setting(self, name: str) -> str:
+        """Give a setting of git's, `""` where it is not set."""
+        return self._settings.get(name.lower(), "")
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        """Read all of git's settings at once; of one that is there twice the last holds."""
+        fields = self._run("config", "-z", "--list").split("\0")
+        return dict(field.partition("\n")[::2] for field in fields if field)
+
+    def commits_with(self, trailer: str, value: str, since: str, ref: str = "HEAD") -> dict[str, str]:
+        """Find commits of ours by a trailer line, oldest first: sha to message."""
+        if self.value_of(ref) in (None, since):
+            return {}
+        grep = f"--grep=^{trailer}: {value}$"
+        plain = ("--no-show-signature", "--basic-regexp", "--format=%H%n%B%x00")  # whatever the user has set
+        found = self._run("log", "--reverse", *plain, grep, ref, f"^{since}").split("\0")
+        pairs = (entry.strip("\n").partition("\n") for entry in found if entry.strip())
+        return {sha: message for sha, _, message in pairs}
+
+    def value_of(self, ref: str) -> str | None:
+        """Give the commit that a ref points to."""
+        commit, is_tree, _ = ref.partition("^{tree}")
+        found = tree_of(self._repository, commit) if is_tree else value_of(self._repository, ref)
+        return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None if found == UNSURE else found
+
+    # Commits of state
+
+    def commit_paths(self, paths: Iterable[str], message: str, *, is_patient: bool = True) -> str | None:
+        """Commit files as they stand, and nothing else of the user's; None where they are committed already.
+
+        No hooks, no signing, the user's staged work untouched. Raises RepoBlocked, at once where somebody
+        holds the index and we are not patient.
+        """
+        if not is_patient:
+            self.wait_index_free(0)
+        wanted = sorted(set(paths))
+        self.refuse_in_progress()
+        while True:
+            head = self.head()
+            entries, tree = self._stage(head, wanted)
+            if head.sha and tree == self.value_of(f"{head.sha}^{{tree}}"):
+                self.move_index(entries)
+                return None
+            new = self.commit_tree(tree, head.sha, message)
+            # The index goes first: an index behind its branch would show our commit undone.
+            self.move_index(entries)
+            if self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
+                return new
+
+    def commit_tree(self, tree: str, parent: str | None, message: str) -> str:
+        """Make a commit object, in the user's name where git knows one."""
+        parents = ("-p", parent) if parent else ()
+        return self._do("commit-tree", tree, *parents, feed=message.encode(), env=self._identity()).strip()
+
+    def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
+        """Merge two changes of one text by lines; None where they meet."""
+        with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
+            files = [Path(folder, name) for name in ("hand", "was", "ours")]
+            for file, text in zip(files, (hand, was, ours), strict=True):
+                file.write_bytes(text)
+            try:
+                return os.fsencode(self._run("merge-file", "-p", "-q", *map(str, files)))
+            except RepoBlocked:
+                return None
+
+    def _stage(self, head: Head, paths: Sequence[str]) -> tuple[list[str], str]:
+        with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
+            env = {"GIT_INDEX_FILE": f"{folder}/index"}
+            if head.sha:
+                self._run("read-tree", head.sha, env=env)
+            feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            self._do("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env, limit=LIMIT)
+            listed = self._run("ls-files", "-s", "-z", "--", *paths, env=env | {"GIT_LITERAL_PATHSPECS": "1"})
+            entries = [field for field in listed.split("\0") if field]
+            there = {entry.partition("\t")[2] for entry in entries}
+            tree = self._line("write-tree", env=env)
+            return entries + [f"0 {'0' * len(tree)}\t{path}" for path in paths if path not in there], tree
+
+    def move_index(self, entries: Sequence[str]) -> None:
+        """Set those entries of the user's index, removals first. Raises RepoBlocked while it is locked."""
+        # A file that makes room for a folder must be gone before what is in the folder is added.
+        ordered = sorted(entries, key=lambda entry: not entry.startswith("0 "))
+        feed = b"".join(os.fsencode(entry) + b"\0" for entry in ordered)
+        for _ in range(TRIES):
+            self.wait_index_free()
+            try:
+                self._do("update-index", "-z", "--index-info", feed=feed)
+            except RepoBlocked as error:
+                if "index.lock" not in str(error):
+                    raise
+            else:
+                return
+        self.wait_index_free()
+        raise RepoBlocked(Problem("index", "other git processes keep locking it", "try again"))
+
+    def move_ref(self, ref: str, new: str, old: str, message: str) -> bool:
+        """Move a ref if it still stands at `old`; tells whether it stands at `new` now."""
+        note_move(self._own, new)
+        try:
+            self._do("update-ref", "-m", message.partition("\n")[0], ref, new, old)
+        except RepoBlocked:
+            at = self.value_of(ref) or "0" * len(old)
+            if at == old:
+                raise  # it did not move, and yet git would not move it: a lock, a full disk
+            return at == new
+        return True
+
+    # What a landing asks and does
+
+    def index_entries(self, paths: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """List these of the user's index: path to (mode, sha); a conflict is neither side of anything."""
+        found = {}
+        # So many as one command line takes; of more all are listed.
+        asked = ("--", *paths) if sum(map(len, paths)) < MOST_NAMED else ()
+        listed = self._run("ls-files", "-s", "-z", *asked, env={"GIT_LITERAL_PATHSPECS": "1"})
+        for field in listed.split("\0"):
+            head, _, path = field.partition("\t")
+            if head:
+                mode, sha, stage = head.split(" ")
+                found[path] = (mode, sha) if stage == "0" else ("", "")
+        return found
+
+    def hashes(self, paths: Sequence[str], *options: str) -> dict[str, str]:
+        """Give the blob that each file of the work tree would be, with the user's filters."""
+        shas: dict[str, str] = {}
+        plain = [path for path in paths if "\n" not in path and not path.startswith('"')]
+        if plain:
+            feed = b"".join(os.fsencode(path) + b"\n" for path in plain)
+            found = self._run("hash-object", *options, "--stdin-paths", feed=feed).split()
+            shas.update(zip(plain, found, strict=True))
+        for path in set(paths) - set(plain):
+            shas[path] = self._line("hash-object", *options, "--", path)
+        return shas
+
+    def hash_of(self, data: bytes) -> str:
+        """Give the blob that some bytes would be."""
+        return self._line("hash-object", "--stdin", feed=data)
+
+    def check_out(self, commit: str, paths: Sequence[str], folder: Path) -> None:
+        """Write files of a commit below `folder/tree`, as git would write them into the work tree."""
+        env = {"GIT_INDEX_FILE": f"{folder}/index"}
+        self._run("read-tree", commit, env=env)
+        feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        self._do("checkout-index", "-f", "-z", "--stdin", f"--prefix={folder}/tree/", feed=feed, env=env)
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Tell whether a commit is in the history of another."""
+        return new == old or (bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old)
+
+    def refuse_in_progress(self) -> None:
+        """Raise RepoBlocked while the user is in the middle of a merge or the like."""
+        words = self.in_progress()
+        if words:
+            raise RepoBlocked(
+                Problem(str(self._git_dir), f"{words} is in progress", "finish or abort it first")
+            )
+
+    def wait_index_free(self, seconds: float | None = None) -> None:
+        """Wait a while for somebody's `index.lock`, never take it away. Raises RepoBlocked."""
+        lock = self._git_dir / "index.lock"
+        deadline = time.monotonic() + (LOCK_WAIT if seconds is None else seconds)
+        while lock.exists():
+            if time.monotonic() > deadline:
+                raise RepoBlocked(
+                    Problem(str(lock), "another git process holds the index", "remove it if none is running")
+                )
+            time.sleep(0.05)
+
+    # Git
+
+    def _identity(self) -> dict[str, str]:
+        """Give a name for each role that git knows none for."""
+        if self.setting("user.name") and self.setting("user.email"):
+            return {}
+        return {key: value for key, value in WHO.items() if not os.environ.get(key)}
+
+    def _line(self, *arguments: str, **options: Any) -> str:
+        return self._run(*arguments, **options).partition("\n")[0].strip()
+
+    @cached_property
+    def _repo(self) -> "Repo":
+        drop_foreign_git(os.environ)  # type: ignore[arg-type]  # GitPython reads the environment by itself
+        return import_gitpython()(self.root)
+
+    def _run(
+        self,
+        *arguments: str,
+        fine: Sequence[int] = (0,),
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limit: float | None = None,
+    ) -> str:
+        """Ask git, where nothing comes of it but an answer."""
+        try:
+            return os.fsdecode(git(*arguments, cwd=self.root, env=env, feed=feed, patience=limit))
+        except GitError as error:
+            # A git that was killed has said nothing, which is not the same as "there is none".
+            if error.code in fine:
+                return os.fsdecode(error.printed)
+            raise _blocked(arguments[0], error.said, error.code) from None
+
+    def _do(
+        self,
+        *arguments: str,
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limit: float | None = None,
+    ) -> str:
+        """Have git do something that lasts, by GitPython."""
+        with contextlib.ExitStack() as stack:
+            file = None
+            if feed:
+                file = stack.enter_context(tempfile.TemporaryFile())
+                file.write(feed)
+                file.seek(0)
+            code, out, said = self._repo.git.execute(
+                ["git", *QUIET, *arguments],
+                istream=file,
+                with_extended_output=True,
+                with_exceptions=False,
+                strip_newline_in_stdout=False,
+                stdout_as_string=False,
+                kill_after_timeout=limit,
+                env={"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
+            )
+        if code:
+            raise _blocked(
+                arguments[0], "".join(c if c.isprintable() else " " for c in str(said)).strip(), code
+            )
+        return os.fsdecode(out)
+
+
+def import_gitpython() -> "type[Repo]":
+    """Import GitPython. Late: it is a fifth of all that a run imports, and only what lands needs it."""
+    from git import Repo  # noqa: PLC0415 - for start-up time: see above
+
+    return Repo
+
+
+def _blocked(command: str, said: str, code: int) -> RepoBlocked:
+    return RepoBlocked(Problem(f"git {command}", said or f"exit code {code}", "see what git says"))

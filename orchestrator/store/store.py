@@ -1,0 +1,381 @@
+"""THE SOLE WRITER of state files: lock, read, change, intent, replace, commit; all of it or none.
+
+The intent is the commit point. Before it nothing has changed; after it any writing command finishes.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from orchestrator.errors import HELD, Refusal
+from orchestrator.state import DOCUMENTS
+from orchestrator.state.events import Event
+from orchestrator.store import _lock_queue as turns
+from orchestrator.store._replace import Files, write_intent
+from orchestrator.store.intent import Move, decided, read_intent
+from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refuse_unready
+from orchestrator.store.read import SAVING
+from orchestrator.store.repo import RepoBlocked, UserRepo
+from tickets.problems import Problem
+from workers.git.run import Repository
+from workers.worktree.changes import Change as ChangedPath
+
+LOCK_WAIT = 30.0
+"""Seconds that a command waits for another one that is writing."""
+
+ARCHIVES = ("docs/history", "docs/decisions")
+"""Where files are written that no event changes."""
+
+DECIDED = "the change is decided, and waits to be completed"
+SAVED = "the state files are saved, their commit waits"
+
+Texts = dict[str, bytes | None]
+Change = Callable[[Texts], Mapping[str, bytes]]
+"""From texts by path to new ones; those that it gives are among those that it was given."""
+
+
+class Recorded(NamedTuple):
+    """What became of a transaction."""
+
+    changed: tuple[str, ...]
+    commit: str | None
+    problems: tuple[Problem, ...]
+    """A commit that could not be made yet, a path that somebody changed meanwhile; warnings and errors."""
+
+
+class Store:
+    """One repository's state files, as they stand in one of its work trees."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._root = repository.root
+        self._own = repository.own
+        self._intent = decided(repository, "intent")
+        self._landing = decided(repository, "landing")
+        self._files = Files(repository.root, decided(repository, "beside"))
+        self._repo = UserRepo(repository)
+
+    def record(
+        self, events: Sequence[Event], *, message: str, commit: bool, branch: str | None = None
+    ) -> Recorded:
+        """Make the files show the events, and commit them if asked (on `branch`, where one is given).
+
+        Raises StateError where a file cannot show an event; then nothing was changed.
+        """
+        return self._change(lambda texts: _apply(texts, events), message if commit else None, branch)
+
+    def check(self, events: Sequence[Event]) -> None:
+        """Raise StateError where the files, as they stand, could not show the events; writes nothing."""
+        _apply(self._read(), events)
+
+    def write(self, texts: Mapping[str, bytes], *, message: str, commit: bool) -> Recorded:
+        """Write whole files (those that `init` creates or completes) as one change."""
+        return self.change(lambda _: texts, paths=tuple(texts), message=message, commit=commit)
+
+    def change(
+        self,
+        function: Change,
+        *,
+        paths: Sequence[str] = (),
+        also: Sequence[str] = (),
+        message: str,
+        commit: bool,
+    ) -> Recorded:
+        """Make files what a function makes of their texts, as one change; a hand edit in between is in them.
+
+        The function gets the state files and `paths`, and may be called again; new files are among `paths`.
+        Those of `also` are committed with it as they stand. Raises what the function raises, nothing changed.
+        """
+        return self._change(function, message if commit else None, None, paths, also)
+
+    def land(self, landing: Landing) -> list[Problem]:
+        """Move branch, index and work tree to a landing commit. Raises RepoBlocked with nothing changed."""
+        with self._locked():
+            before = self._finish()
+            if self._landing.exists():
+                raise RepoBlocked(*before)
+            refuse_unready(self._repo, landing)
+            write_intent(self._landing, landing._asdict())
+            return self._finish_landing()
+
+    def finish(self) -> list[Problem]:
+        """Finish whatever an earlier command had decided and could not complete."""
+        with self.settled() as problems:
+            return problems
+
+    @contextlib.contextmanager
+    def settled(self) -> Iterator[list[Problem]]:
+        """Finish whatever was decided, and keep landings and changes of state out meanwhile.
+
+        Who reads branch, index and work tree beside a landing sees it half made, as a user's open changes.
+        Where nothing was ever written there is no landing, and nothing is left behind.
+        """
+        if not (self._own / "store.lock").exists():
+            yield []
+            return
+        with self._locked():
+            yield self._finish()
+
+    def pending(self) -> list[str]:
+        """Say what waits to be finished, without finishing it."""
+        found = []
+        if self._intent.exists():
+            found.append("a change of state files was decided and waits for its commit")
+        if self._landing.exists():
+            found.append("a landing was decided and waits to be completed")
+        return found
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._own.mkdir(parents=True, exist_ok=True)
+        path = self._own / "store.lock"
+        lock = FileLock(path, poll_interval=turns.POLL)
+        try:
+            with turns.turn(self._own / "turns", LOCK_WAIT) as left:
+                lock.acquire(timeout=left)
+        except (Timeout, TimeoutError):
+            problem = Problem(str(path), "another orchestrate is writing", "try again when it has ended")
+            raise Refusal(problem, exit_code=HELD) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _change(
+        self,
+        change: Change,
+        message: str | None,
+        branch: str | None,
+        paths: Sequence[str] = (),
+        also: Sequence[str] = (),
+    ) -> Recorded:
+        with self._locked():
+            problems = self._finish()
+            waits = self._intent.exists()
+            try:
+                changed, hindered = self._transact(change, message, branch, paths, also)
+            except BaseException:
+                # Whatever stopped us before the intent: nothing of ours stays beside the files.
+                self._sweep()
+                raise
+            # A commit that still waits was told of already, before the change; and has been waited for.
+            made, more = self._finish_commit(is_patient=not waits)
+            told = [problem for problem in problems if problem not in more]
+            return Recorded(tuple(changed), made, (*told, *hindered, *more))
+
+    def _finish(self) -> list[Problem]:
+        problems = self._finish_landing()
+        if self._intent.exists():
+            problems += self._complete(self._waiting())
+            problems += self._bring_back()
+            problems += self._finish_commit()[1]
+        self._sweep()
+        return problems
+
+    def _finish_landing(self) -> list[Problem]:
+        stated = read_intent(self._landing)
+        if not stated:
+            return []
+        changes = tuple(ChangedPath(*change) for change in stated.pop("changes"))
+        try:
+            problems = advance(self._repo, Landing(**stated, changes=changes))
+        except RepoBlocked as blocked:
+            return [p._replace(what=f"{p.what}; a landing waits to be completed") for p in blocked.problems]
+        self._drop(self._landing)
+        return problems
+
+    def _sweep(self) -> None:
+        """Take away what a command that was killed before its commit point has left."""
+        folders = {self._root / folder for folder in ARCHIVES}
+        folders |= {self._files.target(path).parent for path in _paths()}
+        self._files.sweep(folders, self._waiting())
+        with contextlib.suppress(OSError):
+            for left in self._own.glob("*.tmp"):
+                left.unlink(missing_ok=True)
+        for left in (*self._own.glob("commit-*"), *(self._root / ".taskers").glob("landing-*")):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _waiting(self) -> list[Move]:
+        return [Move(*move) for move in (read_intent(self._intent) or {"moves": []})["moves"]]
+
+    # A transaction
+
+    def _transact(
+        self,
+        change: Change,
+        message: str | None,
+        branch: str | None,
+        paths: Sequence[str],
+        also: Sequence[str],
+    ) -> tuple[list[str], list[Problem]]:
+        placed: dict[str, tuple[bytes | None, bytes]] = {}
+        """What stood in files that are replaced already, and what we made of it: no event counts twice."""
+        missed: Sequence[Move] = ()
+        earlier = read_intent(self._intent)
+        while True:
+            now = self._read(paths)
+            placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
+            try:
+                after = change({**now, **{path: old for path, (old, _) in placed.items()}})
+            except Exception:
+                if self._was_saved(now):
+                    continue
+                if placed:
+                    # A hand took away what it is about, after half of it was made: the rest as planned.
+                    return sorted(placed), self._complete(self._waiting())
+                self._undecide(earlier)
+                raise
+            # A file that shows the change, and that somebody has saved since, is theirs.
+            texts = {
+                path: text
+                for path, text in after.items()
+                if text != now[path] and (path not in placed or now[path] == placed[path][1])
+            }
+            moves = self._files.write_beside(texts, now)
+            # Somebody may have saved one of these files by hand while we were computing.
+            if not self._files.are_current(moves):
+                self._files.take_away(moves)
+                continue
+            waiting = (read_intent(self._intent) or {}).get("commit")
+            changed = sorted({*placed, *texts})
+            wanted = [*changed, *also]
+            made = self._commit_of(wanted, message, branch, waiting) if message and wanted else waiting
+            if moves or placed or (also and made is not waiting):
+                write_intent(self._intent, {"moves": moves, "commit": made})
+            try:
+                self._files.take_away(missed)
+                missed = self._files.move(moves)
+                if not missed:
+                    self._files.settle()
+                    return changed, []
+            except OSError as error:
+                return changed, [_hindered(error, DECIDED)]
+            # A hand was faster between the check and the move: compute again from its text.
+            moved = {move.path for move in moves} - {move.path for move in missed}
+            placed |= {path: (placed.get(path, (now[path],))[0], texts[path]) for path in moved}
+
+    def _commit_of(
+        self, changed: Sequence[str], message: str, branch: str | None, waiting: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        # A state file that is a link is committed where it leads to.
+        root = self._files.root
+        paths = {*changed, *(self._files.target(path).relative_to(root).as_posix() for path in changed)}
+        saved: dict[str, list[str]] = {}
+        if waiting:
+            saved = waiting.get("saved", {})
+            paths |= set(waiting["paths"])
+            branch = branch or waiting["branch"]
+            if message not in waiting["message"]:
+                message = f"{waiting['message']}\n\n{message}"
+            else:
+                message = waiting["message"]
+        return {"paths": sorted(paths), "message": message, "branch": branch, "saved": saved}
+
+    def _undecide(self, earlier: dict[str, Any] | None) -> None:
+        """Take a decision back of which nothing has been carried out."""
+        if earlier != read_intent(self._intent):
+            write_intent(self._intent, earlier or {"moves": [], "commit": None})
+        if earlier is None:
+            self._drop(self._intent)
+
+    def _read(self, more: Sequence[str] = ()) -> Texts:
+        return {path: self._files.text(path) for path in (*_paths(), *more)}
+
+    def _was_saved(self, texts: Texts) -> bool:
+        """Tell whether a file has changed since it was read: what is wrong with it may be half a save."""
+        until = time.monotonic() + SAVING
+        while (is_same := self._read(tuple(texts)) == texts) and time.monotonic() < until:
+            time.sleep(SAVING / 5)
+        return not is_same
+
+    # Recovery
+
+    def _complete(self, moves: Sequence[Move]) -> list[Problem]:
+        """Finish moves whose computing is not known any more: a hand's text is merged, never lost."""
+        problems = []
+        while missed := self._files.move(moves):
+            move, *moves = missed
+            hand, was = self._files.text(move.path), move.was.encode("latin-1")
+            merged = hand and self._merged(hand, was, self._files.new_text(move))
+            if merged:
+                moves = [*self._files.write_beside({move.path: merged}, {move.path: hand}), *moves]
+                write_intent(self._intent, {**(read_intent(self._intent) or {}), "moves": moves})
+                self._files.take_away([move])
+            else:
+                kept = self._files.keep(move)
+                what = "was changed by hand while a change of ours was under way; yours stands"
+                problems.append(Problem(move.path, what, f"take over what you need from {kept}"))
+        return problems
+
+    def _merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
+        try:
+            return self._repo.merged(hand, was, ours)
+        except RepoBlocked:
+            return None
+
+    def _bring_back(self) -> list[Problem]:
+        """Bring back what waited for its commit and was reset, as `git rebase --abort` does."""
+        commit = (read_intent(self._intent) or {}).get("commit") or {}
+        saved = {
+            path: [one.encode("latin-1") for one in pair] for path, pair in commit.get("saved", {}).items()
+        }
+        lost = {}
+        for path, (_, ours) in saved.items():
+            now = self._files.text(path)
+            if now != ours and now == self._repo.committed(path):
+                lost[path] = ours
+        moves = self._files.write_beside(lost, {path: was for path, (was, _) in saved.items()})
+        if moves:
+            write_intent(self._intent, {"moves": moves, "commit": commit})
+        return self._complete(moves)
+
+    def _save(self, repo: UserRepo, commit: dict[str, Any]) -> None:
+        """Remember what waits for a commit: a reset of the work tree would take it away."""
+        saved = {}
+        with contextlib.suppress(OSError, RepoBlocked):
+            for path in commit["paths"]:
+                pair = (repo.committed(path), self._files.text(path))
+                if pair[1] is not None:
+                    saved[path] = [one.decode("latin-1") for one in pair if one is not None]
+            write_intent(self._intent, {"moves": [], "commit": {**commit, "saved": saved}})
+
+    def _finish_commit(self, *, is_patient: bool = True) -> tuple[str | None, list[Problem]]:
+        if self._files.wait(self._waiting()):
+            return None, []  # what it would commit is not there yet
+        wanted, made = (read_intent(self._intent) or {}).get("commit"), None
+        if wanted:
+            try:
+                refuse_elsewhere(self._repo, wanted.get("branch"))
+                made = self._repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
+            except (RepoBlocked, OSError) as error:
+                self._save(self._repo, wanted)
+                problems = error.problems if isinstance(error, RepoBlocked) else [_hindered(error, "")]
+                return None, [problem._replace(what=f"{problem.what}; {SAVED}") for problem in problems]
+        self._drop(self._intent)
+        return made, []
+
+    def _drop(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+
+def _hindered(error: OSError, how_far: str) -> Problem:
+    said = (error.strerror or "cannot be used").lower() + (how_far and f"; {how_far}")
+    return Problem(str(error.filename or "git"), said, "see to it, then `orchestrate resume`")
+
+
+def _paths() -> list[str]:
+    return [path for document in DOCUMENTS for path in document.OWNS if not set(path) & set("*?[{")]
+
+
+def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
+    changed: dict[str, bytes] = {}
+    for event in events:
+        for document in DOCUMENTS:
+            new = document.changes(texts, event)
+            changed.update(new)
+            texts.update(new)
+    return changed

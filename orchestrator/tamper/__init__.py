@@ -1,0 +1,1 @@
+"""What workers that no fence holds changed beside their own tree."""

@@ -1,0 +1,1 @@
+"""Path patterns: normalise, cover, overlap with a witness, and who owns which file."""

@@ -1,0 +1,1 @@
+"""Template files to tickets: front matter, keys, Jinja, fan-outs, and every mistake in them."""

@@ -1,0 +1,159 @@
+"""Reads template files: bytes to templates, checked as far as that goes without values."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from tickets.problems import Problem, TicketError
+from tickets.templates._front_matter import Fields, Items, Node, Scalar, read_source
+from tickets.templates._keys import AGENTS, KEYS
+from tickets.templates.jinja import Fault, faults_of, nearest
+
+FOLDER = "docs/worker-ticket-templates"
+
+
+class Template(NamedTuple):
+    """One template file, read and checked as far as that goes without values."""
+
+    path: str
+    stem: str
+    fields: Fields
+    body: str
+    body_line: int
+    unsure: frozenset[str] = frozenset()
+    """Keys (and `body`) of which something is wrong already: what they lack may be no second mistake."""
+
+
+def is_template(path: str) -> bool:
+    """Whether a file of the templates' folder is a template: Markdown, but neither README nor hidden."""
+    name = PurePosixPath(path).name.lower()
+    return name.endswith(".md") and name != "readme.md" and not name.startswith(".")
+
+
+def read_template(path: str, data: bytes) -> Template:
+    """Read one template; `path` is relative to the root. Raises TicketError with every problem of it."""
+    template, problems = examine_template(path, data)
+    if problems:
+        raise TicketError(*problems)
+    return template
+
+
+def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
+    """Read one template as far as it can be, with what is wrong with it. Raises TicketError for bad YAML.
+
+    Keys that do not exist are left out of it.
+    """
+    source = read_source(path, data)
+    template = Template(path, PurePosixPath(path).stem, source.fields, source.body, source.body_line)
+    problems = list(_stem_problems(template))
+    unsure: set[str] = set()
+    for name, node in source.fields.values.items():
+        found = _key_problems(path, name, node)
+        problems += found
+        if found:
+            unsure |= {name} if name in KEYS else {key for key in KEYS if nearest(name, [key])}
+    known = {name: node for name, node in source.fields.values.items() if name in KEYS}
+    template = template._replace(fields=source.fields._replace(values=known))
+    before = len(problems)
+    problems += [
+        problem_at(template, source.body_line, fault, "the body") for fault in faults_of(source.body)
+    ]
+    if not source.body.strip() and not _may_be_empty(template):
+        problems.append(
+            Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
+        )
+    unsure |= {"body"} if len(problems) > before else set()
+    return template._replace(unsure=frozenset(unsure)), problems
+
+
+def read_templates(files: Mapping[str, bytes]) -> list[Template]:
+    """Read the templates among some files, by path. Raises TicketError with the problems of all of them."""
+    templates: list[Template] = []
+    problems: list[Problem] = []
+    for path in filter(is_template, files):
+        try:
+            templates.append(read_template(path, files[path]))
+        except TicketError as error:
+            problems += error.problems
+    if problems:
+        raise TicketError(*problems)
+    return templates
+
+
+def agent_of(stem: str) -> str | None:
+    """Tell the agent that a file's first word names."""
+    word = re.split(r"[-_. +]", stem, maxsplit=1)[0].lower()
+    return word if word in AGENTS else None
+
+
+def problem_at(template: Template, line: int, fault: Fault, where: str) -> Problem:
+    """Place a fault of a string that begins at `line`."""
+    return Problem(f"{template.path}:{line + fault.line - 1}", f"{where}: {fault.what}", fault.do)
+
+
+_STEM = re.compile(r"\w[\w.+-]*")
+_MATRIX_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _stem_problems(template: Template) -> Iterator[Problem]:
+    if not _STEM.fullmatch(template.stem):
+        do = "name the file with letters, digits, `-`, `_` and `.`"
+        yield Problem(template.path, f"`{template.stem}` cannot be a ticket's id", do)
+
+
+def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
+    """Check one key without values: whether there is such a key, its shape, the syntax of its strings."""
+    place = f"{path}:{node.line}"
+    if name not in KEYS:
+        do = nearest(name, KEYS) or "known are " + ", ".join(KEYS)
+        return [Problem(place, f"`{name}` is not a key of a template", do)]
+    key = KEYS[name]
+    wrong = Problem(place, f"`{name}` {_WANTED[key.shape]}", f"write `{name}: {key.example}`")
+    if isinstance(node, Scalar):
+        if node.is_null:
+            return []
+        return _syntax(path, name, [node]) if key.shape == "one" else [wrong]
+    if isinstance(node, Items):
+        scalars = [item for item in node.values if isinstance(item, Scalar) and not item.is_null]
+        if key.shape != "many" or len(scalars) < len(node.values):
+            return [wrong]
+        return _syntax(path, name, scalars)
+    if key.shape != "matrix":
+        return [wrong]
+    problems: list[Problem] = []
+    for each, items in node.values.items():
+        scalars = [item for item in getattr(items, "values", ()) if isinstance(item, Scalar)]
+        if nothing := [item for item in scalars if item.is_null or not item.text.strip()]:
+            what = f"`matrix.{each}` holds an empty value"
+            problems.append(Problem(f"{path}:{nothing[0].line}", what, "write one, quoted, or take it out"))
+        if not isinstance(items, Items) or not scalars or len(scalars) < len(items.values):
+            what = f"`matrix.{each}` must be a list of at least one value"
+            problems.append(Problem(f"{path}:{items.line}", what, f"write `matrix: {key.example}`"))
+        elif not _MATRIX_NAME.fullmatch(each):
+            what = f"`{each}` cannot be used as `matrix.NAME`"
+            problems.append(Problem(f"{path}:{items.line}", what, "use letters, digits and `_`"))
+        problems += _syntax(path, name, scalars)
+    return problems
+
+
+_WANTED = {
+    "one": "must be a single value",
+    "many": "must be a list of strings",
+    "matrix": "must be a mapping of lists",
+}
+
+
+def _syntax(path: str, name: str, scalars: Sequence[Scalar]) -> list[Problem]:
+    return [
+        Problem(f"{path}:{scalar.line + fault.line - 1}", f"`{name}` {fault.what}", fault.do)
+        for scalar in scalars
+        for fault in faults_of(scalar.text)
+    ]
+
+
+def _may_be_empty(template: Template) -> bool:
+    """Whether a template can do without a prompt: only one whose command says it all."""
+    agent = template.fields.values.get("agent")
+    named = agent.text if isinstance(agent, Scalar) else agent_of(template.stem)
+    return named == "command" and "fallback" not in template.fields.values

@@ -1,0 +1,196 @@
+"""Why an agent failed, in one plain line, and of which kind that failure is."""
+
+import json
+import re
+from typing import Literal
+
+from workers.agents._retry_after import Reset, delay_in, reset_in
+from workers.agents.agent import Answer, Failure, Progress, Usage
+from workers.agents.stream import printable, text_at, value_at
+
+LONGEST = 400
+"""Characters of a reason; a provider may send a page."""
+
+WAITED_FOR: tuple[Failure, ...] = ("rate_limited", "overloaded", "provider")
+"""Failures that time may put right."""
+OVERLOADED = (503, 529)
+"""HTTP statuses of a provider that has more to do than it can."""
+
+NO_RECORD = "no result: the stream ended without a closing record"
+
+_LOST = re.compile(
+    r"no rollout found for|no conversation found with session id|no previous sessions found for this project"
+    r"|invalid session identifier|error resuming session",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"\b\w+://\S+")
+_STATUS = re.compile(r"(?:status|error|code|rejected)\W{0,4}(\d{3})\b", re.IGNORECASE)
+_KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
+    ("budget", (r"max_budget|budget (?:exceeded|reached)|maximum budget",)),
+    # An empty account is put right by a person: to wait, as for a rate limit, would not help.
+    ("login", (r"credit balance|billing|spend limit",)),
+    ("rate_limited", (r"rate.?limit|too many requests|usage.?limit|hit your .{0,20}limit|quota",)),
+    ("rate_limited", (r"resource_exhausted|out of (?:extra )?usage",)),
+    ("overloaded", (r"overloaded|high demand|at capacity|no capacity",)),
+    (
+        "login",
+        (
+            r"unauthori[sz]ed|unauthenticated|authenticat|not logged in|permission_denied|forbidden",
+            r"run /login|sign in again|(?:oauth|access|refresh) token",
+            r"(?:missing|invalid|incorrect|no|valid) api.?key|api.?key not",
+            r"missing environment variable|environment variable and try again|auth method",
+        ),
+    ),
+    (
+        "refused",
+        (
+            r"not inside a trusted|not trusted|untrusted|cannot be used with root",
+            r"unexpected argument|unknown (?:option|argument)|invalid (?:value|choice|settings)|unrecognized",
+        ),
+    ),
+    (
+        "provider",
+        (
+            r"disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
+            # Its own state, which another one of its kind has open just now.
+            r"database is locked",
+            r"timed? ?out|network|malformed response|internal server|server error|unavailable",
+        ),
+    ),
+)
+_WORDS = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _KINDS)
+_NOISE = re.compile(
+    r"^(?:reading additional input from stdin|yolo mode is enabled|ripgrep is not available|"
+    r"warning: 256-color|tip:|keychain initialization|for more information, try|usage:|loaded cached|"
+    r"at (?:\S+ )?\(?(?:file|node):|node\.js v\d)",
+    re.IGNORECASE,
+)
+
+
+def one_line(text: str) -> str:
+    """Make a provider's error plain: one line, no control characters, the message instead of raw JSON."""
+    start = text.find("{")
+    if start >= 0:
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, start)
+            text = text[:start] + _message(found) + text[end:]
+        except (ValueError, RecursionError):
+            text = text[:start].rstrip(" :") or "an error that could not be read"
+    text = printable(text)
+    text = re.sub(r"^\[(API Error:[^\]]*)\]", r"\1", text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def last_words(stderr_tail: str) -> str:
+    """Give the last line of standard error that says something: no stack frames, no greetings."""
+    lines = [printable(line) for line in stderr_tail.splitlines()]
+    # A refused flag is named first, and a page of help follows.
+    page = next((at for at, line in enumerate(lines) if at and line.lower().startswith("usage:")), len(lines))
+    for plain in reversed(lines[:page]):
+        if any(char.isalpha() for char in plain) and not _NOISE.match(plain):
+            return one_line(plain)
+    return ""
+
+
+def kind_of(error: str, status: int | None = None) -> Failure | None:
+    """Tell what kind of failure an error text (or the HTTP status beside it) speaks of."""
+    text = _URL.sub("", error)
+    if status is None and (named := _STATUS.search(text)):
+        status = int(named[1])
+    by_words = next((kind for kind, words in _WORDS if words.search(text)), None)
+    if by_words in ("budget", "rate_limited", "overloaded"):
+        return by_words  # a spent quota comes as 400 and 403, too, and an overload as 500
+    return _kind_of_status(status) or by_words
+
+
+def retry(text: str, status: int | None = None) -> Progress:
+    """Tell of a failed request that a CLI makes again, from what it says of that."""
+    if status is None and (named := _STATUS.search(_URL.sub("", text))):
+        status = int(named[1])
+    return Progress("retry", printable(text), delay_in(text), status)
+
+
+def is_throttled(progress: Progress) -> bool:
+    """Tell whether a request is made again because the provider has no more to give now."""
+    if progress.kind != "retry":
+        return False
+    if progress.status in (429, *OVERLOADED):
+        return True
+    return kind_of(progress.text, progress.status) in ("rate_limited", "overloaded")
+
+
+_EPOCH = re.compile(r"\|\d{10,13}\b")
+
+
+def settle(
+    said: Literal["success", "error", "none"],
+    *,
+    exit_code: int | None,
+    stderr_tail: str,
+    text: str,
+    error: str,
+    failure: Failure | None = None,
+    thread: str | None = None,
+    usage: Usage | None = None,
+    flags: tuple[str, ...] = (),
+    question: str = "",
+    resets: str = "",
+    now: float | None = None,
+) -> Answer:
+    """Weigh the closing record against how the process ended.
+
+    A record of success stands when the process exited with 0, or was stopped by a signal after it had
+    said everything (flag `did_not_exit`); with any other exit code it is an error. `resets` is what a
+    stream said, beside its error, of when to ask again.
+    """
+    by_signal = exit_code is None or exit_code < 0
+    if said == "success" and not by_signal and exit_code != 0:
+        said, error = (
+            "error",
+            error or last_words(stderr_tail) or f"said success, then exited with {exit_code}",
+        )
+    if said == "success":
+        flags = (*flags, "did_not_exit") if by_signal else flags
+        return Answer("success", text, thread=thread, usage=usage, flags=flags, question=question)
+    words = last_words(stderr_tail)
+    if failure is None:
+        # A stopped worker did not end for what stands on standard error; for what it told its stream, maybe.
+        failure = kind_of(one_line(error)) or (None if said == "none" and by_signal else kind_of(words))
+    if failure is None and exit_code in (130, 143):
+        failure = "interrupted"
+    told = f"{error}\n{stderr_tail}"
+    if _LOST.search(told):
+        flags = (*flags, "thread_lost")
+    reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
+    # When to ask again is known by now, and seconds since 1970 tell a person nothing.
+    error = (
+        _EPOCH.sub("", one_line(error))
+        or words
+        or (NO_RECORD if said == "none" else "the agent gave no reason")
+    )
+    # What failed does not wait for an answer: it waits for its provider, or for nobody.
+    question = "" if failure else question
+    return Answer(said, text, error, failure, thread, usage, flags, None, question, *reset)
+
+
+def _kind_of_status(status: int | None) -> Failure | None:
+    if status == 429:
+        return "rate_limited"
+    if status in OVERLOADED:
+        return "overloaded"
+    if status in (401, 403):
+        return "login"
+    return "provider" if status in (408, 425) or (status is not None and 500 <= status <= 599) else None
+
+
+def _message(found: object) -> str:
+    inner = value_at(found, "error")
+    inner = inner if isinstance(inner, dict) else found
+    if not isinstance(inner, dict):
+        return ""
+    code = value_at(inner, "code")
+    head = " ".join(part for part in (str(code or ""), text_at(inner, "status")) if part)
+    message = text_at(inner, "message") or text_at(inner, "detail") or text_at(inner, "type")
+    # A provider wraps another's error as a string: once is enough, and never for ever.
+    message = "" if message.lstrip().startswith("{") and not head else message
+    return ": ".join(part for part in (head, message) if part)

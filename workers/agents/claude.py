@@ -1,0 +1,233 @@
+"""Claude Code: `claude -p --output-format stream-json`, closed by a `result` record."""
+
+import os
+
+from tickets.types import AgentName
+from workers.agents._failures import kind_of, settle
+from workers.agents._instructions import as_one_text, check_prompt, read_instructions
+from workers.agents._questions import Asking
+from workers.agents.agent import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
+from workers.agents.executables import find, present
+from workers.agents.stream import (
+    Records,
+    count_at,
+    id_at,
+    number_at,
+    paragraphs,
+    printable,
+    text_at,
+    value_at,
+)
+from workers.errors import WorkerError
+
+NAME: AgentName = "claude"
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+PASSED = ("ANTHROPIC_BASE_URL",)
+
+LARGEST_PROMPT = 8 * 2**20
+"""Bytes."""
+
+_QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # ten by default, which is three minutes for a wrong key
+}
+_INSTRUCTIONS = "instructions.md"
+_NEVER = ("EnterWorktree", "ExitWorktree", "CronCreate", "ScheduleWakeup")
+"""Tools that leave the worktree that it was given, or wait for a time after its end."""
+_FAILURES: dict[str, Failure] = {"error_max_budget_usd": "budget"}
+
+
+def locate(settings: AgentSettings, path: str) -> str | None:
+    """Find claude on `path`."""
+    return find("claude", settings, path)
+
+
+def invocation(job: Job) -> Invocation:
+    """Build the command line, with the repository's instructions as part of the system prompt.
+
+    Settings of the repository are not read unless it is trusted: its hooks would run.
+    """
+    head = check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"/"):
+        raise WorkerError(
+            f"{job.prompt.name}: the prompt begins with '/', which claude takes for a command of its own;"
+            " begin it with a heading or a word"
+        )
+    keys = present(KEYS, job.environ)
+    env = {**_QUIET, **present(PASSED, job.environ), **keys}
+    if keys:
+        env["CLAUDE_CONFIG_DIR"] = str(job.home / ".claude")
+    if job.fenced and os.geteuid() == 0:
+        env["IS_SANDBOX"] = "1"  # root is refused the freest mode without it
+    files: dict[str, bytes] = {}
+    # With the project's settings it reads CLAUDE.md by itself; AGENTS.md it never does.
+    unread = tuple(name for name in job.instructions if name != "CLAUDE.md" or not job.trust_repository)
+    if text := as_one_text(read_instructions(job.worktree, unread)):
+        files[_INSTRUCTIONS] = text.encode()
+    model = job.model or job.settings.model
+    return Invocation(
+        argv=(
+            *(job.executable, "-p", "--output-format", "stream-json", "--verbose"),
+            *(("--model", model) if model else ()),
+            *("--setting-sources", "user,project" if job.trust_repository else "user"),
+            *_permissions(job),
+            *(("--append-system-prompt-file", str(job.home / _INSTRUCTIONS)) if files else ()),
+            *(("--resume", job.thread) if job.thread else ()),
+            *(("--max-budget-usd", f"{job.budget_usd:.4f}") if job.budget_usd else ()),
+            *job.settings.args,
+        ),
+        env=env,
+        files=files,
+    )
+
+
+def new_reader() -> "ClaudeReader":
+    """Make a reader for one attempt."""
+    return ClaudeReader()
+
+
+class ClaudeReader:
+    """Reads `claude -p --output-format stream-json`."""
+
+    def __init__(self) -> None:
+        self._records = Records()
+        self._result: dict[str, object] | None = None
+        self._error = ""
+        self._thread: str | None = None
+        self._resets = ""
+        self._asking = Asking()
+
+    def feed(self, line: bytes) -> Progress | None:
+        """Take one line, without its end; noise is ignored."""
+        record = self._records.take(line)
+        if record is None:
+            return None
+        self._thread = id_at(record, "session_id") or self._thread
+        match record.get("type"):
+            case "system" if record.get("subtype") == "init":
+                self._result = None
+                return Progress("session", self._thread or "")
+            case "system" if record.get("subtype") == "api_retry":
+                return self._retry(record)
+            case "rate_limit_event" if text_at(record, "rate_limit_info", "status") == "rejected":
+                self._resets = f"resets_at: {count_at(record, 'rate_limit_info', 'resetsAt')}"
+            case "assistant":
+                return self._assistant(record)
+            case "user":
+                return self._results(record)
+            case "result":
+                self._result = record
+                return Progress("end", printable(text_at(record, "result"))[:200])
+        return None
+
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
+        """Judge the stream once it has ended."""
+        result = self._result
+        flags = self._records.flags()
+        if result is None:
+            error = self._error
+            return settle(
+                "none",
+                exit_code=exit_code,
+                stderr_tail=stderr_tail,
+                text="",
+                error=error,
+                thread=self._thread,
+                flags=flags,
+                question=self._asking.question("none", stderr=stderr_tail),
+                resets=self._resets,
+                now=now,
+            )
+        if value_at(result, "permission_denials"):
+            flags = (*flags, "permission_denied")
+        subtype = text_at(result, "subtype")
+        good = result.get("is_error") is False and subtype == "success"
+        error = "" if good else _error_of(result) or self._error
+        status = count_at(result, "api_error_status") or None
+        text = text_at(result, "result") if good else ""
+        return settle(
+            "success" if good else "error",
+            exit_code=exit_code,
+            stderr_tail=stderr_tail,
+            text=text,
+            error=error,
+            failure=None if good else _FAILURES.get(subtype) or kind_of(error, status),
+            thread=self._thread,
+            usage=_usage(result),
+            flags=flags,
+            question=self._asking.question("success" if good else "error", text=text),
+            resets=self._resets,
+            now=now,
+        )
+
+    def _retry(self, record: dict[str, object]) -> Progress:
+        status = count_at(record, "error_status")
+        kind = text_at(record, "error").replace("_", " ")
+        self._error = f"API error {status}: {kind}" if status else f"API error: {kind}"
+        delay = number_at(record, "retry_delay_ms")
+        return Progress("retry", self._error, None if delay is None else delay / 1000, status or None)
+
+    def _assistant(self, record: dict[str, object]) -> Progress | None:
+        content = value_at(record, "message", "content")
+        for block in content if isinstance(content, list) else []:
+            match value_at(block, "type"):
+                case "tool_use":
+                    self._error = ""  # it got on, so what it complained of is over
+                    name, given = text_at(block, "name"), value_at(block, "input")
+                    return self._asking.called(text_at(block, "id"), name, given)
+                case "text" if record.get("error"):
+                    self._error = text_at(block, "text")
+                    return Progress("error", printable(self._error))
+                case "text":
+                    self._error = ""
+                    return Progress("text", paragraphs(text_at(block, "text")))
+        return None
+
+    def _results(self, record: dict[str, object]) -> Progress | None:
+        content = value_at(record, "message", "content")
+        found = None
+        for block in content if isinstance(content, list) else []:
+            if value_at(block, "type") == "tool_result":
+                said, failed = text_at(block, "content"), value_at(block, "is_error") is True
+                # What a tool printed is nothing to show on one line.
+                found = self._asking.ended(text_at(block, "tool_use_id"), said, failed=failed)._replace(
+                    text=""
+                )
+        return found
+
+
+def _permissions(job: Job) -> tuple[str, ...]:
+    never = ("--disallowedTools", ",".join(_NEVER))
+    if job.fenced:
+        return ("--permission-mode", "bypassPermissions", *never)
+    if job.mode == "write":
+        return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash", *never)
+    # `dontAsk` runs only what reads; a rule in the user's own settings must not open the edit tools again.
+    return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")
+
+
+def _error_of(result: dict[str, object]) -> str:
+    if text := text_at(result, "result"):
+        return text
+    errors = result.get("errors")
+    words = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+    if words:
+        return "; ".join(words)
+    subtype = text_at(result, "subtype")
+    return "" if subtype in ("", "success") else subtype.removeprefix("error_").replace("_", " ")
+
+
+def _usage(result: dict[str, object]) -> Usage:
+    """Its `input_tokens` leave out what came from the cache and what went into it."""
+    cached = count_at(result, "usage", "cache_read_input_tokens")
+    created = count_at(result, "usage", "cache_creation_input_tokens")
+    cost = result.get("total_cost_usd")
+    return Usage(
+        input_tokens=count_at(result, "usage", "input_tokens") + cached + created,
+        output_tokens=count_at(result, "usage", "output_tokens"),
+        cached_tokens=cached,
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )

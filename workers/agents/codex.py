@@ -1,0 +1,219 @@
+"""Codex: `codex exec --json`, one JSON record a line, closed by `turn.completed` or `turn.failed`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from tickets.types import AgentName
+from workers.agents._failures import retry, settle
+from workers.agents._instructions import as_one_text, check_prompt, read_instructions
+from workers.agents._questions import Asking
+from workers.agents.agent import AgentSettings, Answer, Invocation, Job, Progress, Usage
+from workers.agents.executables import find, present
+from workers.agents.stream import Records, count_at, id_at, paragraphs, printable, text_at, value_at
+
+NAME: AgentName = "codex"
+KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
+PASSED = ("OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+
+LARGEST_PROMPT = 1_000_000
+"""Bytes; codex refuses more than 1,048,576 characters."""
+
+LARGEST_ARGUMENT = 96 * 1024
+"""Bytes; the kernel refuses one argument of 128 KiB."""
+
+_QUIET = (
+    'approval_policy="never"',
+    "check_for_update_on_startup=false",
+    "analytics.enabled=false",  # without it, five seconds at every exit where its hosts are out of reach
+    "features.plugins=false",
+    "features.unbounded_connection_retries=false",  # a refused connection is tried for ever otherwise
+    "project_doc_max_bytes=262144",
+)
+_OWN_SANDBOX = (
+    # Other workers' directories may lie below the temporary directory, which it lets be written by default.
+    "sandbox_workspace_write.exclude_slash_tmp=true",
+    "sandbox_workspace_write.exclude_tmpdir_env_var=true",
+)
+_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
+
+
+def locate(settings: AgentSettings, path: str) -> str | None:
+    """Find codex; the program itself rather than its launcher, which leaves it behind when it is killed."""
+    found = find("codex", settings, path)
+    return None if found is None else _native(Path(found)) or found
+
+
+def invocation(job: Job) -> Invocation:
+    """Build the command line; everything is set by `-c`, so the user's own directory is never written."""
+    check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    keys = present(KEYS, job.environ)
+    env = {**present(PASSED, job.environ), **keys}
+    files: dict[str, bytes] = {}
+    if keys:
+        env["CODEX_HOME"] = str(job.home / ".codex")
+        files[".codex/config.toml"] = b""  # codex does not start with a CODEX_HOME that is not there
+    model = job.model or job.settings.model
+    options = [*_QUIET, *_instructions(job)]
+    # Tools have no use for the keys; the other variables stay, since the user named them.
+    options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
+    if job.trust_repository:
+        # As a table: a path with a dot in it would be split as a key.
+        options.append(f'projects={{{_toml(str(job.worktree))}={{trust_level="trusted"}}}}')
+    if job.fenced:
+        sandbox = "danger-full-access"
+    else:
+        sandbox = "workspace-write" if job.mode == "write" else "read-only"
+        options += _OWN_SANDBOX
+    return Invocation(
+        argv=(
+            *(job.executable, "exec", *_way(job, sandbox)),
+            *(("-m", model) if model else ()),
+            *(part for option in options for part in ("-c", option)),
+            *job.settings.args,
+            *((job.thread,) if job.thread else ()),
+            "-",
+        ),
+        env=env,
+        files=files,
+    )
+
+
+def _way(job: Job, sandbox: str) -> tuple[str, ...]:
+    """Begin, or go on in a thread: there it takes neither `--sandbox` nor `--color`."""
+    if job.thread:
+        return ("resume", "--json", "-c", f'sandbox_mode="{sandbox}"')
+    return ("--json", "--color", "never", "--sandbox", sandbox)
+
+
+def new_reader() -> "CodexReader":
+    """Make a reader for one attempt."""
+    return CodexReader()
+
+
+class CodexReader:
+    """Reads `codex exec --json`."""
+
+    def __init__(self) -> None:
+        self._records = Records()
+        self._said: Literal["success", "error"] | None = None
+        self._text = ""
+        self._error = ""
+        self._thread: str | None = None
+        self._usage: Usage | None = None
+        self._denied = False
+        self._asking = Asking()
+
+    def feed(self, line: bytes) -> Progress | None:
+        """Take one line, without its end; noise is ignored."""
+        record = self._records.take(line)
+        if record is None:
+            return None
+        match record.get("type"):
+            case "thread.started":
+                self._thread = id_at(record, "thread_id")
+                return Progress("session", self._thread or "")
+            case "turn.started":
+                self._said = None
+            case "turn.completed":
+                self._said, self._usage = "success", _usage(record)
+                return Progress("end")
+            case "turn.failed":
+                self._said, self._error = "error", text_at(record, "error", "message") or self._error
+                return Progress("end", printable(self._error))
+            case "error":
+                self._error = text_at(record, "message")
+                again = self._error.startswith("Reconnecting")
+                return retry(self._error) if again else Progress("error", printable(self._error))
+            case "item.started" | "item.completed":
+                return self._item(record)
+        return None
+
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
+        """Judge the stream once it has ended."""
+        denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
+        return settle(
+            self._said or "none",
+            exit_code=exit_code,
+            stderr_tail=stderr_tail,
+            text=self._text,
+            error=self._error,
+            thread=self._thread,
+            usage=self._usage,
+            flags=(*self._records.flags(), *(("permission_denied",) if denied else ())),
+            question=self._asking.question(self._said or "none", text=self._text, stderr=stderr_tail),
+            now=now,
+        )
+
+    def _item(self, record: dict[str, object]) -> Progress | None:
+        done = record.get("type") == "item.completed"
+        self._error = ""  # it got on, so what it complained of is over
+        kind = text_at(record, "item", "type")
+        if kind == "agent_message":
+            if done:
+                self._text = text_at(record, "item", "text")
+            return Progress("text", paragraphs(self._text)) if done else None
+        if kind in ("", "reasoning", "todo_list", "plan"):
+            return None
+        if kind == "error":
+            return Progress("error", printable(text_at(record, "item", "message")))
+        denied = text_at(record, "item", "status") == "declined"
+        self._denied |= denied
+        what = text_at(record, "item", "command") or text_at(record, "item", "tool") or kind
+        call = text_at(record, "item", "id")
+        if done:
+            said = text_at(record, "item", "error", "message")
+            ended = self._asking.ended(call, said, failed=bool(said), denied=denied)
+            return ended._replace(text=printable(what))
+        return self._asking.called(call, what, value_at(record, "item", "arguments"))
+
+
+def _usage(record: object) -> Usage | None:
+    usage = value_at(record, "usage")
+    if not isinstance(usage, dict):
+        return None
+    return Usage(
+        input_tokens=count_at(usage, "input_tokens"),
+        output_tokens=count_at(usage, "output_tokens"),
+        cached_tokens=count_at(usage, "cached_input_tokens"),
+    )
+
+
+def _instructions(job: Job) -> list[str]:
+    """Codex reads AGENTS.md, or the first of the names given as its substitute; the rest is handed over."""
+    others = [name for name in job.instructions if name != "AGENTS.md"]
+    if not others:
+        return []
+    options = [f"project_doc_fallback_filenames={json.dumps(others)}"]
+    ordered = tuple(name for name in ("AGENTS.md", *others) if name in job.instructions)
+    rest = read_instructions(job.worktree, ordered)[1:]
+    if rest:
+        text = as_one_text(rest)
+        if len(text.encode()) > LARGEST_ARGUMENT:
+            names = " and ".join(name for name, _ in rest)
+            text = f"Before you begin, read {names} at the root of the repository and keep to what they say."
+        options.append(f"developer_instructions={_toml(text)}")
+    return options
+
+
+def _toml(text: str) -> str:
+    """Write a TOML string: a JSON string, but for characters that only TOML wants escaped."""
+    return json.dumps(text.replace("\x00", ""), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _native(launcher: Path) -> str | None:
+    """Give the program that the launcher from npm would start: it lies in a package of its own."""
+    script = launcher.resolve()
+    if script.name != "codex.js":
+        return None
+    package = script.parent.parent
+    machine = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
+    name = f"codex-{sys.platform}-{machine}"
+    # npm puts it beside the launcher's package, or below it where versions differ.
+    for folder in (package.parent, package / "node_modules" / "@openai"):
+        found = [str(path) for path in folder.glob(f"{name}/vendor/*/bin/codex") if path.is_file()]
+        if len(found) == 1:
+            return found[0]
+    return None

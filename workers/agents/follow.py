@@ -1,0 +1,177 @@
+"""What a worker prints, read while it prints it: by its runtime, and by whoever watches."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from tickets.types import AgentName
+from workers.agents._failures import is_throttled, retry
+from workers.agents.agent import Answer, Progress, agent_named
+from workers.agents.stream import Lines, printable
+from workers.files.read import NotRegularError, open_regular, opened
+
+MOST = 1 << 20
+"""Bytes read at one time; larger steps are slower, and hold up everybody else."""
+_CHUNK = 1 << 16
+_TAIL = 1 << 16
+"""Bytes of a program's output that are read where only its last lines matter."""
+
+
+class Follower:
+    """Follows the standard output of one attempt, in bounded memory.
+
+    With `stderr`, also what gemini says there, and nowhere else: that a failed request is made again.
+    """
+
+    def __init__(self, agent: AgentName, stdout: Path, stderr: Path | None = None) -> None:
+        self._reader = agent_named(agent).new_reader()
+        self._stderr = stderr if agent == "gemini" else None
+        self._is_command = agent == "command"
+        self._heard = 0
+        self._lines = Lines()
+        self._stdout = stdout
+        self._offset: int | None = None if self._is_command else 0
+        self.last = ""
+        """What it said or did last, on one line."""
+        self.said = ""
+        """The last text of its own, on one line: no tool, no end."""
+        self.tools = 0
+        """Tool calls that are open."""
+        self.has_ended = False
+        """Its terminal record has come."""
+        self.throttled: float | None = None
+        """Seconds that the newest of the failed requests that `read_more` came upon waits for its provider;
+        0 where that is not said, None where the newest `read_more` came upon none."""
+
+    @property
+    def offset(self) -> int:
+        """Give how far it has read, in bytes."""
+        return self._offset or 0
+
+    def read_more(self, most: int = MOST) -> list[Progress]:
+        """Read what is new, up to about `most` bytes."""
+        found: list[Progress] = []
+        self.throttled = None
+        self._listen(found)
+        # One call where nothing is new: it is asked ten times a second, and a short command prints nothing.
+        descriptor = open_regular(self._stdout) if _size(self._stdout) > self.offset else None
+        if descriptor is None:
+            return found
+        try:
+            if self._offset is None:
+                # Any program's output is judged by its last line; reading all of it would cost as much again.
+                self._offset = max(0, os.fstat(descriptor).st_size - _TAIL)
+            while most > 0 and (chunk := os.pread(descriptor, _CHUNK, self._offset)):
+                self._offset += len(chunk)
+                most -= len(chunk)
+                for line in self._lines.add(chunk):
+                    self._take(line, found)
+        finally:
+            os.close(descriptor)
+        return found
+
+    def answer(self, *, exit_code: int | None, stderr: Path) -> Answer:
+        """Read the rest and judge the whole, once the worker is dead."""
+        before = -1
+        while before != (self._offset or 0):
+            before = self._offset or 0
+            self.read_more()
+        if rest := self._lines.rest():
+            self._take(rest, [])
+        return self._reader.answer(
+            exit_code=exit_code,
+            stderr_tail=read_tail(stderr),
+            # No provider speaks in what a command prints.
+            now=None if self._is_command else _last_change(self._stdout, stderr),
+        )
+
+    def _listen(self, found: list[Progress]) -> None:
+        """Look through what is new on standard error, its last 64 KiB at most."""
+        if self._stderr is None:
+            return
+        try:
+            size = self._stderr.stat().st_size
+            if size <= self._heard:
+                return
+            self._heard = max(self._heard, size - _TAIL)
+            with os.fdopen(opened(self._stderr), "rb") as file:
+                file.seek(self._heard)
+                # A line whose end has not come yet is heard the next time.
+                whole, end, _ = file.read(_TAIL).rpartition(b"\n")
+        except (FileNotFoundError, NotRegularError):
+            return
+        self._heard += len(whole) + len(end)
+        for line in whole.splitlines():
+            if b"etrying " in line:
+                self._note(retry(line.decode("utf-8", "replace")), found)
+
+    def _take(self, line: bytes, found: list[Progress]) -> None:
+        progress = self._reader.feed(line)
+        if progress is not None:
+            self._note(progress, found)
+
+    def _note(self, progress: Progress, found: list[Progress]) -> None:
+        found.append(progress)
+        if is_throttled(progress):
+            self.throttled = progress.delay or 0.0
+        match progress.kind:
+            case "text":
+                self.said = printable(progress.text)
+            case "tool":
+                self.tools += 1
+            case "tool_end":
+                self.tools = max(0, self.tools - 1)
+            case "end":
+                self.has_ended = True
+        if progress.text:
+            self.last = printable(progress.text)
+
+
+def last_said(agent: AgentName, stdout: Path) -> str:
+    """Give what a worker said or did last, on one line; looks no further back than 64 KiB.
+
+    Begins at the end, since whoever asks for fifteen workers has no time for all that they said.
+    """
+    tail = _end_of(stdout, _TAIL)
+    lines = tail.split(b"\n")
+    if agent != "command":
+        lines.pop()  # a record whose end has not come is none
+    reader = agent_named(agent).new_reader()
+    for line in reversed(lines):
+        if line and (progress := reader.feed(line)) and progress.text and progress.kind != "session":
+            return printable(progress.text)
+    return ""
+
+
+def read_tail(path: Path, size: int = 4096) -> str:
+    """Give the end of a text file, `""` where there is none."""
+    return _end_of(path, size).decode("utf-8", "replace")
+
+
+def _last_change(*paths: Path) -> float | None:
+    """Give when a worker printed last, which is when its provider's "in five minutes" began."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found.append(path.stat().st_mtime)
+    return max(found, default=None)
+
+
+def _size(path: Path) -> int:
+    """Give the size of a regular file in bytes; 0 where there is none. Raises OSError."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def _end_of(path: Path, size: int) -> bytes:
+    descriptor = open_regular(path) if _size(path) else None
+    if descriptor is None:
+        return b""
+    try:
+        return os.pread(descriptor, size, max(0, os.fstat(descriptor).st_size - size))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,207 @@
+"""Gemini CLI: `--output-format stream-json`, closed by a `result` record that alone is not to be believed."""
+
+import json
+from typing import Literal
+
+from tickets.types import AgentName
+from workers.agents._failures import settle
+from workers.agents._instructions import check_prompt
+from workers.agents._questions import Asking
+from workers.agents.agent import AgentSettings, Answer, Failure, Invocation, Job, ModelUse, Progress, Usage
+from workers.agents.executables import find, present
+from workers.agents.stream import Records, count_at, id_at, printable, text_at, value_at
+
+NAME: AgentName = "gemini"
+KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+PASSED = (
+    *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
+    *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+)
+
+LARGEST_PROMPT = 7 * 2**20
+"""Bytes; beyond eight MiB it drops the end in silence, and near it answers nothing and calls that success."""
+
+_KEPT_TEXT = 2**20
+"""Characters of the answer; it comes in deltas, and a failed attempt's are not taken back."""
+
+_MOST_MODELS = 20
+"""Models of which a stream may tell; a handful is what there is."""
+
+_EXITS: dict[int, Failure] = {
+    41: "login",
+    42: "refused",
+    44: "refused",
+    52: "refused",
+    55: "refused",
+    # The status, cut to eight bits.
+    145: "login",
+    147: "login",
+    173: "rate_limited",
+    **dict.fromkeys((17, 247), "overloaded"),
+    **dict.fromkeys((244, 246, 248), "provider"),
+}
+_DENIED = ("tool_not_registered", "policy", "denied")
+
+
+def locate(settings: AgentSettings, path: str) -> str | None:
+    """Find gemini on `path`."""
+    return find("gemini", settings, path)
+
+
+def invocation(job: Job) -> Invocation:
+    """Build the command line and the settings file, which is the only way to say most of it."""
+    check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    keys = present(KEYS, job.environ)
+    env = {
+        **present(PASSED, job.environ),
+        **keys,
+        "GEMINI_TELEMETRY_ENABLED": "false",
+        "GEMINI_CLI_NO_RELAUNCH": "true",  # its second process swallows the signals meant for it
+    }
+    settings = _settings(job)
+    if keys:
+        kind = "gemini-api-key" if "GEMINI_API_KEY" in keys else "vertex-ai"
+        settings["security"] = {"auth": {"selectedType": kind}}
+        env["GEMINI_CLI_HOME"] = str(job.home)
+        place = ".gemini/settings.json"
+    else:
+        # The user's login and settings stay where they are, and come before these.
+        place = "gemini-defaults.json"
+        env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(job.home / place)
+    if job.trust_repository:
+        env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"  # with this, the repository's hooks and servers start
+    model = job.model or job.settings.model
+    return Invocation(
+        argv=(
+            *(job.executable, "--output-format", "stream-json"),
+            *(("-m", model) if model else ()),
+            # Its own `default` has no tool that writes, and none that runs a command.
+            *("--approval-mode", "yolo" if job.fenced or job.mode == "write" else "default"),
+            *(() if job.trust_repository else ("--skip-trust",)),
+            *(("--resume", job.thread) if job.thread else ()),
+            *job.settings.args,
+        ),
+        env=env,
+        files={place: json.dumps(settings, indent=1).encode()},
+    )
+
+
+def new_reader() -> "GeminiReader":
+    """Make a reader for one attempt."""
+    return GeminiReader()
+
+
+class GeminiReader:
+    """Reads `gemini --output-format stream-json`."""
+
+    def __init__(self) -> None:
+        self._records = Records()
+        self._result: dict[str, object] | None = None
+        self._text: list[str] = []
+        self._length = 0
+        self._after_tool = False
+        self._error = ""
+        self._thread: str | None = None
+        self._denied = False
+        self._asking = Asking()
+
+    def feed(self, line: bytes) -> Progress | None:
+        """Take one line, without its end; noise is ignored."""
+        record = self._records.take(line)
+        if record is None:
+            return None
+        match record.get("type"):
+            case "init":
+                self._thread = id_at(record, "session_id")
+                return Progress("session", self._thread or "")
+            case "message" if record.get("role") == "assistant":
+                return self._message(text_at(record, "content"))
+            case "tool_use":
+                self._after_tool = True
+                name, given = text_at(record, "tool_name"), value_at(record, "parameters")
+                return self._asking.called(text_at(record, "tool_id"), name, given)
+            case "tool_result":
+                self._after_tool = True
+                kind = text_at(record, "error", "type") + text_at(record, "error", "message")
+                denied = any(word in kind.lower() for word in _DENIED)
+                self._denied |= denied
+                failed = text_at(record, "status") == "error"
+                return self._asking.ended(text_at(record, "tool_id"), kind, failed=failed, denied=denied)
+            case "error":
+                self._error = text_at(record, "message") or self._error
+                return Progress("error", printable(self._error))
+            case "result":
+                self._result = record
+                return Progress("end", text_at(record, "status"))
+        return None
+
+    def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
+        """Judge the stream once it has ended; success without a word of text is none."""
+        result, text = self._result, "".join(self._text)
+        flags = (*self._records.flags(), *(("permission_denied",) if self._denied else ()))
+        failure, error = (_EXITS.get(exit_code) if exit_code else None), self._error
+        said: Literal["success", "error", "none"] = "none" if result is None else "error"
+        if result is not None and result.get("status") == "success":
+            said = "success" if text.strip() else "error"
+            error = "" if text.strip() else "no result: it says success and gave no answer"
+        elif result is not None:
+            error = text_at(result, "error", "message") or error
+        return settle(
+            said,
+            exit_code=exit_code,
+            stderr_tail=stderr_tail,
+            text=text if said == "success" else "",
+            error=error,
+            failure=failure,
+            thread=self._thread,
+            usage=_usage(result),
+            flags=flags,
+            question=self._asking.question(said, text=text, stderr=stderr_tail),
+            now=now,
+        )
+
+    def _message(self, delta: str) -> Progress | None:
+        if self._after_tool:  # what it said before a tool is not its answer
+            self._text, self._length, self._after_tool = [], 0, False
+        if self._length < _KEPT_TEXT:
+            self._text.append(delta[: _KEPT_TEXT - self._length])
+            self._length += len(delta)
+        return Progress("text", printable(delta)) if delta.strip() else None
+
+
+def _settings(job: Job) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "general": {
+            "enableAutoUpdate": False,
+            "enableAutoUpdateNotification": False,
+            "maxAttempts": 2,  # ten by default, which is four minutes for a spent quota
+            "retryFetchErrors": False,
+        },
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "model": {"maxSessionTurns": 100},
+    }
+    if job.instructions:
+        settings["context"] = {"fileName": list(job.instructions)}
+    return settings
+
+
+def _usage(result: dict[str, object] | None) -> Usage | None:
+    stats = value_at(result, "stats")
+    if not isinstance(stats, dict):
+        return None
+    models = value_at(stats, "models")
+    named = models.items() if isinstance(models, dict) else ()
+    return Usage(
+        input_tokens=count_at(stats, "input_tokens"),
+        output_tokens=count_at(stats, "output_tokens"),
+        cached_tokens=count_at(stats, "cached"),
+        # It asks none by default, and a router then chooses: what `init` says of it is no name of a model.
+        models=tuple(
+            ModelUse(
+                printable(name), *(count_at(one, key) for key in ("input_tokens", "output_tokens", "cached"))
+            )
+            for name, one in list(named)[:_MOST_MODELS]
+            if isinstance(one, dict)
+        ),
+    )

@@ -1,0 +1,190 @@
+"""One attempt of one worker: its command line and environment, its shim, and what its output amounts to."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from tickets.ticket import Ticket
+from tickets.types import AgentName
+from workers.agents.agent import AgentSettings, Invocation, Job, agent_named
+from workers.agents.executables import present
+from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
+from workers.fence.probe import OPEN, Fence, enclosed
+from workers.files.run_dir import AttemptFiles, RunDir, create_file
+from workers.git.environment import common_environment
+from workers.git.run import Repository
+from workers.shim.spec import Launch, Limits
+
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+
+
+def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
+    """Name what every process of an attempt carries in its environment: no other one on the machine."""
+    # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
+    # By the run's path, not its id: two repositories may each begin a run in the same second.
+    return f"{run.path}/{worker}/{number}"
+
+
+def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
+    """Find an agent's executable as the worker's own PATH says; None where it is not installed."""
+    return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
+
+
+def prepare_launch(
+    run: RunDir,
+    repository: Repository,
+    ticket: Ticket,
+    number: int,
+    *,
+    settings: AgentSettings,
+    executable: str,
+    limits: Limits,
+    environ: Mapping[str, str],
+    tree: Path | None = None,
+    trust_repository: bool = False,
+    fence: Fence = OPEN,
+    stops_with_runtime: bool = False,
+    thread: str | None = None,
+    prompt: Path | None = None,
+    budget_usd: float | None = None,
+) -> Launch:
+    """Make everything an attempt needs but its worktree: `tree`, or the worker's own. Raises WorkerError.
+
+    `prompt` is what it reads instead of the ticket, in its own `thread` where there is one; `budget_usd`
+    is what it may spend at most, where that is less than the ticket says.
+    """
+    worktree = tree or run.worktree(ticket.worker)
+    _make_own(run, ticket, fence)
+    job = Job(
+        worker=ticket.worker,
+        mode=ticket.mode,
+        executable=executable,
+        settings=settings,
+        model=ticket.model or settings.model,
+        worktree=worktree,
+        prompt=prompt or run.ticket(ticket.worker),
+        home=run.home(ticket.worker),
+        environ=environ,
+        instructions=() if ticket.agent == "command" else _instructions(worktree),
+        trust_repository=trust_repository,
+        fenced=fence.holds,
+        command=ticket.command,
+        budget_usd=ticket.budget_usd if budget_usd is None else budget_usd,
+        thread=thread,
+    )
+    launch = _launch(run, ticket, number, job)
+    env = {**worker_environment(run, ticket.worker, environ, settings.env, fence=fence), **launch.env}
+    launch = launch._replace(env=env, limits=limits, stops_with_runtime=stops_with_runtime)
+    return enclosed(launch, fence, _walls(run, repository, ticket, job)) if fence.holds else launch
+
+
+def _launch(run: RunDir, ticket: Ticket, number: int, job: Job) -> Launch:
+    """Say how a job is started, with what its agent adds to the environment, and limits by default."""
+    invocation, files = _invocation(ticket.agent, job), run.attempt(ticket.worker, number)
+    is_cli = ticket.agent != "command"
+    return Launch(
+        worker=ticket.worker,
+        argv=invocation.argv,
+        env=invocation.env,
+        cwd=job.worktree,
+        stdin=job.prompt,
+        stdout=files.stdout,
+        stderr=files.stderr,
+        started_record=files.started,
+        exit_record=files.exit,
+        capture=invocation.capture,
+        cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
+        busy_path=files.busy if is_cli else None,
+        # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
+        soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
+        mark=mark_of(run, ticket.worker, number),
+    )
+
+
+def _invocation(agent: AgentName, job: Job) -> Invocation:
+    """Have the agent say how it is started, and put the files there that it wants."""
+    invocation = agent_named(agent).invocation(job)
+    for name, data in invocation.files.items():
+        _place(job.home / name, data)
+    return invocation
+
+
+def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Walls:
+    return worker_walls(
+        run,
+        repository,
+        ticket.worker,
+        mode=ticket.mode,
+        environ=job.environ,
+        executable=job.executable,
+        # A key has the CLI keep all that is its own in the worker's home.
+        login="command" if present(agent_named(ticket.agent).KEYS, job.environ) else ticket.agent,
+        network=ticket.agent != "command" or job.settings.network == "open",
+        tree=job.worktree,
+    )
+
+
+def worker_environment(
+    run: RunDir,
+    worker: str,
+    environ: Mapping[str, str],
+    passed: tuple[str, ...] = (),
+    *,
+    fence: Fence = OPEN,
+) -> dict[str, str]:
+    """Give what every process of a worker sees, agent or check; no key is in it."""
+    scratch = run.scratch(worker)
+    return {
+        # What the user passes on by name is meant, even where nothing can be written there.
+        **(cache_environment(scratch) if fence.holds else {}),
+        **common_environment(environ, passed),
+        "TMPDIR": str(scratch),
+        # Byte code beside the sources would be a change of the tree.
+        "PYTHONPYCACHEPREFIX": str(scratch / "pycache"),
+        "GIT_OPTIONAL_LOCKS": "0",
+        "ORCHESTRATE_PROJECT": str(run.root),
+        "ORCHESTRATE_RUN": run.id,
+        "ORCHESTRATE_WORKER": worker,
+    }
+
+
+def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
+    """Name the files whose appearance stops a worker: its own, its run's, its runtime's."""
+    return (run.cancel_path(worker), run.cancel_path("all"), run.stopping_path)
+
+
+def keep_text(files: AttemptFiles, text: str) -> None:
+    """Create the file that a person reads: the final answer, else the standard output itself."""
+    with contextlib.suppress(FileExistsError):
+        if text:
+            create_file(files.text, text.encode("utf-8", "replace") + b"\n")
+            return
+        try:
+            # The same file under a second name: an output may be as large as its cap.
+            os.link(files.stdout, files.text)
+        except FileNotFoundError:
+            create_file(files.text, b"")
+
+
+def _instructions(worktree: Path) -> tuple[str, ...]:
+    return tuple(name for name in INSTRUCTIONS if (worktree / name).is_file())
+
+
+def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
+    """Make what a worker writes to besides its tree; a command has no configuration of its own."""
+    homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
+    for folder in (*homes, run.scratch(ticket.worker)):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = message_log(run, ticket.worker)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if fence.holds:
+        log.touch()  # a file that is not there cannot be let through a fence; else the first message makes it
+
+
+def _place(path: Path, data: bytes) -> None:
+    """Create a file of an agent's home; one that an earlier attempt or its CLI has left stands."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        create_file(path, data)

@@ -1,0 +1,1 @@
+"""What the kernel lets a worker write: probe, policy, bubblewrap."""

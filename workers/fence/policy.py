@@ -1,0 +1,120 @@
+"""What one worker may write, what it needs to see, and what is hidden from it: paths, no mechanism."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tickets.types import AgentName, Mode
+from workers.files.run_dir import RunDir
+from workers.git.run import Repository
+
+CACHES = {
+    "XDG_CACHE_HOME": "",
+    "CARGO_HOME": "cargo",
+    "GOMODCACHE": "go-mod",
+    "GRADLE_USER_HOME": "gradle",
+    "MYPY_CACHE_DIR": "mypy",
+    "NUGET_PACKAGES": "nuget",
+    "RUFF_CACHE_DIR": "ruff",
+    "YARN_CACHE_FOLDER": "yarn",
+    "npm_config_cache": "npm",
+}
+"""Variables that move a tool's cache out of a home that cannot be written, and where below `caches`."""
+LOGINS: Mapping[AgentName, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "codex": ((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json")),
+    "claude": (
+        (".claude", ".claude.json"),
+        (
+            *("settings.json", "settings.local.json", "CLAUDE.md"),
+            *("agents", "commands", "hooks", "plugins", "skills"),
+        ),
+    ),
+    "gemini": ((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env")),
+    "command": ((), ()),
+}  # fmt: skip
+"""Below the home: what a CLI that was logged in there writes; and in it, what would run as the user later."""
+
+
+class Walls(NamedTuple):
+    """What holds one worker."""
+
+    writable: tuple[Path, ...]
+    locked: tuple[Path, ...] = ()
+    """Read-only within what is writable."""
+    shown: tuple[Path, ...] = ()
+    """Read-only, wherever it lies; all else is, too, unless it is hidden."""
+    hidden: tuple[Path, ...] = ()
+    network: bool = True
+
+
+def worker_walls(
+    run: RunDir,
+    repository: Repository,
+    worker: str,
+    *,
+    mode: Mode,
+    environ: Mapping[str, str],
+    executable: str = "",
+    login: AgentName = "command",
+    network: bool = True,
+    tree: Path | None = None,
+) -> Walls:
+    """Give the walls around a worker, or around a check in a tree of its own.
+
+    `tree` is where it works, if that is not the worktree called after it.
+
+    `login` is the agent whose directory in the user's home must be written, since no key stands in for it.
+    """
+    tree, ticket = tree or run.worktree(worker), run.ticket(worker)
+    taskers = run.root / ".taskers"
+    own = (run.scratch(worker), run.home(worker), message_log(run, worker))
+    mine, locked = _login_of(login, environ)
+    writes = mode == "write"
+    return Walls(
+        writable=(*((tree,) if writes else ()), *(path for path in own if path.exists()), *mine),
+        locked=(*((tree / ".git",) if writes else ()), *locked),
+        shown=(
+            *(run.root, repository.common, taskers / "messages", ticket, *(() if writes else (tree,))),
+            *_tools(environ, executable),
+        ),
+        hidden=(taskers, repository.own),
+        network=network,
+    )
+
+
+def message_log(run: RunDir, worker: str) -> Path:
+    """Name the file that a worker's messages are appended to: its own, which nobody else writes."""
+    return run.root / f".taskers/messages/{run.id}.{worker}.jsonl"
+
+
+def cache_environment(scratch: Path) -> dict[str, str]:
+    """Give the variables that have tools keep their caches in a worker's scratch directory."""
+    return {name: str(scratch / "caches" / below) for name, below in CACHES.items()}
+
+
+def _login_of(agent: AgentName, environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+    home = Path(environ.get("HOME") or "/nonexistent")
+    places, dangers = LOGINS[agent]
+    written = [home / place for place in places if (home / place).exists()]
+    return written, [folder / name for folder in written for name in dangers if (folder / name).exists()]
+
+
+def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:
+    """Give where programs are that a worker starts, and its home; most lie where nothing is hidden."""
+    yield from (Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder[:1] == "/")
+    if home := environ.get("HOME"):
+        yield Path(home)
+    if "/" in executable:
+        found = Path(executable)
+        for program in (found, found.resolve()):
+            package = package_of(program)
+            # Not a link by itself, unless it lies right in /tmp: a file in its place misses its package.
+            yield package if len(package.parts) > 2 else program
+
+
+def package_of(program: Path) -> Path:
+    """Give the folder of a program and all that it needs: npm packages, a prefix, or just its own."""
+    if "node_modules" in program.parts:
+        return Path(*program.parts[: program.parts.index("node_modules") + 1])
+    return program.parent.parent if program.parent.name == "bin" else program.parent

@@ -1,0 +1,157 @@
+"""What the kernel lets a worker write, by the strongest means that this system has; tried, never assumed."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from workers.agents.agent import FenceWanted
+from workers.fence import _bubblewrap as bubblewrap
+from workers.fence.policy import Walls
+from workers.shim import landlock
+
+if TYPE_CHECKING:
+    from workers.shim.spec import Launch  # which brings anyio, for a word in two signatures
+
+Level = Literal["namespaces", "landlock", "advisory"]
+
+_PATIENCE = 20.0
+"""Seconds that a trial may take; it takes a fortieth of one."""
+_LAYERS = 2
+"""Processes between a shim and its worker: bubblewrap, and the keeper inside."""
+_TRIAL = 'echo held > "$0/inside/file" && ! { echo open > "$0/outside/file"; } 2>/dev/null'
+_HOLD = (
+    "import sys; sys.path.append(sys.argv.pop(1)); import os, workers.shim.landlock as l;"
+    "l.restrict([sys.argv[1] + '/inside']); os.execv('/bin/sh', ['sh', '-c', sys.argv[2], sys.argv[1]])"
+)
+
+
+class Fence(NamedTuple):
+    """What is in force here."""
+
+    level: Level
+    reason: str
+    """Why it is no better, or how it is done; one line."""
+    bwrap: str = ""
+    """The bubblewrap that it is done with."""
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the kernel holds anything."""
+        return self.level != "advisory"
+
+
+_trials: dict[FenceWanted, threading.Thread] = {}
+
+OPEN = Fence("advisory", 'switched off by `fence = "off"`')
+
+
+def begin_trial(wanted: FenceWanted) -> None:
+    """Have the trial made meanwhile, beside what need not wait for it."""
+    if wanted == "off":
+        return
+    # No daemon: a command that ends first would leave the trial's folder and its process behind.
+    trial = threading.Thread(target=_try_early, args=(wanted,))
+    with contextlib.suppress(RuntimeError):  # no thread to be had: then it is made when it is asked for
+        trial.start()
+        _trials[wanted] = trial
+
+
+def fence_in_force(wanted: FenceWanted = "auto") -> Fence:
+    """Find out what holds here, by a trial run with the very arguments; once in a process."""
+    if trial := _trials.get(wanted):  # left there: all who ask meanwhile wait for the same one
+        trial.join()
+    return _found(wanted)
+
+
+def _try_early(wanted: FenceWanted) -> None:
+    with contextlib.suppress(Exception):  # who asks for it meets it again, and says so
+        _found(wanted)
+
+
+@cache
+def _found(wanted: FenceWanted) -> Fence:
+    if wanted == "off":
+        return OPEN
+    if not sys.platform.startswith("linux"):
+        return Fence("advisory", f"there is no fence for {sys.platform} yet")
+    refusals = []
+    if wanted != "landlock":
+        programs = bubblewrap.programs()
+        for program in programs:
+            said = _tried_namespaces(program)
+            if not said:
+                return Fence("namespaces", f"by {program}", program)
+            refusals.append(f"{program}: {said}")
+        if not programs:
+            refusals.append("bubblewrap is not installed")
+    said = _tried_landlock()
+    if not said:
+        return Fence("landlock", "; ".join(refusals) or 'as `fence = "landlock"` says')
+    return Fence("advisory", "; ".join((*refusals, said)))
+
+
+def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
+    """Give the launch of the same worker behind a fence."""
+    match fence.level:
+        case "namespaces":
+            prefix = bubblewrap.prefix(fence.bwrap, walls, launch.cwd)
+            return launch._replace(prefix=prefix, soft_depth=_LAYERS)
+        case "landlock":
+            return launch._replace(held_to=tuple(str(path) for path in walls.writable))
+        case "advisory":
+            return launch
+
+
+def _tried_namespaces(program: str) -> str:
+    """Write inside and outside of a fence; give what went wrong, `""` where it held."""
+    with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
+        folder = _laid_out(name)
+        walls = Walls(writable=(folder / "inside",), shown=(folder,))
+        prefix = bubblewrap.prefix(program, walls, folder)
+        # The keeper inside speaks on its third descriptor.
+        argv = ("sh", "-c", 'exec "$@" 3>&1', "sh", *prefix, "sh", "-c", _TRIAL, str(folder))
+        return _tried(argv, folder, "ended 0 ")
+
+
+def _tried_landlock() -> str:
+    if not landlock.version():
+        return "the kernel has no Landlock"
+    with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
+        folder = _laid_out(name)
+        python = (sys.executable, "-I", "-S", "-c", _HOLD, str(Path(__file__).resolve().parents[2]))
+        return _tried((*python, str(folder), _TRIAL), folder, "")
+
+
+def _laid_out(name: str) -> Path:
+    folder = Path(name).resolve()
+    for side in ("inside", "outside"):
+        (folder / side).mkdir()
+    return folder
+
+
+def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
+    """Run a trial in such a folder; give what went wrong."""
+    env = {"PATH": os.defpath}
+    try:
+        done = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"a trial could not be run: {error}"
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if (folder / "outside" / "file").exists():
+        return "it lets everything be written"
+    if done.returncode or last_words not in said or not (folder / "inside" / "file").exists():
+        words = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        return (
+            words[-1].removeprefix("bwrap: ").partition(". ")[0]
+            if words
+            else f"a trial ended with {done.returncode}"
+        )
+    return ""

@@ -1,0 +1,327 @@
+"""The directory of one run: files are created there, never replaced; the journal is only appended to."""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workers.files.read import NotRegularError, read_whole
+from workers.shim.atomic import create_whole
+
+RUNS = ".taskers/runs"
+ARCHIVE = ".taskers/archive"
+"""Where packed runs lie."""
+STARTED = ".started.json"
+"""How the name of the file ends by which a shim says that it has begun."""
+GLANCE = 0.25
+"""Seconds after which a lock is somebody's for good, and not just looked at."""
+LARGEST = 1 << 26
+"""Bytes that a record may have: as values it takes many times its size."""
+_encoded = json.JSONEncoder().encode
+
+
+class AttemptFiles(NamedTuple):
+    """Where one attempt of one worker leaves what it leaves."""
+
+    text: Path
+    stdout: Path
+    stderr: Path
+    record: Path
+    patch: Path
+    started: Path
+    exit: Path
+    busy: Path
+    """There while a tool call of the worker is open: it is not idle then, however quiet."""
+    done: Path
+    """Made when the terminal record came and the worker did not go."""
+
+
+class RunDir(NamedTuple):
+    """One run's directory below `.taskers/runs/`."""
+
+    root: Path
+    """The repository's root."""
+    id: str
+
+    @property
+    def path(self) -> Path:
+        """Give the directory itself."""
+        return _folder_of(self)
+
+    @property
+    def manifest_path(self) -> Path:
+        """Give the path of `run.json`."""
+        return self.path / "run.json"
+
+    @property
+    def roster_path(self) -> Path:
+        """Give the path of `roster.json`: who is in the run, for those who need not know more."""
+        return self.path / "roster.json"
+
+    @property
+    def closed_path(self) -> Path:
+        """Give the file that is there once nothing more can come of the run."""
+        return self.path / "closed"
+
+    @property
+    def stopping_path(self) -> Path:
+        """Give the file that stops all workers with their runtime; the next runtime takes it away."""
+        return _cancel_of(self, ".runtime")
+
+    def cancelled(self) -> list[str]:
+        """List the workers that the lead has cancelled; `all` among them is the whole run."""
+        try:
+            names = [entry.name for entry in os.scandir(self.path / "cancel")]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [name for name in names if not name.startswith(".")]
+
+    def cancel(self, names: Sequence[str]) -> None:
+        """Leave word that these workers are to stop; runtime and shims both see it, whichever still lives."""
+        folder = self.path / "cancel"
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).touch()
+
+    def attempt(self, worker: str, number: int) -> AttemptFiles:
+        """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
+        return _attempt_of(self, worker, number)
+
+    def started_attempts(self) -> dict[str, int]:
+        """Give the newest attempt of each worker that a shim has begun, by the files that shims leave."""
+        try:
+            names = [entry.name for entry in os.scandir(self.path / "shims")]
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        found: dict[str, int] = {}
+        for stem in (name.removesuffix(STARTED) for name in names if name.endswith(STARTED)):
+            worker, _, number = stem.partition(".")
+            found[worker] = max(found.get(worker, 0), int(number) if number.isdigit() else 1)
+        return found
+
+    def ticket(self, worker: str, number: int = 1) -> Path:
+        """Name the rendered ticket of a worker, or what a later attempt was told instead."""
+        return _ticket_of(self, worker, number)
+
+    def worktree(self, worker: str) -> Path:
+        """Name the worktree of a worker."""
+        return _below(self, "worktrees", worker)
+
+    def scratch(self, worker: str) -> Path:
+        """Name the directory that is a worker's TMPDIR."""
+        return _below(self, "scratch", worker)
+
+    def home(self, worker: str) -> Path:
+        """Name the private directory for a worker's CLI configuration; codex refuses one below TMPDIR."""
+        return _below(self, "homes", worker)
+
+    def cancel_path(self, name: str) -> Path:
+        """Give the file that stops a worker, or `all` of them."""
+        return _cancel_of(self, name)
+
+    def relative(self, path: Path) -> str:
+        """Give a path as people and JSON see it: relative to the root."""
+        return path.relative_to(self.root).as_posix()
+
+
+# Asked for a dozen times for each worker: to make these values takes longer than what they are made for.
+
+
+@lru_cache(maxsize=16)
+def _folder_of(run: RunDir) -> Path:
+    return run.root / RUNS / run.id
+
+
+@lru_cache(maxsize=256)
+def _below(run: RunDir, kind: str, worker: str) -> Path:
+    return run.root / f".taskers/{kind}/{run.id}/{worker}"
+
+
+@lru_cache(maxsize=256)
+def _ticket_of(run: RunDir, worker: str, number: int) -> Path:
+    return run.path / f"tickets/{worker}{'' if number == 1 else f'.{number}'}.md"
+
+
+@lru_cache(maxsize=64)
+def _cancel_of(run: RunDir, name: str) -> Path:
+    return run.path / f"cancel/{name}"
+
+
+@lru_cache(maxsize=256)
+def _attempt_of(run: RunDir, worker: str, number: int) -> AttemptFiles:
+    stem = worker if number == 1 else f"{worker}.{number}"
+    shims = run.path / "shims"
+    return AttemptFiles(
+        text=run.path / f"{stem}.txt",
+        stdout=run.path / f"{stem}.stdout",
+        stderr=run.path / f"{stem}.stderr",
+        record=run.path / f"{stem}.json",
+        patch=run.path / f"{stem}.patch",
+        started=shims / f"{stem}{STARTED}",
+        exit=shims / f"{stem}.exit.json",
+        busy=shims / f"{stem}.busy",
+        done=shims / f"{stem}.done",
+    )
+
+
+def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir:
+    """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`.
+
+    `taken` are the ids that runs of the repository's other work trees have.
+    """
+    stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
+    (root / RUNS).mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        # A repository that `init` never saw must not show our files as its own.
+        create_file(root / ".taskers" / ".gitignore", b"*\n")
+    number = 1
+    while True:
+        run = RunDir(root, stem if number == 1 else f"{stem}_{number}")
+        number += 1
+        if run.id in taken:
+            continue
+        try:
+            run.path.mkdir()
+        except FileExistsError:
+            continue
+        for name in ("tickets", "shims", "checks"):
+            (run.path / name).mkdir()
+        return run
+
+
+def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
+    """List the runs that have a manifest, oldest first; a directory without one never started anything.
+
+    With `closed=False`, only those of which something more can come.
+    """
+    try:
+        names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=_age)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    # A thousand old runs are looked at each time: paths as values would take longer than all else.
+    prefix = f"{root}/{RUNS}/"
+    return [
+        RunDir(root, name)
+        for name in names
+        if (closed or not os.access(f"{prefix}{name}/closed", os.F_OK))
+        # What has a journal has begun: where its manifest is lost, that is to be said, and nothing hidden.
+        and any(os.access(f"{prefix}{name}/{one}", os.F_OK) for one in ("run.json", "events.jsonl"))
+    ]
+
+
+def _age(name: str) -> tuple[str, int]:
+    # `_10` is younger than `_2`, which plain sorting gets wrong.
+    stem, _, rest = name[:15], name[15:16], name[16:]
+    return stem, int(rest) if rest.isdigit() else 1
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Create a file whole or not at all; never replaces one. Raises FileExistsError."""
+    create_whole(str(path), data)
+
+
+def create_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Create a JSON file whole or not at all, one field a line."""
+    create_file(path, json_lines(value))
+
+
+def json_lines(value: Mapping[str, Any]) -> bytes:
+    """Write an object as JSON, one field a line."""
+    # Not by `indent`, which has the encoder go through all that is below in Python.
+    fields = ",\n".join([f" {_as_json(name)}: {_as_json(field)}" for name, field in value.items()])
+    return f"{{\n{fields}\n}}\n".encode()
+
+
+def _as_json(value: object) -> str:
+    # What most fields of a record are, without the encoder, which is made anew for each value.
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(int(value))
+        case [] | ():
+            return "[]"
+        case _:
+            return _encoded(value)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; None where there is no such file, or one that no writer of ours completed."""
+    try:
+        found = json.loads(read_whole(path, LARGEST))
+    except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def is_empty(folder: Path) -> bool:
+    """Tell whether nothing is in a folder; what cannot be listed counts as full."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def held_lock(path: Path) -> Iterator[bool]:
+    """Hold a raw `flock` on a file for the block, waiting no more than a glance: gives whether it was free.
+
+    Our death frees it, whatever kills us; so a free lock on a run that has not ended means `interrupted`.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    until = time.monotonic() + GLANCE
+    try:
+        free = try_lock(descriptor, fcntl.LOCK_EX)
+        # Whoever only looks, as `status` does, has the lock for an instant.
+        while not free and time.monotonic() < until:
+            time.sleep(0.005)
+            free = try_lock(descriptor, fcntl.LOCK_EX)
+        yield free
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def held_folder(folder: Path, patience: float) -> Iterator[bool]:
+    """Hold a raw `flock` on a folder for the block, waiting `patience` seconds: gives whether it was had.
+
+    No lock file is made, so that a command which is refused leaves no trace.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    until = time.monotonic() + patience
+    try:
+        while not (had := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
+            time.sleep(0.02)
+        yield had
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether some process holds the lock of `held_lock`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Take a `flock` (`LOCK_EX` or `LOCK_SH`) if it is to be had at once."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Git by subprocess, blind to the environment: refs, metadata, snapshots of what must not change."""

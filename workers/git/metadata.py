@@ -1,0 +1,53 @@
+"""Where git keeps a repository's metadata, and the list of refs that we moved ourselves."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from workers.files.read import read_whole
+from workers.git.run import Repository
+
+MOVES = "moves"
+"""The file in our own directory that lists the commits to which we moved refs."""
+
+
+def git_directory(repository: Repository) -> Path:
+    """Give the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
+    dot_git = repository.root / ".git"
+    try:
+        if dot_git.is_file():
+            return (repository.root / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
+    except (OSError, ValueError):
+        pass
+    return dot_git if dot_git.is_dir() else repository.common
+
+
+def note_move(own: Path, commit: str) -> None:
+    """Write down, before a ref is moved, that it is us who move it."""
+    descriptor = os.open(own / MOVES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, commit.encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def own_moves(own: Path) -> frozenset[str]:
+    """Give the commits to which we ever moved a ref."""
+    try:
+        return frozenset(read_whole(own / MOVES).decode("ascii", "replace").split())
+    except OSError:
+        return frozenset()
+
+
+def module_directories(top: Path, depth: int = 6) -> Iterator[Path]:
+    """Find the metadata of submodules, whose names may have slashes, and of theirs."""
+    try:
+        folders = [Path(entry.path) for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    for folder in sorted(folders) if depth else ():
+        if (folder / "HEAD").is_file():
+            yield folder
+            yield from module_directories(folder / "modules", depth - 1)
+        else:
+            yield from module_directories(folder, depth - 1)

@@ -1,0 +1,83 @@
+"""Where refs stand, read from git's own files: git takes a process for each answer, and a landing asks often.
+
+Only what is plain is answered here: a branch or a ref of ours, loose or packed. For all else the answer is
+`UNSURE`, and git must be asked.
+"""
+
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from workers.git.metadata import git_directory
+from workers.git.run import Repository
+
+UNSURE: Final = "unsure"
+"""Told by a ref that git has to be asked about: no commit has such a name."""
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_TREE = re.compile(rb"commit \d+\0tree ([0-9a-f]{40,64})\n")
+_PLAIN = re.compile(r"refs/(?:heads|orchestrate)/[\w./+@=,-]+")
+
+
+class FoundHead(NamedTuple):
+    """Where HEAD stands, as its file says."""
+
+    sha: str | None
+    branch: str | None
+
+
+def head_of(repository: Repository) -> FoundHead | Literal["unsure"]:
+    """Read HEAD and the branch that it names."""
+    path = git_directory(repository) / "HEAD"
+    if (text := _line_of(path)) is None or path.is_symlink():
+        return UNSURE
+    if _SHA.fullmatch(text):
+        return FoundHead(text, None) if _is_plain(repository.common) else UNSURE
+    branch = text.removeprefix("ref: ")
+    sha = value_of(repository, branch) if branch != text else UNSURE
+    return UNSURE if sha == UNSURE else FoundHead(sha, branch)
+
+
+def value_of(repository: Repository, ref: str) -> str | None:
+    """Read what a ref points to; None where it is not there, `UNSURE` where that is not for us to say."""
+    if not _PLAIN.fullmatch(ref) or ".." in ref or "//" in ref or not _is_plain(repository.common):
+        return UNSURE
+    # Loose before packed: what is packed meanwhile is there before its own file goes.
+    path = repository.common / ref
+    if os.path.lexists(path) and not path.is_dir():
+        text = _line_of(path)
+        return text if text is not None and _SHA.fullmatch(text) else UNSURE
+    try:
+        packed = (repository.common / "packed-refs").read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return UNSURE
+    found = re.search(rb"^([0-9a-f]{40,64}) " + re.escape(os.fsencode(ref)) + rb"$", packed, re.MULTILINE)
+    return found[1].decode() if found else None
+
+
+def tree_of(repository: Repository, commit: str) -> str:
+    """Give the tree of a commit that is an object by itself, as all are that were made just now."""
+    if not _SHA.fullmatch(commit):
+        return UNSURE
+    try:
+        data = zlib.decompress((repository.common / "objects" / commit[:2] / commit[2:]).read_bytes())
+    except (OSError, zlib.error):
+        return UNSURE
+    found = _TREE.match(data)
+    return found[1].decode() if found else UNSURE
+
+
+def _is_plain(common: Path) -> bool:
+    return not (common / "reftable").exists()
+
+
+def _line_of(path: Path) -> str | None:
+    """Give what a file of one line says; None where it is no such file."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return os.fsdecode(data[:-1]) if data.count(b"\n") == 1 and data.endswith(b"\n") else None

@@ -1,0 +1,157 @@
+"""Git by subprocess: one way to call it, blind to whatever repository the environment names."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from workers.git.environment import drop_foreign_git
+
+# A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
+QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+
+
+_PART = 1 << 24
+
+
+class Repository(NamedTuple):
+    """Where a repository's work tree and its shared metadata are."""
+
+    root: Path
+    common: Path
+    """The git common directory; all worktrees of the repository share it."""
+
+    @property
+    def own(self) -> Path:
+        """Give the directory of our locks, intents, slots and indexes: out of every worker's reach."""
+        return self.common / "orchestrate"
+
+
+def find_repository(start: Path) -> Repository | None:
+    """Find the repository that `start` lies in, without starting git: `status` has no time for that."""
+    start = start.resolve()  # git writes real paths into its worktrees; ours must be the same
+    for folder in (start, *start.parents):
+        dot_git = folder / ".git"
+        if dot_git.is_dir() and (dot_git / "HEAD").exists():
+            return Repository(folder, dot_git)
+        if dot_git.is_file():
+            metadata = (folder / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
+            shared = metadata / "commondir"
+            common = (metadata / shared.read_text().strip()).resolve() if shared.exists() else metadata
+            return Repository(folder, common)
+    return None
+
+
+class GitError(Exception):
+    """A git command that failed; `said` is what it wrote on standard error, without control characters."""
+
+    def __init__(self, command: Sequence[str], code: int, said: str, printed: bytes = b"") -> None:
+        self.command = tuple(command)
+        self.code = code
+        self.printed = printed
+        self.said = "".join(c if c.isprintable() else " " for c in said).strip()
+        super().__init__(f"git {' '.join(self.command)}: {self.said or f'exit code {code}'}")
+
+
+@cache
+def _program() -> str:
+    """Find git once: looking along a long PATH each time is a tenth of what a short command costs."""
+    import shutil  # noqa: PLC0415 - for start-up time: it brings three compressors
+
+    return shutil.which("git") or "git"
+
+
+def _inherited() -> Mapping[str, str]:
+    found = dict(os.environ)
+    drop_foreign_git(found)
+    found["LC_ALL"] = "C"
+    found["GIT_TERMINAL_PROMPT"] = "0"
+    found["GIT_OPTIONAL_LOCKS"] = "0"
+    return found
+
+
+def git(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    feed: bytes | IO[bytes] = b"",
+    check: bool = True,
+    patience: float | None = None,
+    into: IO[bytes] | None = None,
+) -> bytes:
+    """Run git and give its standard output, or put it `into` a file. Raises GitError unless `check` is false.
+
+    `patience` is for git in a tree that may be a trap: after so many seconds it is killed, and that an error.
+    """
+    import subprocess  # noqa: PLC0415 - `status` finds the repository without git, and has no time for this
+
+    source: dict[str, Any] = {"input": feed} if isinstance(feed, bytes) else {"stdin": feed}
+    try:
+        done = subprocess.run(
+            [_program(), *QUIET, *arguments],
+            cwd=cwd,
+            env={**_inherited(), **(env or {})},
+            **source,
+            stdout=subprocess.PIPE if into is None else into,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=patience,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
+    if done.returncode and check:
+        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout or b"")
+    printed: bytes = done.stdout or b""
+    return printed
+
+
+def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    """Run git with its standard output in a new file, whole or not at all, whatever its size."""
+    with _created(path) as file:
+        git(*arguments, cwd=cwd, env=env, into=file)
+
+
+def create_from(path: Path, source: Path, offset: int) -> None:
+    """Create a file of what stands in another one from a place on, whole or not at all."""
+    with _created(path) as file, source.open("rb") as found:
+        size = os.fstat(found.fileno()).st_size
+        while offset < size:
+            offset += os.sendfile(file.fileno(), found.fileno(), offset, min(size - offset, _PART))
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[IO[bytes]]:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            # The tree that it was taken from goes next: a power cut must not take the only copy too.
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def git_line(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True) -> str:
+    """Run git and give the first line of its output, `""` where there is none."""
+    return os.fsdecode(git(*arguments, cwd=cwd, env=env, check=check)).partition("\n")[0].strip()
+
+
+def git_fields(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    feed: bytes = b"",
+    patience: float | None = None,
+) -> list[str]:
+    """Run a git command that was given `-z` and give its fields."""
+    printed = git(*arguments, cwd=cwd, env=env, feed=feed, patience=patience)
+    return [os.fsdecode(field) for field in printed.split(b"\0")[:-1]]

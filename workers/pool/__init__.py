@@ -1,0 +1,1 @@
+"""Slots as locked files, and the queue at them across processes."""

@@ -1,0 +1,1 @@
+"""The process that holds one worker: start, limit, kill, record. Standard library only."""

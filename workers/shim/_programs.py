@@ -1,0 +1,32 @@
+"""Where a program is, and why it will not start. Part of the shim: standard library only."""
+
+# pathlib would be a third of the start-up time:
+# ruff: noqa: PTH110, PTH113, PTH118
+import os
+import signal
+
+RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""Signals whose handlers a started program must not inherit."""
+
+
+def find_program(name: str, path: str) -> str:
+    """Find a program as the worker's own PATH says, not ours. Raises FileNotFoundError."""
+    if "/" in name:
+        return name
+    for folder in path.split(os.pathsep):
+        found = os.path.join(folder or ".", name)
+        if os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    raise FileNotFoundError(2, "no such program", name)
+
+
+def is_there(program: str) -> bool:
+    """Tell whether a program that is named by its path is there, as seen from the current folder."""
+    return "/" in program and os.path.exists(program)
+
+
+def why_not(what: str, program: str, number: int, *, there: bool) -> str:
+    """Say why something failed that had to be done before a worker could run, from the error's number."""
+    if what.startswith("cannot start") and number == 2:
+        return f"{what}: its interpreter is missing" if there else f"no such program: {program}"
+    return f"{what}: {os.strerror(number)}"

@@ -1,0 +1,115 @@
+"""How a shim starts its worker: plainly, behind bubblewrap, or held by Landlock. Standard library only."""
+
+import os
+import signal
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from workers.shim._programs import RESET, find_program, why_not
+
+SAYS_ON = 3
+"""The descriptor on which the keeper inside a fence speaks; `workers.shim.init` knows it, too."""
+
+
+class Keeper:
+    """What the first process inside a fence has said so far."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._text = b""
+
+    def words(self) -> dict[str, list[int]]:
+        """Read on, without waiting, and give each thing said with its numbers."""
+        while self._source >= 0:
+            try:
+                part = os.read(self._source, 4096)
+            except BlockingIOError:
+                break
+            self._text += part
+            if not part:
+                os.close(self._source)
+                self._source = -1
+        lines = self._text.decode().split("\n")[:-1]
+        return {word: [int(number) for number in rest] for word, *rest in (line.split() for line in lines)}
+
+
+class Started(NamedTuple):
+    """A worker that was started, and who speaks of it from inside its fence."""
+
+    pid: int
+    keeper: Keeper | None = None
+
+
+def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
+    """Start what a launch describes, its three standard descriptors in `ends`. Raises OSError."""
+    argv, env = spec["argv"], spec["env"]
+    if spec["prefix"]:
+        return _start_behind(spec["prefix"], argv, env, ends)
+    program = find_program(argv[0], env.get("PATH", os.defpath))
+    if spec["held_to"] is not None:
+        from workers.shim.landlock import start_held  # noqa: PLC0415 - for start-up time: few are held so
+
+        return Started(start_held(program, argv, env, ends, spec["held_to"]))
+    return Started(_spawn(program, argv, env, ends))
+
+
+def _start_behind(
+    prefix: list[str], argv: list[str], env: dict[str, str], ends: tuple[int, int, int]
+) -> Started:
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    try:
+        # Last in line: what had this number before is in its place by then.
+        pid = _spawn(prefix[0], [*prefix, *argv], env, (*ends, sink))
+    except OSError:
+        os.close(source)
+        raise
+    finally:
+        os.close(sink)
+    return Started(pid, Keeper(source))
+
+
+def _spawn(program: str, argv: list[str], env: dict[str, str], ends: tuple[int, ...]) -> int:
+    return os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(ends)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=RESET,
+    )
+
+
+def killed_by(status: int) -> int | None:
+    """Give the signal that ended bubblewrap, or the keeper inside it; None where they ended by themselves.
+
+    Of the keeper's death bubblewrap tells as a shell does; itself it fails with exit code 1.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    number = -code if code < 0 else code - 128
+    return number if number in signal.valid_signals() else None
+
+
+def signal_words(number: int) -> str:
+    """Name a signal by number and name; those of real time have none."""
+    name = signal.Signals(number).name if number in set(signal.Signals) else "unknown"
+    return f"signal {number} ({name})"
+
+
+def why_not_behind(spec: dict[str, Any], said: list[int] | None, killed: int | None) -> str:
+    """Say why a worker did not start inside its fence, from what the keeper has said and what killed it."""
+    program = spec["argv"][0]
+    if said:
+        return why_not(f"cannot start {program}", program, said[0], there=bool(said[1]))
+    if killed:
+        return f"killed by {signal_words(killed)} while its fence went up"
+    return _fence_words(spec["stderr"])
+
+
+def _fence_words(stderr: str) -> str:
+    # What bubblewrap printed.
+    said = ""
+    with suppress(OSError), open(stderr, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        said = next((line for line in file.read(4096).splitlines() if line.startswith("bwrap: ")), "")
+    return f"the fence could not be put up{said and ': '}{said.removeprefix('bwrap: ')}"

@@ -1,0 +1,1 @@
+"""A tree for a worker, and what it changed there."""

@@ -1,0 +1,262 @@
+"""A place for a worker: a detached worktree at its base, looked after from outside."""
+
+import contextlib
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from workers.errors import WorkerError
+from workers.files.read import read_whole
+from workers.files.run_dir import read_json
+from workers.git.metadata import module_directories
+from workers.git.run import GitError, git
+
+# Indexes with extras (split, untracked cache) cannot be copied and read elsewhere.
+PLAIN_INDEX = (
+    *("-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.sparse=false"),
+    *("-c", "worktree.useRelativePaths=false"),
+)
+
+
+BIG = 300_000
+"""Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
+
+
+class Place(NamedTuple):
+    """A worktree and what we noted about it before the worker could touch it."""
+
+    path: Path
+    base: str
+    """The commit it stands at."""
+    admin: Path
+    """Its git metadata, in `<git common dir>/worktrees/`."""
+    link: bytes
+    """What its `.git` file said."""
+    index_copy: Path
+    """Our copy of its index, out of the worker's reach."""
+
+    def beside(self, what: str) -> Path:
+        """Name a file of ours about this place, beside the copy of its index."""
+        return self.index_copy.with_name(f"{self.index_copy.name}.{what}")
+
+
+class Start(NamedTuple):
+    """What a tree held when its worker began, where that was more than its base."""
+
+    tree: str
+    """All of it that git does not ignore, as a tree object."""
+    ignored: tuple[str, ...]
+
+
+class Module(NamedTuple):
+    """A submodule in a place, which is a worktree of its own repository."""
+
+    path: str
+    common: Path
+    """The git common directory of the submodule, in the user's repository."""
+    place: Place
+
+
+def start_of(place: Place) -> Start | None:
+    """Give what was brought into a place before its worker began; None where that was nothing."""
+    found = read_json(place.beside("start"))
+    return Start(found["tree"], tuple(found["ignored"])) if found else None
+
+
+def modules_of(place: Place) -> tuple[Module, ...]:
+    """Give the submodules that were brought into a place."""
+    found = read_json(place.beside("modules"))
+    return tuple(
+        Module(
+            one["path"],
+            Path(one["common"]),
+            _place_at(place.path / one["path"], one["base"], Path(one["admin"]), Path(one["index"])),
+        )
+        for one in (found["modules"] if found else ())
+    )
+
+
+def make_place(
+    root: Path, common: Path, path: Path, base: str, index: Path, *, options: Sequence[str] = ()
+) -> Place:
+    """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's words.
+
+    `options` are git's own: those that switch filters off, for example.
+
+    What a killed runtime left half made at `path` is taken away first; what nobody made for us stays.
+    Not by `git worktree add`: it reads the metadata of all worktrees, and dies of one that comes or goes
+    meanwhile. Here both halves are whole before they appear, each by one rename.
+    """
+    _clear_half_made(common, path)
+    if path.exists() or path.is_symlink():
+        raise WorkerError(f"no worktree: '{path}' already exists")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index.parent.mkdir(parents=True, exist_ok=True)
+    for earlier in ("start", "modules"):
+        index.with_name(f"{index.name}.{earlier}").unlink(missing_ok=True)
+    # Under names of their own until they are whole: the git of a killed runtime may still be writing.
+    making = path.with_name(f".{path.name}.{os.getpid()}")
+    metadata = index.with_name(f"{index.name}.{os.getpid()}.worktree")
+    for fresh in (making, metadata):
+        remove_tree(fresh)
+        fresh.mkdir()
+    where = {"GIT_DIR": str(common), "GIT_WORK_TREE": str(making), "GIT_INDEX_FILE": str(metadata / "index")}
+    try:
+        git(*PLAIN_INDEX, *options, "read-tree", "--reset", "-u", base, cwd=root, env=where)
+    except GitError as error:
+        remove_tree(making)
+        remove_tree(metadata)
+        raise WorkerError(f"no worktree: {error.said}") from error
+    # The time of the copy must be that of the original: git takes entries as young as the index for dirty.
+    shutil.copy2(metadata / "index", fresh := index.with_name(f"{index.name}.new"))
+    fresh.replace(index)
+    for name, text in (("HEAD", base), ("commondir", "../.."), ("gitdir", f"{path / '.git'}")):
+        (metadata / name).write_bytes(os.fsencode(text) + b"\n")
+    admin = _appear(metadata, common / "worktrees", path)
+    place = _place_at(path, base, admin, index)
+    (making / ".git").write_bytes(place.link)
+    making.rename(path)
+    return place
+
+
+def _appear(metadata: Path, folder: Path, path: Path) -> Path:
+    """Move a worktree's metadata among the others in one step; a run's id and a worker's name are unique."""
+    stem = _stem_of(path)
+    while True:
+        free = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
+        admin = next(folder / name for name in free if not (folder / name).exists())
+        folder.mkdir(exist_ok=True)
+        try:
+            metadata.rename(admin)
+        except FileNotFoundError:
+            # Any `git gc` takes the folder away when it is empty, at any moment.
+            if not metadata.exists():
+                raise
+        else:
+            return admin
+
+
+def _stem_of(path: Path) -> str:
+    return f"{path.parent.name}.{path.name}"
+
+
+def found_place(common: Path, path: Path, base: str, index: Path) -> Place | None:
+    """Give the place that an earlier runtime made; its `.git` file is not asked, a worker may own it."""
+    if not path.is_dir() or not index.is_file():
+        return None
+    for admin in _pointing_at(common, path):
+        return _place_at(path, base, admin, index)
+    return None
+
+
+def _place_at(path: Path, base: str, admin: Path, index: Path) -> Place:
+    return Place(path, base, admin, b"gitdir: " + os.fsencode(admin) + b"\n", index)
+
+
+def remove_places_below(common: Path, folder: Path) -> None:
+    """Remove every worktree in a folder, with its metadata, however far its making had come."""
+    for directory in (common, *module_directories(common / "modules")):
+        for pointer in (directory / "worktrees").glob("*/gitdir"):
+            with contextlib.suppress(OSError):
+                if folder in Path(os.fsdecode(read_whole(pointer).strip())).parents:
+                    _vanish(pointer.parent, common / "orchestrate")
+    remove_tree(folder)
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder with all that is below, also where a worker forbade to list it."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(top, ignore_errors=True)
+    if not top.is_dir() or top.is_symlink():
+        return
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+            with os.scandir(folder) as entries:
+                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    # Folders in folders until no path can name them: what Python would do by recursion, `rm` does flat.
+    _remove_outside(top)
+
+
+def remove_empty_folders(top: Path) -> None:
+    """Remove those folders directly below one that have nothing in them; one that is a link is left alone."""
+    try:
+        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in os.listdir(descriptor):  # noqa: PTH208 - of what was opened, whatever its path says by now
+            with contextlib.suppress(OSError):
+                os.rmdir(name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_outside(top: Path) -> None:
+    subprocess.run(["rm", "-rf", "--", str(top)], capture_output=True, check=False)
+
+
+def _clear_half_made(common: Path, path: Path) -> None:
+    for admin in _pointing_at(common, path):
+        remove_tree(path)
+        _vanish(admin, common / "orchestrate")
+
+
+def _pointing_at(common: Path, path: Path) -> list[Path]:
+    """Give the metadata of the worktree at a path, by its name first: to read all is to read everybody's."""
+    stem = _stem_of(path)
+    try:
+        names = sorted(os.listdir(common / "worktrees"))  # noqa: PTH208 - names are all that is looked at
+    except FileNotFoundError:
+        return []
+    ours = (common / "worktrees" / name for name in names if name == stem or name.startswith(f"{stem}."))
+    return [admin for admin in ours if _points_at(admin / "gitdir", path)]
+
+
+def _points_at(pointer: Path, path: Path) -> bool:
+    with contextlib.suppress(OSError):  # another worktree may be on its way out
+        return read_whole(pointer).strip() == os.fsencode(path / ".git")
+    return False
+
+
+def left_its_base(place: Place) -> str | None:
+    """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
+    link = f"{place.path}/.git"
+    try:
+        # Read each time: what is written through a mapping, or behind a link, changes no status.
+        if os.path.islink(link) or read_whole(link) != place.link:  # noqa: PTH114 - a thousand readers ask
+            return ".git"
+        if read_whole(f"{place.admin}/HEAD").strip() != place.base.encode():
+            return "HEAD"
+    except OSError:
+        return ".git"
+    return None
+
+
+def remove_place(place: Place) -> None:
+    """Remove a worktree and its metadata without asking git to look into it; what is gone is gone."""
+    for module in modules_of(place):
+        remove_place(module.place)
+    with contextlib.suppress(OSError):
+        if place.index_copy.stat().st_size > BIG:
+            _remove_outside(place.path)
+    remove_tree(place.path)
+    _vanish(place.admin, place.index_copy.parent)
+    for ours in (place.index_copy, place.beside("start"), place.beside("modules")):
+        ours.unlink(missing_ok=True)
+
+
+def _vanish(admin: Path, aside: Path) -> None:
+    """Take a worktree's metadata from among the others in one step: another git may be reading them."""
+    gone = aside / f"{admin.name}.gone"
+    remove_tree(gone)
+    with contextlib.suppress(OSError):
+        admin.rename(gone)
+    remove_tree(gone)
+    remove_tree(admin)
