@@ -9,10 +9,11 @@ from typing import Any
 PROBE = """
 import json, os, sys, time
 first = time.monotonic()
-import orchestrator.cli.calling, orchestrator.cli.todo, orchestrator.store, orchestrator.repo
+import orchestrator.cli.calling, orchestrator.cli.commands.todo, orchestrator.cli.main
+import orchestrator.store.store, orchestrator.store.repo
 import pyromark, tomllib, contextlib, io
 from orchestrator import state
-documents, main = state.DOCUMENTS, orchestrator.cli.main
+documents, main = state.DOCUMENTS, orchestrator.cli.main.main
 parts = dict.fromkeys(("record", "compute", "fsync", "fsyncs", "commit", "git", "parses", "all parses"), 0)
 parts["start"], parts["imports"] = first - float(sys.argv[1]), time.monotonic() - first
 
@@ -34,8 +35,8 @@ def counted(*given, inner=pyromark.events_with_range, **named):
 
 pyromark.events_with_range = counted
 sys.addaudithook(lambda name, _: parts.update(git=parts["git"] + 1) if name == "subprocess.Popen" else None)
-wrapped(orchestrator.store.Store, "record", "record")
-wrapped(orchestrator.repo.UserRepo, "commit_paths", "commit")
+wrapped(orchestrator.store.store.Store, "record", "record")
+wrapped(orchestrator.store.repo.UserRepo, "commit_paths", "commit")
 wrapped(os, "fsync", "fsync", "fsyncs")
 for document in documents:
     wrapped(document, "changes", "compute", "parses")
