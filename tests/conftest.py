@@ -1,9 +1,26 @@
-"""What holds for every test; each hardening case is run ten times where ORCHESTRATE_SOAK=1 says so."""
+"""What holds for every test, and the repositories that tests of several rooms work in.
+
+Each hardening case is run ten times where ORCHESTRATE_SOAK=1 says so, and what it left behind is counted.
+"""
 
 import os
+import shutil
 import signal
+import subprocess
+
+import pytest
+from support.faults import Rehearsal
+from support.fences import people, walled_for
+from support.repository import AT, SCRIPT, Lab
+from support.runtimes import Lives
+
+from orchestrator.state.canonical.decisions import decisions
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.status import status
+from orchestrator.state.facts import Facts
 
 SOAKED = 10
+COUNTS = pytest.StashKey[dict[str, int]]()
 
 # A suite that is started in the background has inherited deafness for these; what the tests start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -15,3 +32,87 @@ def pytest_generate_tests(metafunc):
     if os.environ.get("ORCHESTRATE_SOAK") == "1" and metafunc.definition.get_closest_marker("hardening"):
         metafunc.fixturenames.append("repeat")
         metafunc.parametrize("repeat", range(1, SOAKED + 1))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Have each test run on asyncio, as we do."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def pattern(tmp_path_factory):
+    """Give a folder with a repository and a home, from which each test has its copy."""
+    folder = tmp_path_factory.mktemp("pattern")
+    lab = Lab(folder / "project", folder / "home")
+    lab.root.mkdir()
+    lab.home.mkdir()
+    lab.git("init", "--quiet", "--initial-branch=main")
+    lab.git("config", "user.name", "Ada Lead")
+    lab.git("config", "user.email", "ada@localhost")
+    facts = Facts("project", "Ada Lead", AT)
+    lab.commit({
+        "src/app.py": "print('hello')\n",
+        **{module.OWNS[0]: module.initial(facts) for module in (status, decisions, rules)},
+    })  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def lab(pattern, tmp_path):
+    """Give a repository with the three canonical files, and no template yet."""
+    shutil.copytree(pattern, tmp_path / "lab", symlinks=True)
+    return Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
+
+
+@pytest.fixture
+def lives(lab):
+    """Give a repository whose processes are all seen dead in the end."""
+    lives = Lives(lab)
+    yield lives
+    lives.end()
+
+
+@pytest.fixture(params=people(), ids=lambda one: one.name)
+def walled(request, pattern):
+    """Give a repository of root's, then one of an ordinary user's."""
+    with walled_for(pattern, request.param) as lab:
+        yield lab
+
+
+@pytest.fixture
+def mine(pattern):
+    """Give a repository of whoever runs the tests."""
+    with walled_for(pattern, people()[0]) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def fakes(tmp_path_factory):
+    """Write the fake agents, as a user does."""
+    folder = tmp_path_factory.mktemp("fakes")
+    subprocess.run([SCRIPT, "fake-agent", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def rehearsal(lab, fakes, request):
+    """Give a repository with fake agents; what a case leaves behind is counted, and fails it."""
+    made = Rehearsal(lab, fakes)
+    yield made
+    survivors, lost = made.survivors(), made.lost_slots()
+    made.see_dead()
+    counts = request.config.stash.setdefault(COUNTS, {"survivors": 0, "lost slots": 0})
+    for name, more in (("survivors", len(survivors)), ("lost slots", len(lost))):
+        counts[name] += more
+    assert (survivors, lost) == ([], [])
+    made.is_clean()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print what all cases together left behind."""
+    counts = config.stash.get(COUNTS, None)
+    if counts:
+        passed = terminalreporter.stats.get("passed", [])
+        counts = {"cases that passed": sum("hardening" in one.keywords for one in passed), **counts}
+        terminalreporter.write_line(", ".join(f"{name} = {number}" for name, number in counts.items()))

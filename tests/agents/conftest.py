@@ -1,37 +1,26 @@
 """Real agent CLIs from npm, run against the scripted model: nothing else is reachable, no key is real."""
 
-import importlib.util
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from workers.environment import common_environment
+from support import stub_model
+from support.real_phase import AGENTS, Project
 
-from workers.agents import AgentSettings, Job, agent_named
+from workers.agents.agent import AgentSettings, Job, agent_named
+from workers.git.environment import common_environment
 
 HERE = Path(__file__).parent
 BIN = HERE / "node_modules" / ".bin"
 KEY = "sk-test-not-real"
 MODELS = {"codex": "gpt-5.5", "claude": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
 PATIENCE = 90.0  # seconds; a slow machine is no reason to fail
-
-
-def _load(name):
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-stub_model = _load("stub_model")
 
 
 class Ran(NamedTuple):
@@ -69,6 +58,15 @@ def agent_clis():
 def lab(tmp_path, model_server, agent_clis):
     """Make a repository, a home and the scripted model, in which an agent can be let loose."""
     return Lab(tmp_path, model_server, agent_clis)
+
+
+@pytest.fixture
+def project(lab):
+    """Make a repository with state files, settings for the three CLIs, and no templates yet."""
+    environ = lab.runtime | {"ORCHESTRATE_LEAD": "Ada"}
+    for name in AGENTS:
+        environ |= lab.environ(name)
+    return Project(lab, environ)
 
 
 class Lab:

@@ -4,18 +4,13 @@ import contextlib
 import json
 import os
 import re
-import runpy
 import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-
-PHASE = runpy.run_path(str(Path(__file__).with_name("test_phase.py")))
-AGENTS, ORCHESTRATE, REPORT = (PHASE[name] for name in ("AGENTS", "ORCHESTRATE", "REPORT"))
-project, survivors = PHASE["project"], PHASE["survivors"]
+from support.real_phase import AGENTS, ORCHESTRATE, REPORT, survivors
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 

@@ -1,7 +1,8 @@
 """The pinned CLIs at a limit: what they say of it while they run, and when they have given up."""
 
 import pytest
-from workers.follow import Follower
+
+from workers.agents.follow import Follower
 
 pytestmark = pytest.mark.real_cli
 

@@ -1,77 +1,9 @@
 """A whole phase by `orchestrate run`: fifteen tickets, three real CLIs, a scripted model, one repository."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from support.real_phase import AGENTS, REPORT, survivors
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
-
-ORCHESTRATE = Path(sys.executable).parent / "orchestrate"
-AGENTS = ("codex", "claude", "gemini")
-REPORT = "\n\n".join(
-    f"## {title}\n\n{text}"
-    for title, text in (
-        ("Summary", "Done."),
-        ("Analysis", "Read it."),
-        ("Proposal", "### Affected Files\n\n- none"),
-        ("Risks and Alternatives", "None."),
-        ("Status", "COMPLETE"),
-    )
-)
-
-
-@pytest.fixture
-def project(lab):
-    """Make a repository with state files, settings for the three CLIs, and no templates yet."""
-    environ = lab.runtime | {"ORCHESTRATE_LEAD": "Ada"}
-    for name in AGENTS:
-        environ |= lab.environ(name)
-    return Project(lab, environ)
-
-
-class Project:
-    def __init__(self, lab, environ):
-        self.lab, self.environ = lab, environ
-        self.step = lab.server.step
-        lab.git("config", "user.name", "Ada")
-        lab.git("config", "user.email", "ada@localhost")
-        self.call("init")
-        self.templates = lab.repo / "docs" / "worker-ticket-templates"
-        for shipped in self.templates.glob("*-*.md"):
-            shipped.unlink()
-        text = [f"[agents.{name}]" + self._settings(name) for name in AGENTS]
-        (lab.repo / "orchestrate.toml").write_text("\n".join(text))
-
-    def _settings(self, name):
-        found = self.lab.settings(name)
-        args = json.dumps(list(found.args))
-        return (
-            f'\nenabled = true\nexecutable = "{found.executable}"\nmodel = "{found.model}"\nargs = {args}\n'
-        )
-
-    def ticket(self, stem, front, *steps):
-        text = f"---\nphase: phase-1\ntitle: {stem}\n{front}\n---\n{''.join(steps)}\n"
-        (self.templates / f"{stem}.md").write_text(text)
-
-    def commit(self):
-        self.lab.git("add", "-A")
-        self.lab.git("commit", "-qm", "tickets")
-
-    def call(self, *arguments):
-        done = subprocess.run(
-            [ORCHESTRATE, *arguments, "--json"],
-            cwd=self.lab.repo,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, json.loads(done.stdout)
 
 
 def test_a_phase_of_fifteen_real_workers_is_judged_landed_and_recorded(project):
@@ -124,19 +56,6 @@ def test_a_phase_of_fifteen_real_workers_is_judged_landed_and_recorded(project):
         f"Land run {document['run']} (phase-1)",
     ]
     assert survivors(document["run"]) == []
-
-
-def survivors(run):
-    """Give the processes that still carry the run's name in their environment."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environ = (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if f"ORCHESTRATE_RUN={run}".encode() in environ.split(b"\0") and int(process.name) != os.getpid():
-            found.append(process.name)
-    return found
 
 
 def test_a_dependent_sees_what_the_agent_before_it_answered(project):

@@ -4,9 +4,9 @@ import json
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
+from support.paths import TESTS
 
 pytestmark = pytest.mark.real_cli
 
@@ -171,7 +171,7 @@ def test_codex_is_started_without_its_launcher(lab):
 
 def test_the_scripted_model_runs_by_itself(tmp_path):
     port, log = tmp_path / "port", tmp_path / "log"
-    script = Path(__file__).with_name("stub_model.py")
+    script = TESTS / "support" / "stub_model.py"
     command = [sys.executable, script, "--port", "0", "--port-file", port, "--log", log]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:

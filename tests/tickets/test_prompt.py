@@ -6,8 +6,8 @@ from datetime import date
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tickets.outline import outline
 
+from tickets.markdown.outline import outline
 from tickets.prompt import SECTIONS, PromptContext, long_form
 from tickets.ticket import Ticket
 

@@ -1,0 +1,270 @@
+"""Rules that are held by the syntax trees of the packages: who replaces files, prints, asks the clock."""
+
+import ast
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT, TESTS
+
+from orchestrator.state import DOCUMENTS
+from tickets.plan import reserved_paths, reserved_scope
+from tickets.scopes.scope import Scope
+
+MODULES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
+    for package in ("tickets", "workers", "orchestrator")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+REPLACES = {
+    "orchestrator/logins.py": ({"open", "ftruncate"}, "a lock beside the slots, with who holds it"),
+    "orchestrator/moves.py": (
+        {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
+    ),
+    "orchestrator/packing.py": ({"rename"}, "the folder of an old run, out of the way once it is packed"),
+    "orchestrator/providers.py": ({"replace"}, "what is known of a provider, beside the slots"),
+    "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
+    "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
+    "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
+    "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
+    "orchestrator/fake_agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
+    "orchestrator/spending.py": ({"open"}, "the ledger of the days, appended to under its lock"),
+    "orchestrator/cli/detaching.py": ({"open"}, "the log of a runtime of its own, appended to"),
+    "orchestrator/cli/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
+    "workers/worktree.py": (
+        {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
+    ),
+    "workers/changes.py": (
+        {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and our indexes"
+    ),
+    "workers/integrity.py": ({"open"}, "the list of our own moves of refs, appended to"),
+    "workers/filters.py": ({"copy2"}, "an index of our own, for one question"),
+    "workers/furnishing.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
+    "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
+    "workers/journal.py": ({"open"}, "the journal of a run, appended to"),
+    "workers/output.py": ({"open"}, "lock files"),
+    "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
+    "workers/process.py": ({"open"}, "the shims' log, appended to"),
+    "workers/capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
+    "workers/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
+    "workers/whole.py": ({"open"}, "a file that gets its name once it is whole, and no name that is taken"),
+}  # fmt: skip
+"""What may write over a file: module, by which calls, and why that breaks no promise."""
+
+READS = {
+    "orchestrator/cli/ancestry.py": "/proc",
+    "orchestrator/cli/decide.py": "a form in a folder that was made for it",
+    "orchestrator/cli/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
+    "orchestrator/cli/init.py": "templates of the package",
+    "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
+    "orchestrator/demo/sample.py": "files of the package",
+    "orchestrator/fake_memory.py": "a rehearsed agent's own memory",
+    "orchestrator/intents.py": "a work tree's git file, by which it was found",
+    "orchestrator/leftovers.py": "git's own list of work trees",
+    "orchestrator/load.py": "/proc and /sys",
+    "orchestrator/logins.py": "a lock of ours beside the slots",
+    "orchestrator/packing.py": "an archive that we have just made",
+    "workers/changes.py": "settings and attributes of git's own folder",
+    "workers/filters.py": "files of a worktree, listed as regular",
+    "workers/git.py": "a work tree's git file, and a file that we have just made",
+    "workers/integrity.py": "git's own folder, looked at by kind first",
+    "workers/patches.py": "a patch that we have just made",
+    "workers/process.py": "/proc, and what a living shim has written",
+    "workers/refs.py": "git's own folder",
+    "workers/shim.py": "/proc",
+    "workers/starting.py": "what a program that we started has printed",
+    "workers/submodules.py": "an index of git's",
+}
+"""Who opens files to read them past `workers.regular`, and what these are: in place of any other a pipe may
+stand, at which we would wait for ever, or a device without end."""
+
+ONLY_HERE = {
+    "git": ("orchestrator/repo.py",),
+    "filelock": ("orchestrator/store.py",),
+    "jinja2": ("tickets/jinja.py",),
+    "pyromark": ("tickets/markdown/",),
+    "yaml": ("tickets/frontmatter.py", "tickets/markdown/front.py"),
+    "structlog": ("orchestrator/logs.py",),
+    "psutil": ("orchestrator/load.py",),
+    "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
+    "anyio": ("workers/", "orchestrator/"),
+    "subprocess": ("workers/", "orchestrator/"),
+}
+
+OWN_CLOCK = ("workers/shim.py", "orchestrator/fake_voices.py")
+"""A shim outlives the runtime, so nobody could tell it the time; a fake agent is a program of its own."""
+
+CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
+
+
+def called(node):
+    """Give (what it is called on, its name) of a call; `os.replace(…)` is ("os", "replace")."""
+    if isinstance(node.func, ast.Attribute):
+        on = node.func.value
+        return getattr(on, "id", getattr(on, "attr", "")), node.func.attr
+    return "", getattr(node.func, "id", "")
+
+
+def calls(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def overwrites(node):
+    """Name the way in which a call may write over a file that is there; None where it does not."""
+    on, name = called(node)
+    plain = len(node.args) + len(node.keywords)
+    if name == "replace":
+        # Texts take two arguments, dates take names: one plain argument is a path's.
+        return "replace" if on == "os" or (plain == 1 and len(node.args) == 1) else None
+    if name in ("rename", "renames", "write_text", "write_bytes"):
+        return name
+    if (on in ("os", "shutil") and name in ("truncate", "ftruncate", "move")) or (
+        name.startswith("copy") and on == "shutil"
+    ):
+        return name
+    if (on, name) == ("os", "open"):
+        flags = ast.unparse(node.args[1])
+        writes = any(flag in flags for flag in ("O_WRONLY", "O_RDWR", "O_TRUNC", "O_APPEND"))
+        return "open" if writes and ("O_EXCL" not in flags or "O_TRUNC" in flags) else None
+    if name in ("open", "fdopen"):
+        at = 0 if isinstance(node.func, ast.Attribute) and on not in ("os", "io") else 1
+        modes = [*node.args[at : at + 1], *(word.value for word in node.keywords if word.arg == "mode")]
+        return "open" if any(set(str(getattr(mode, "value", ""))) & set("wa+") for mode in modes) else None
+    return None
+
+
+def test_only_the_store_and_a_few_with_a_reason_write_over_files():
+    found = {}
+    for path, tree in MODULES.items():
+        ways = {way for node in calls(tree) if (way := overwrites(node))}
+        if ways:
+            found[path] = ways
+    allowed = {path: ways for path, (ways, _) in REPLACES.items()}
+    # Both ways: an entry that nothing needs any more would let the next writer in unseen.
+    assert found == allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("os.replace(a, b)", "replace"), ("path.replace(other)", "replace"), ("text.replace('a', 'b')", None),
+        ("at.replace(tzinfo=UTC)", None), ("path.rename(b)", "rename"), ("open(p, 'w')", "open"),
+        ("path.open(mode='ab')", "open"), ("path.open()", None), ("path.open('rb')", None),
+        ("open(p, 'x')", None),
+        ("path.write_text('')", "write_text"), ("os.open(p, os.O_WRONLY | os.O_CREAT)", "open"),
+        ("os.open(p, os.O_WRONLY | os.O_CREAT | os.O_EXCL)", None), ("shutil.copyfile(a, b)", "copyfile"),
+        ("os.fdopen(d, 'r+')", "open"), ("shutil.move(a, b)", "move"), ("os.truncate(p, 0)", "truncate"),
+    ],
+)  # fmt: skip
+def test_a_call_that_writes_over_a_file_is_seen(text, way):
+    assert overwrites(ast.parse(text).body[0].value) == way
+
+
+def reads(node):
+    """Tell whether a call opens a file to read it, whatever stands there."""
+    on, name = called(node)
+    if name in ("read_bytes", "read_text"):
+        return True
+    if name != "open" or on in ("os", "tarfile", "io"):
+        return False
+    at = 0 if isinstance(node.func, ast.Attribute) else 1
+    modes = [*node.args[at : at + 1], *(word.value for word in node.keywords if word.arg == "mode")]
+    return not any(set(str(getattr(mode, "value", ""))) & set("wax") for mode in modes)
+
+
+def test_files_are_read_at_one_door_but_for_a_few_with_a_reason():
+    found = {path for path, tree in MODULES.items() if any(map(reads, calls(tree)))}
+    assert found == set(READS)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("path.read_bytes()", True), ("path.read_text()", True), ("path.open()", True), ("open(p)", True),
+        ("path.open('rb')", True), ("path.open('x')", False), ("path.open(mode='ab')", False),
+        ("open(p, 'w')", False), ("read_whole(path)", False), ("os.open(p, 0)", False),
+    ],
+)  # fmt: skip
+def test_a_call_that_reads_a_file_is_seen(text, is_one):
+    assert reads(ast.parse(text).body[0].value) is is_one
+
+
+def imports(tree):
+    """Give (line, top-level package) of each import."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        yield from ((node.lineno, name.partition(".")[0]) for name in names)
+
+
+def test_each_library_is_used_where_it_belongs():
+    strays = [
+        f"{path}:{line} imports {top}"
+        for path, tree in MODULES.items()
+        for line, top in imports(tree)
+        if top in ONLY_HERE and not path.startswith(ONLY_HERE[top])
+    ]
+    assert strays == []
+
+
+def test_only_the_store_has_files_moved():
+    users = [path for path in MODULES if "from orchestrator.moves import" in (ROOT / path).read_text()]
+    assert users == ["orchestrator/store.py"]
+
+
+def test_only_the_command_line_prints_and_asks_the_clock():
+    strays = []
+    for path, tree in MODULES.items():
+        if path.startswith("orchestrator/cli/"):
+            continue
+        for node in calls(tree):
+            on, name = called(node)
+            asks = name in CLOCK and on in ("datetime", "date", "time") and path not in OWN_CLOCK
+            if asks or (not on and name == "print"):
+                strays.append(f"{path}:{node.lineno} calls {name}")
+    assert strays == []
+
+
+def test_every_path_has_one_document_that_owns_it():
+    scopes = {document.__name__: Scope.of(document.OWNS) for document in DOCUMENTS}
+    assert len(scopes) == len(DOCUMENTS) > 1
+    for (first, one), (second, two) in combinations(scopes.items(), 2):
+        assert one.overlaps(two) is None, (first, second)
+
+
+def test_no_ticket_can_own_what_a_document_owns():
+    families = ("canonical", "checkpoints", "phases", "ai_memory", "chief_of_staff")
+    fence = reserved_scope(reserved_paths(families), {}, ignore_case=False)
+    for document in DOCUMENTS:
+        assert Scope.of(document.OWNS).within(fence), document.__name__
+
+
+def long_functions(trees):
+    """Name the functions that fit no screen."""
+    functions = [
+        (path, node)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [f"{path}: {one.name}" for path, one in functions if (one.end_lineno or 0) - one.lineno >= 60]
+
+
+def test_modules_and_functions_can_be_read():
+    assert long_functions(MODULES) == []
+
+
+def test_test_modules_can_be_read_too():
+    # A package of npm, which stands beside the tests that call it, may bring Python along.
+    found = [path for path in TESTS.rglob("*.py") if "node_modules" not in path.parts]
+    assert len(found) > 100
+    assert long_functions({path.name: ast.parse(path.read_bytes()) for path in found}) == []
+    # Helpers are imported, so that a reader and an editor can follow them.
+    loaded = [path.name for path in found if "run_path" in path.read_text() and path != Path(__file__)]
+    assert loaded == []
+
+
+def test_no_module_has_a_name_that_says_nothing():
+    vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service", "misc", "tools"}
+    assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []

@@ -1,0 +1,10 @@
+"""A ledger."""
+
+import pytest
+from support.ledger import Books
+
+
+@pytest.fixture
+def books(tmp_path):
+    """Give a ledger without a line."""
+    return Books(tmp_path)

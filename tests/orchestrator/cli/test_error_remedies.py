@@ -1,0 +1,51 @@
+"""What an error answer names as its way out: it can be followed, and does not fail in the same way."""
+
+import shlex
+
+import pytest
+from support.repository import template
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way_out"),
+    [
+        (("plan", "phase-3"), "orchestrate plan phase-1"),
+        (("run", "nope"), "orchestrate plan phase-1"),
+        (("phase", "start", "nope"), "orchestrate phase list"),
+        (("todo", "move", "99", "--backlog"), "orchestrate todo list"),
+        (("todo", "done", "nothing"), "orchestrate todo list"),
+        (("deliverable", "done", "nothing"), "orchestrate deliverable list"),
+        (("criterion", "done", "zz"), "orchestrate criterion list"),
+        (("plan",), "orchestrate plan --help"),
+        (("integrate", "--frobnicate", "last"), "orchestrate integrate --help"),
+        (("todo", "move", "1", "--priority", "P9"), "orchestrate todo move --help"),
+    ],
+)
+def test_a_refusal_names_a_command_that_goes_through(lab, arguments, way_out):
+    lab.templates(command_1=template())
+    refused = lab.call(*arguments, "--json")
+    assert (refused.code, refused.document["next_action"]) == (2, way_out)
+    assert lab.call(*way_out.split()[1:]).code == 0
+
+
+def test_a_demo_where_something_stands_names_a_folder_that_is_free(lab, tmp_path):
+    for name in ("a demo", "a demo-2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine").touch()
+    refused = lab.call("demo", str(tmp_path / "a demo"), "--json")
+    assert refused.code == 2
+    assert shlex.split(refused.document["next_action"]) == ["orchestrate", "demo", str(tmp_path / "a demo-3")]
+
+
+def test_what_was_approved_is_the_next_to_be_done(lab):
+    assert lab.call("phase", "add", "Core", "--milestone", "It works", "--json").code == 0
+    text = (lab.root / "STATUS.md").read_text()
+    plan, mark, rest = text.partition("## Progress")
+    lab.commit({"STATUS.md": plan.replace("- [ ] ", "- [x] ") + mark + rest})
+    blocked = lab.call("phase", "complete", "--no-verify", "--json")
+    assert blocked.code == 4
+    approve = blocked.document["next_action"].replace("NAME", "Ada").split()[1:]
+    approved = lab.call(*approve, "--json").document["next_action"]
+    assert approved == "orchestrate phase complete"
+    done = lab.call(*approved.split()[1:], "--no-verify", "--json")
+    assert (done.code, done.document["next_action"]) == (0, "orchestrate todo list")

@@ -1,0 +1,135 @@
+"""What is asked for often must start fast: held by what is imported, which no busy machine can blur."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from support.repository import shell, template
+
+from orchestrator import __version__
+
+PROBE = """
+import sys, json
+before = set(sys.modules)
+from orchestrator.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as stop:
+    code = stop.code or 0
+print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
+"""
+SLOW = {
+    "pydantic", "pydantic_core", "anyio", "asyncio", "jinja2", "git", "structlog", "filelock", "yaml",
+    "tempfile", "ssl", "logging", "concurrent", "multiprocessing", "hashlib", "inspect", "dataclasses",
+    "tomllib", "difflib", "subprocess", "signal", "threading", "textwrap", "traceback", "ast", "uuid",
+    "random", "email", "http", "socket",
+}  # fmt: skip
+OURS = {
+    "--version": set(),
+    "--help": {"orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.terminal"},
+}
+
+
+def imported(lab, *arguments, **env):
+    """Call the command line in an interpreter of its own; give its exit code and the modules it imported."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=lab.root,
+        env={**kept, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    return code, set(modules), done.stdout
+
+
+@pytest.mark.parametrize("option", OURS)
+def test_version_and_help_import_argparse_at_most(lab, option):
+    code, modules, said = imported(lab, option)
+    assert code == 0
+    assert __version__ in said or "commands:" in said
+    ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
+    assert ours == {"orchestrator", "orchestrator.cli"} | OURS[option]
+    # `shutil` brings three compressors, for the width of a terminal.
+    slow = SLOW | {"pathlib", "json", "shutil", "subprocess"}
+    slow = slow | {"argparse", "re"} if option == "--version" else slow - {"textwrap"}
+    assert not {name.partition(".")[0] for name in modules} & slow
+
+
+def test_status_imports_nothing_slow(lab):
+    lab.templates(command_1=template())
+    assert lab.call("run", "phase-1", "--json").code == 0
+    code, modules, said = imported(lab, "status", "--json")
+    assert code == 0
+    assert json.loads(said)["runs"][0]["status"] == "integrated"
+    assert not {name.partition(".")[0] for name in modules} & SLOW
+    ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
+    assert ours == {
+        "orchestrator", "orchestrator.cli", "orchestrator.cli.answer", "orchestrator.cli.calling",
+        "orchestrator.cli.commands", "orchestrator.cli.parsing", "orchestrator.cli.status",
+        "orchestrator.cli.terminal", "orchestrator.expected", "orchestrator.intents", "orchestrator.reading",
+        "orchestrator.next_step", "orchestrator.records",
+        "orchestrator.refusal", "orchestrator.runs", "orchestrator.settling", "orchestrator.spent",
+        "orchestrator.state", "orchestrator.state.canonical", "orchestrator.state.canonical.phases_run",
+        "orchestrator.state.canonical.status_reading",
+        "orchestrator.state.errors", "orchestrator.state.figures",
+        "orchestrator.state.opening", "orchestrator.undone", "tickets", "tickets.markdown",
+        "tickets.markdown.damage",
+        "tickets.markdown.document",
+        "tickets.markdown.edits", "tickets.markdown.errors", "tickets.markdown.front",
+        "tickets.markdown.inline", "tickets.markdown.lines", "tickets.markdown.sections",
+        "tickets.markdown.spans", "tickets.markdown.tables", "tickets.problems", "tickets.words",
+        "workers", "workers.environment", "workers.git", "workers.journal", "workers.output", "workers.pool",
+        "workers.regular", "workers.waiting", "workers.whole",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ps", "--json"), ("wait", "last", "--json"), ("logs", "last", "command-1", "--json"),
+        ("cancel", "last", "--json"), ("watch", "--json"),
+    ],
+)  # fmt: skip
+def test_what_looks_at_a_run_imports_nothing_slow(lab, arguments):
+    lab.templates(command_1=shell("echo done"))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    code, modules, _ = imported(lab, *arguments)
+    assert code == 0
+    slow = SLOW | {"shutil", "platform"}
+    assert not {name.partition(".")[0] for name in modules} & slow
+
+
+def test_options_may_stand_before_the_command(lab):
+    for arguments in (("--json", "status"), ("--project", ".", "status", "--json"), ("status", "--json")):
+        called = lab.call(*arguments)
+        assert (called.code, called.document["ok"]) == (0, True)
+
+
+def test_an_option_is_never_abbreviated(lab):
+    called = lab.call("status", "--js")
+    assert called.code == 2
+    assert "unrecognized arguments: --js" in called.err
+
+
+def test_a_slip_in_a_command_is_answered_with_the_nearest_one(lab):
+    called = lab.call("stauts", "--json")
+    assert called.says() == ["orchestrate: there is no command `stauts`; did you mean `orchestrate status`?"]
+
+
+def test_help_names_every_command_within_eighty_columns(lab):
+    called = lab.call("--help", env={"COLUMNS": "80"})
+    assert called.code == 0
+    assert max(map(len, called.out.splitlines())) <= 80
+    for name in ("plan", "integrate", "doctor", "handoff"):
+        assert name in called.out
+
+
+def test_no_command_at_all_is_help_for_a_person_and_a_refusal_for_a_program(lab):
+    assert (lab.call().code, lab.call("--json").code) == (2, 2)
+    assert "commands:" in lab.call().out
+    assert lab.call("--json").document["ok"] is False

@@ -1,0 +1,133 @@
+"""docs/commands.md shows what the commands answer: the same keys, the same types."""
+
+import json
+import re
+
+import pytest
+from support.paths import ROOT
+from support.repository import TEMPLATES, Lab, shell, template
+
+from orchestrator.cli.registry import COMMANDS
+
+TEXT = (ROOT / "docs" / "commands.md").read_text()
+EXAMPLES = {
+    title.strip("`").split()[1] if title.startswith("`") else title: json.loads(block)
+    for title, block in re.findall(r"^## (.+?)\n.*?^```json\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+}
+STREAMS = {"logs", "watch"}
+"""Commands that print an object a line; the first is shown."""
+MAPS = {"progress", "todo", "outcomes"}
+"""Objects whose keys are the project's own words."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Call each command once, in a project where it has something to say."""
+    folder = tmp_path_factory.mktemp("docs")
+    lab = Lab(folder / "shop", folder / "home")
+    lab.root.mkdir()
+    lab.home.mkdir()
+    lab.git("init", "--quiet", "--initial-branch=main")
+    lab.git("config", "user.name", "Ada")
+    lab.git("config", "user.email", "ada@localhost")
+    found = {"init": lab.call("init", "--json")}
+    for shipped in (lab.root / TEMPLATES).glob("*-*.md"):
+        shipped.unlink()
+    lab.templates(
+        command_1=shell(
+            "mkdir -p src; echo 1 > src/lex.py; echo done",
+            mode="write",
+            owns=["src/**"],
+            acceptance=["test -s src/lex.py"],
+        ),
+        command_2=shell(
+            "mkdir -p out; echo 1 > out/a; echo 1 > notes.txt", mode="write", owns=["out/**"],
+            depends_on=["command-1"],
+        ),
+        gemini_1=template(agent="gemini", command=None),
+    )  # fmt: skip
+    accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
+    for name, arguments in {
+        "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
+        "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
+        "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
+        "wait": ("wait", "last"), "cancel": ("cancel", "last", "command-1"),
+        "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
+        "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
+        "deploy": ("deploy", "phase-1", "--new"),
+        "deliverable": ("deliverable", "done", "1"),
+        "criterion": ("criterion", "done", "documentation says", "--in", "v1"),
+        "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
+        "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
+        "report": ("report",), "handoff": ("handoff",),
+        "archive": ("archive", "--dry-run", "--older-than", "-1"),
+        "validate": ("validate",),
+        "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
+    }.items():  # fmt: skip
+        found[name] = lab.call(*arguments, "--json")
+    return {
+        name: json.loads(called.out.partition("\n")[0]) if name in STREAMS else called.document
+        for name, called in found.items()
+    }
+
+
+def shape(value, at=""):
+    """Give the type at each place of a document; the elements of a list share one place."""
+    found = {at: {type(value).__name__}}
+    if isinstance(value, dict):
+        anything = at.rpartition(".")[2] in MAPS
+        inner = [(f"{at}.*" if anything else f"{at}.{key}", each) for key, each in value.items()]
+    else:
+        inner = [(f"{at}[]", each) for each in value] if isinstance(value, list) else []
+    for place, each in inner:
+        for deeper, kinds in shape(each, place).items():
+            found.setdefault(deeper, set()).update(kinds)
+    return found
+
+
+def differences(example, actual):
+    """Say where two documents differ in keys or types; null fits all, an empty list says nothing."""
+    one, two = shape(example), shape(actual)
+    for place in sorted(one.keys() ^ two.keys()):
+        has, lacks = (one, two) if place in one else (two, one)
+        above = place[: place.rfind("[]") + 2] if "[]" in place else place
+        if "[]" not in place or any(each.startswith(above) for each in lacks):
+            yield f"{place} is {has[place]} here and nothing there"
+    for place in sorted(one.keys() & two.keys()):
+        known = {"NoneType"}
+        if one[place] - known and two[place] - known and one[place] - known != two[place] - known:
+            yield f"{place}: {one[place]} in the page, {two[place]} in the answer"
+
+
+def test_every_command_that_exists_has_an_example():
+    existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
+    assert set(EXAMPLES) - {"A refusal"} == existing
+
+
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"demo"}))
+def test_an_example_has_the_keys_and_types_of_the_answer(name, answers):
+    assert list(differences(EXAMPLES[name], answers[name])) == []
+    # The order is for the reader, and no accident.
+    assert list(EXAMPLES[name]) == list(answers[name])
+
+
+def test_demo_answers_about_a_run_and_adds_where_the_sample_is():
+    run, demo = EXAMPLES["run"], dict(EXAMPLES["demo"])
+    assert isinstance(demo.pop("project"), str)
+    assert set(demo) == set(run)
+    assert {frozenset(one) for one in demo["workers"]} == {frozenset(one) for one in run["workers"]}
+
+
+@pytest.mark.parametrize(
+    ("actual", "differs"),
+    [
+        ({"a": [{"b": 1}], "n": None}, False),
+        ({"a": [], "n": "x"}, False),
+        ({"a": [{"b": "1"}], "n": None}, True),
+        ({"a": [{"b": 1, "c": 2}], "n": None}, True),
+        ({"a": [{"b": 1}]}, True),
+        ({"a": [{}], "n": None}, True),
+    ],
+)
+def test_a_difference_is_seen(actual, differs):
+    assert bool(list(differences({"a": [{"b": 1}], "n": None}, actual))) is differs

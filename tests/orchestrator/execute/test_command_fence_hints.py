@@ -1,0 +1,76 @@
+"""A command that fails behind the fence says so, where the fence may be why, and nowhere else."""
+
+import pytest
+from support.repository import shell
+
+from orchestrator.execute.fence_hints import fence_signs
+from workers.fence.probe import fence_in_force
+
+ROOT = "/tmp/project"
+
+
+def signs(command="make test", printed="", level="namespaces", network="open"):
+    return fence_signs(level, network, ROOT, command, printed)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "cat: /tmp/fixture: No such file or directory", "FileNotFoundError: '/tmp'",
+        "no socket /var/run/docker.sock",
+        "mkdir: /opt/x: Read-only file system", "OSError: [Errno 13] Permission denied: '/home/a/.cache'",
+        "KeyError: 'API_KEY'", "sh: 1: API_KEY: unbound variable",
+    ],
+)  # fmt: skip
+def test_what_smells_of_the_fence_is_told(printed):
+    assert signs(printed=printed) == (
+        "it ran fenced (an empty /tmp, no keys; only its tree and $TMPDIR are writable)"
+    )
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "", "AssertionError: 1 != 2", f"{ROOT}/.taskers/worktrees/x/test_a.py:3: AssertionError",
+        "src/tmp/x.py is missing", "npm ERR! ./run failed", "KeyError: 'name'", "connection refused",
+        "see /tmpfiles",
+    ],
+)  # fmt: skip
+def test_a_plain_failure_is_not_laid_at_the_fences_door(printed):
+    assert signs(printed=printed) == ""
+
+
+def test_the_command_itself_may_name_what_is_not_there():
+    assert signs(command="test -e /tmp/database")
+
+
+def test_only_what_the_level_keeps_away_is_told():
+    missing, unreached = "/tmp/x: No such file or directory", "curl: (6) Could not resolve host: pypi.org"
+    assert signs(printed=missing, level="landlock") == ""
+    assert "(no keys;" in signs(printed="Permission denied", level="landlock")
+    assert signs(printed=f"{missing}: Permission denied", level="advisory") == ""
+    assert signs(printed=unreached) == ""
+    assert "(an empty /tmp, no network, no keys;" in signs(printed=unreached, network="none")
+
+
+def test_a_gate_that_meets_the_fence_says_so_once_and_so_does_an_acceptance_command(mine):
+    if fence_in_force("auto").level != "namespaces":
+        pytest.skip("only namespaces hide /tmp")
+    mine.settings('[integration]\ngate = ["test -e /tmp/database"]\n')
+    mine.templates(
+        command_1=shell("echo 1 > one", mode="write", owns=["one"]),
+        command_2=shell("echo 2 > two", mode="write", owns=["two"], acceptance=["cat /tmp/fixture"]),
+    )
+    called = mine.call("run", "phase-1", "--json")
+    assert called.code == 1, called
+    told = "it ran fenced (an empty /tmp, no keys; only its tree and $TMPDIR are writable)"
+    (problem,) = called.document["problems"]
+    assert problem["do"].startswith(f"{told}; mend it, then: ")
+    held, failed = called.document["workers"]
+    assert told not in held["reason"]
+    assert failed["reason"].endswith(f"; {told}")
+    mine.settings('[integration]\ngate = ["test ! -e one || test -e /tmp/database"]\n')
+    for _ in range(2):
+        (problem,) = mine.call("integrate", "last", "--json").document["problems"]
+        assert "broken by Command-Worker-1" in problem["what"]
+        assert problem["do"].startswith(f"{told}; run it again: orchestrate run phase-1 --only ")

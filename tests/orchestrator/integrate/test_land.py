@@ -1,0 +1,161 @@
+"""Where a run's work lands, and what holds it up: the gate, the user's changes and branch, the hooks."""
+
+import pytest
+from support.judgement import head, integrate, message_of, run, settle, verdicts, write
+from support.repository import shell
+
+
+def test_a_gate_that_the_landing_breaks_lands_nothing_where_nobody_is_to_be_looked_for(lab):
+    settle(lab, '[integration]\nbisect = false\ngate = ["test ! -e out/1"]\n')
+    lab.templates(command_1=write(1), command_2=write(2))
+    base = head(lab)
+    document = run(lab, 1)
+    assert {one["verdict"] for one in document["workers"]} == {"pending"}
+    assert "the gate fails: `test ! -e out/1`" in message_of(document)
+    assert not (lab.root / "out").exists()
+    assert lab.git("log", "--format=%H", "--grep=^Orchestrate-Run: ", f"{base}..") == ""
+    settle(lab, '[integration]\ngate = ["true"]\n')
+    document = integrate(lab, document)
+    assert document["status"] == "integrated"
+    assert sorted(path.name for path in (lab.root / "out").iterdir()) == ["1", "2"]
+
+
+def test_a_gate_that_was_red_before_blames_nobody(lab):
+    settle(lab, '[integration]\ngate = ["false"]\n')
+    lab.templates(command_1=write(1))
+    document = run(lab, 1)
+    assert document["workers"][0]["verdict"] == "pending"
+    assert "without these changes too" in message_of(document)
+
+
+def by_worker(lab, edit, act):
+    """Have the worker act for the user meanwhile, as no clock of the test's could be as exact."""
+    script = f"{edit}; cd {lab.root} && unset GIT_OPTIONAL_LOCKS && {act}"
+    lab.templates(command_1=shell(script, mode="write", owns=["out/**", "src/app.py"]))
+    settle(lab, 'fence = "off"\n')
+
+
+COMMIT = "git -c user.name=u -c user.email=u@v commit -qm user"
+
+
+def test_a_landing_goes_on_top_of_what_the_user_committed_meanwhile(lab):
+    by_worker(lab, "mkdir out; echo 1 > out/1", f"echo later > later && git add later && {COMMIT}")
+    document = run(lab)
+    assert lab.git("log", "--format=%s", "-3").splitlines()[2] == "user"
+    assert lab.git("status", "--porcelain") == ""
+    assert document["workers"][0]["verdict"] == "accepted"
+
+
+def test_the_same_path_changed_by_both_is_a_conflict_that_keeps_the_patch(lab):
+    by_worker(lab, "echo worker > src/app.py", f"echo user > src/app.py && git add src/app.py && {COMMIT}")
+    document = run(lab, 1)
+    (worker,) = document["workers"]
+    assert worker["verdict"] == "pending"
+    assert worker["reason"] == "conflict: src/app.py has changed on main since"
+    again = integrate(lab, document, code=1)
+    assert verdicts(again) == verdicts(document)
+    assert (lab.root / "src/app.py").read_text() == "user\n"
+    patch = lab.root / ".taskers/runs" / document["run"] / "Command-Worker-1.patch"
+    assert "+worker" in patch.read_text()
+    lab.git("revert", "--no-edit", lab.git("log", "--format=%H", "--grep=^user$").split()[0])
+    assert integrate(lab, document)["status"] == "integrated"
+    assert (lab.root / "src/app.py").read_text() == "worker\n"
+
+
+def test_an_uncommitted_change_of_the_users_blocks_the_landing_until_it_is_stashed(lab):
+    by_worker(lab, "echo worker > src/app.py", "echo user > src/app.py")
+    document = run(lab, 1)
+    assert [one["place"] for one in document["problems"] if one["severity"] == "error"] == ["src/app.py"]
+    assert (lab.root / "src/app.py").read_text() == "user\n"
+    assert document["status"] == "finished"
+    assert "Command-Worker-1" not in (lab.root / "DECISIONS.md").read_text()
+    lab.git("stash", "push", "src/app.py")
+    assert integrate(lab, document)["status"] == "integrated"
+    assert (lab.root / "src/app.py").read_text() == "worker\n"
+    assert "Command-Worker-1" in (lab.root / "DECISIONS.md").read_text()
+
+
+def test_on_another_branch_nothing_lands_and_no_conflict_is_made_up(lab):
+    by_worker(lab, "echo worker > src/app.py",
+              f"git switch -qc side && echo side > src/app.py && git add src/app.py && {COMMIT}")  # fmt: skip
+    document = run(lab, 1)
+    assert "the run started on refs/heads/main" in message_of(document)
+    assert document["workers"][0]["verdict"] == "accepted"
+    assert lab.git("show", "-s", "--format=%s", "side") == "user\n"
+    lab.git("stash", "push", "--include-untracked", check=False)
+    lab.git("switch", "-q", "main")
+    lab.git("stash", "pop", check=False)
+    assert integrate(lab, document)["status"] == "integrated"
+    assert (lab.root / "src/app.py").read_text() == "worker\n"
+
+
+def test_a_detached_head_lands_on_a_ref_of_its_own_and_says_so(lab):
+    lab.templates(command_1=write(1))
+    lab.git("switch", "-q", "--detach")
+    document = run(lab)
+    ref = f"refs/orchestrate/{document['run']}"
+    assert lab.git("rev-parse", ref).strip() == document["commit"]["landing"]
+    assert f"the work landed on {ref}" in message_of(document)
+    assert not (lab.root / "out").exists()
+    assert integrate(lab, document)["commit"] == document["commit"]
+
+
+def test_without_commits_files_are_written_all_the_same(lab):
+    settle(lab, '[git]\ncommit = "never"\n')
+    lab.templates(command_1=write(1))
+    base = head(lab)
+    document = run(lab)
+    assert document["commit"] == {"landing": None, "state": None}
+    assert head(lab) == base
+    assert (lab.root / "out/1").read_text() == "1\n"
+    assert "Command-Worker-1" in (lab.root / "DECISIONS.md").read_text()
+
+
+def hook(lab, name, script, mode=0o755):
+    path = lab.root / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(mode)
+
+
+def test_the_users_hooks_do_not_run_unless_they_are_asked_for(lab):
+    lab.templates(command_1=write(1))
+    for name in ("pre-commit", "commit-msg", "post-commit", "post-checkout", "reference-transaction"):
+        hook(lab, name, f"touch {lab.root.parent}/ran-{name}; exit 1")
+    run(lab)
+    assert not list(lab.root.parent.glob("ran-*"))
+
+
+def test_hooks_that_are_asked_for_see_the_change_as_a_commit_would(lab):
+    settle(lab, "[git]\nhooks = true\n")
+    lab.templates(command_1=write(1), command_2=shell("rm src/app.py", mode="write", owns=["src/app.py"]))
+    hook(
+        lab,
+        "pre-commit",
+        'test "$(git diff --cached --name-only | tr "\\n" " ")" = "out/1 src/app.py " && test -f out/1',
+    )
+    hook(
+        lab,
+        "commit-msg",
+        'grep -q "^Orchestrate-Run: " "$1" && echo "Signed-off-by: Ada" >> "$1"; echo noise',
+    )
+    document = run(lab)
+    assert (
+        lab.git("log", "-1", "--format=%B", document["commit"]["landing"])
+        .rstrip()
+        .endswith("Signed-off-by: Ada")
+    )
+    assert integrate(lab, document)["commit"] == document["commit"]
+
+
+@pytest.mark.parametrize("name", ["pre-commit", "commit-msg"])
+def test_a_hook_that_refuses_holds_the_landing_up_with_its_own_words(lab, name):
+    settle(lab, "[git]\nhooks = true\n")
+    lab.templates(command_1=write(1))
+    hook(lab, name, "echo 'tabs, please' >&2; exit 1")
+    document = run(lab, 1)
+    assert document["workers"][0]["verdict"] == "pending"
+    assert f"the {name} hook refuses: tabs, please" in message_of(document)
+    assert not (lab.root / "out").exists()
+    hook(lab, name, "exit 0")
+    assert integrate(lab, document)["status"] == "integrated"

@@ -1,0 +1,43 @@
+"""The lead's word for work that was not complete, or that has landed: what is kept, said and offered."""
+
+import pytest
+from support.judgement import head, integrate, run, write
+from support.repository import shell
+
+
+@pytest.mark.parametrize(("words", "said"), [((), "accepted by the lead"), (("--reason", "ok"), "ok")])
+def test_why_work_was_not_complete_stands_beside_the_leads_word_everywhere(lab, words, said):
+    lab.templates(command_1=write(1, acceptance=["exit 7"]))
+    document = run(lab, 1)
+    before = document["workers"][0]["reason"]
+    assert before.startswith("acceptance failed: `exit 7` (exit code 7; see ")
+    accepted = integrate(lab, document, "--accept", "Command-Worker-1", *words)
+    (worker,) = accepted["workers"]
+    assert (worker["verdict"], worker["reason"]) == ("partial", f"{said}, although {before}")
+    (problem,) = accepted["problems"]
+    assert (problem["place"], problem["severity"]) == ("Command-Worker-1", "warning")
+    assert problem["what"] == f"landed, although {before}"
+    assert problem["do"].endswith(f"git revert {accepted['commit']['landing'][:10]}")
+    after = head(lab)
+    again = lab.call("integrate", document["run"], "--accept", "Command-Worker-1", *words).out
+    assert f"failed: {said}, although acceptance failed: `exit 7`" in " ".join(again.split())
+    assert head(lab) == after
+    newest = (lab.root / "DECISIONS.md").read_text().partition("\n---\n\n## ")[2].partition("\n---\n")[0]
+    assert f"Command-Worker-1: partial (failed) — {said}, although acceptance failed: `exit 7`" in newest
+    assert "- Negative: landed without being complete: Command-Worker-1\n" in newest
+    assert "not landed in full" not in newest
+
+
+def test_of_overruled_work_just_those_are_named_of_whom_something_was_left_out(lab):
+    lab.templates(
+        command_1=shell("mkdir out; echo 1 > out/1; echo > stray; exit 3", retries=0, mode="write",
+                        owns=["out/1"]),
+        command_2=shell("mkdir out; touch out/2a out/2b", max_files_changed=1, mode="write",
+                        owns=["out/2*"]),
+    )  # fmt: skip
+    document = run(lab, 1)
+    integrate(lab, document, "--accept", "Command-Worker-1", "Command-Worker-2")
+    log = (lab.root / "DECISIONS.md").read_text()
+    settled = log[log.index(": Settled run ") :].partition("\n---\n")[0]
+    assert "- Negative: not landed in full: Command-Worker-1\n" in settled
+    assert "- Negative: landed without being complete: Command-Worker-1\n" in settled

@@ -1,0 +1,261 @@
+"""`orchestrate doctor`: what it finds, what it calls wrong, and that it leaves no trace."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from support.repository import seen_in
+
+from orchestrator.cli.main import main
+from orchestrator.report._versions import ask_versions
+from orchestrator.report.doctor import (
+    FULL_DISK,
+    LOW_DISK,
+    FenceFound,
+    disk_problems,
+    fence_problems,
+    git_problems,
+)
+from workers.pool.slots import Pool, PoolLimits
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """Make PATH a folder with git alone, and give a way to add programs to it."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "git").symlink_to(shutil.which("git"))
+
+    def add(name, script):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+        return str(folder / name)
+
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("ORCHESTRATE_WORKER", raising=False)
+    return add
+
+
+@pytest.fixture
+def doctor(lab, tools, capsys):  # noqa: ARG001 - no agent of this machine's may be found
+    def call(code=0):
+        before = seen_in(lab.root)
+        assert main(["doctor", "--json", "--project", str(lab.root)]) == code
+        assert seen_in(lab.root) == before
+        document = json.loads(capsys.readouterr().out)
+        assert document["ok"] is (code == 0)
+        return document
+
+    return call
+
+
+def errors(document):
+    return [(one["place"], one["what"]) for one in document["problems"] if one["severity"] == "error"]
+
+
+def test_agents_are_found_with_what_they_say_their_version_is(doctor, tools, monkeypatch):
+    codex = tools("codex", "echo; echo codex-cli 0.142.0; echo more")
+    monkeypatch.setenv("CODEX_API_KEY", "sk-test-not-real")
+    agents = {one["agent"]: one for one in doctor()["agents"]}
+    assert agents["codex"] == {
+        "agent": "codex", "enabled": True, "executable": codex, "version": "codex-cli 0.142.0",
+        "usable": True, "reason": "",
+        "config": "CODEX_API_KEY is set: each worker has a CODEX_HOME of its own; "
+        "nothing of ~/.codex is linked, copied, read or written",
+    }  # fmt: skip
+    assert (agents["claude"]["executable"], agents["claude"]["usable"]) == (None, False)
+    assert "was not found" in agents["claude"]["reason"]
+    assert "disabled" in agents["gemini"]["reason"]
+    assert agents["command"]["usable"]
+
+
+def test_an_agent_that_cannot_say_its_version_is_not_usable(doctor, tools):
+    tools("codex", "exit 3")
+    document = doctor()
+    (codex,) = (one for one in document["agents"] if one["agent"] == "codex")
+    assert codex["reason"].endswith("--version` fails with exit code 3")
+    assert not codex["usable"]
+    assert "codex" in [problem["place"] for problem in document["problems"]]
+
+
+def test_an_agent_is_asked_without_the_variables_that_are_not_its_business(doctor, tools, monkeypatch):
+    monkeypatch.setenv("SOME_SECRET", "s3cret")
+    tools("codex", 'echo "codex ${SOME_SECRET:-nothing}"')
+    assert doctor()["agents"][0]["version"] == "codex nothing"
+
+
+def test_what_an_agent_writes_to_say_its_version_is_not_left_behind(doctor, tools, tmp_path):
+    note = tmp_path / "note"
+    tools("codex", f': >"$CODEX_HOME/log"; echo "$CODEX_HOME" >"{note}"; echo codex-cli 1')
+    assert doctor()["agents"][0]["usable"]
+    assert not Path(note.read_text().strip()).exists()
+
+
+def test_a_program_that_does_not_answer_is_given_up_and_seen_dead(tools, tmp_path):
+    pid = tmp_path / "pid"
+    slow = tools("slow", f'echo $$ >"{pid}"\nwhile :; do :; done')
+    said = ask_versions({"slow": slow, "gone": str(tmp_path / "gone")}, dict(os.environ), 1.0)
+    assert said["slow"].fault == "does not answer within 1 seconds"
+    assert said["gone"].fault.startswith("cannot be started")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_programs_are_asked_at_the_same_time(tools, tmp_path):
+    # Each waits until the other has been started: asked one after the other, neither would answer.
+    for name, other in (("one", "two"), ("two", "one")):
+        tools(name, f': >"{tmp_path}/{name}"; until [ -e "{tmp_path}/{other}" ]; do :; done; echo {name}')
+    paths = {name: str(tmp_path / "tools" / name) for name in ("one", "two")}
+    said = ask_versions(paths, dict(os.environ), 20.0)
+    assert {name: one.text for name, one in said.items()} == {"one": "one", "two": "two"}
+
+
+def test_a_child_that_keeps_the_output_open_does_not_keep_us(tools, tmp_path):
+    stop = tmp_path / "stop"
+    path = tools("parent", f'( until [ -e "{stop}" ]; do :; done; : >"{stop}.seen" ) & echo parent 1')
+    try:
+        assert ask_versions({"parent": path}, dict(os.environ), 20.0)["parent"].text == "parent 1"
+    finally:
+        stop.touch()
+        deadline = time.monotonic() + 20
+        while not Path(f"{stop}.seen").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert Path(f"{stop}.seen").exists()
+
+
+@pytest.mark.parametrize("version", ["", "git version 2.30.9", "git version 1.9", "gut"])
+def test_a_git_that_is_missing_or_too_old_is_wrong(version):
+    (problem,) = git_problems(version)
+    assert "git 2.31 or newer" in problem.do
+
+
+@pytest.mark.parametrize(
+    "version", ["git version 2.31.0", "git version 2.39.5 (Apple Git-154)", "git version 3.0"]
+)
+def test_a_git_that_is_new_enough_is_well(version):
+    assert git_problems(version) == []
+
+
+def test_without_git_that_is_what_is_said(lab, tmp_path):
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    called = lab.call("doctor", "--json", env={"PATH": str(nothing)})
+    assert called.code == 1
+    assert "git: is not installed; install git 2.31 or newer" in called.says()
+    assert called.document["git"] is None
+
+
+def test_root_is_a_warning_with_a_fence_and_a_sharper_one_without():
+    (bare,) = fence_problems(FenceFound("advisory", "", root=True))
+    (fenced,) = fence_problems(FenceFound("namespaces", "", root=True))
+    assert (bare.severity, fenced.severity) == ("warning", "warning")
+    assert "weakest case of every layer" in fenced.what
+    assert "nothing but their ticket" in bare.what
+    assert fence_problems(FenceFound("advisory", "", root=False)) == []
+
+
+def test_a_disk_that_fills_is_a_warning_and_a_full_one_is_wrong():
+    assert disk_problems(LOW_DISK) == []
+    assert [one.severity for one in disk_problems(LOW_DISK - 1)] == ["warning"]
+    assert [one.severity for one in disk_problems(FULL_DISK - 1)] == ["error"]
+
+
+def test_settings_and_state_files_that_cannot_be_read_are_all_named(doctor, lab):
+    lab.write("orchestrate.toml", "fense = 1\n")
+    (lab.root / "STATUS.md").unlink()
+    (lab.root / "DECISIONS.md").write_bytes(b"# \xff\n")
+    document = doctor(code=1)
+    places = {place.partition(":")[0] for place, _ in errors(document)}
+    assert places == {"orchestrate.toml", "STATUS.md", "DECISIONS.md"}
+    assert document["next_action"] == "orchestrate init"
+
+
+def test_a_table_that_is_declared_twice_is_to_be_merged_and_status_warns_of_it(doctor, lab):
+    lab.write("orchestrate.toml", "[agents.codex]\nenabled = true\n[git]\n[agents.codex]\nargs = []\n")
+    what = "is not valid TOML: `agents.codex` is declared twice"
+    assert errors(doctor(code=1)) == [("orchestrate.toml:4", what)]
+    called = lab.call("status", "--json")
+    assert called.code == 0
+    (problem,) = called.document["problems"]
+    assert (problem["place"], problem["what"], problem["severity"]) == ("orchestrate.toml:4", what, "warning")
+    assert problem["do"] == "merge the two: put all its keys below the first"
+    lab.write("orchestrate.toml", "[agents.codex]\nenabled = true\n")
+    assert lab.call("status", "--json").document["problems"] == []
+
+
+def test_a_merge_in_progress_is_wrong(doctor, lab):
+    (lab.root / ".git" / "MERGE_HEAD").write_text(lab.git("rev-parse", "HEAD"))
+    assert errors(doctor(code=1)) == [(".git", "a merge is in progress")]
+
+
+def test_the_stores_lock_and_the_slots_taken_are_shown(doctor, lab):
+    own = lab.root / ".git" / "orchestrate"
+    pool = Pool(own / "slots", PoolLimits())
+    with FileLock(own / "store.lock"):
+        slot = pool.acquire_nowait("command", {"run": "20260216_142834", "worker": "Command-Worker-1"})
+        locks = doctor()["locks"]
+        slot.release()
+    taken = {"slot": "pool-01", "run": "20260216_142834", "worker": "Command-Worker-1", "dirty": False}
+    assert locks == {"store": "held", "slots": [taken], "pending": []}
+    assert doctor()["locks"] == {"store": "free", "slots": [], "pending": []}
+
+
+def test_a_slot_whose_holder_died_is_shown_as_dirty(doctor, lab):
+    code = (
+        "import os, sys; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "Pool(Path(sys.argv[1]), PoolLimits()).acquire_nowait('codex', {'run': 'R', 'worker': 'W'})\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code, lab.root / ".git/orchestrate/slots"], check=True)
+    document = doctor()
+    assert [(one["slot"], one["dirty"]) for one in document["locks"]["slots"]] == [
+        ("codex-1", True),
+        ("pool-01", True),
+    ]
+    assert "W of run R ended without a record" in str(document["problems"])
+
+
+def test_a_change_that_waits_for_its_commit_is_shown(doctor, lab):
+    (lab.root / ".git" / "orchestrate").mkdir()
+    (lab.root / ".git" / "orchestrate" / "intent.json").write_text('{"moves": [], "commit": null}')
+    document = doctor()
+    assert len(document["locks"]["pending"]) == 1
+    assert document["next_action"] == "orchestrate resume"
+
+
+def test_an_unfinished_run_is_shown_with_the_way_on(doctor, lab):
+    run = lab.root / ".taskers" / "runs" / "20260216_142834"
+    run.mkdir(parents=True)
+    worker = {"worker": "Command-Worker-1", "ticket": "command-1", "agent": "command", "title": "Look"}
+    roster = {"schema": 1, "phase": "phase-1", "workers": [worker | {"skipped": False}]}
+    (run / "run.json").write_text("{}")
+    (run / "roster.json").write_text(json.dumps(roster))
+    document = doctor()
+    (found,) = document["runs"]
+    assert (found["run"], found["phase"], found["status"]) == ("20260216_142834", "phase-1", "interrupted")
+    assert document["next_action"] == found["next_action"] == "orchestrate resume 20260216_142834"
+
+
+def test_outside_a_repository_agents_are_looked_at_all_the_same(tools, tmp_path, capsys):
+    tools("codex", "echo codex-cli 1")
+    assert main(["doctor", "--json", "--project", str(tmp_path)]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["project"], document["next_action"]) == (None, "git init")
+    assert document["agents"][0]["usable"]
+
+
+def test_a_person_reads_a_line_for_each_thing(lab, tools, capsys):
+    tools("codex", "printf 'codex \\033[31m1\\n'")
+    assert main(["doctor", "--project", str(lab.root)]) == 0
+    out = capsys.readouterr().out
+    # A line that is too wide goes on in an indented one.
+    heads = [line.partition(" ")[0] for line in out.splitlines() if not line.startswith(" ")]
+    wanted = ["orchestrate", "git", "codex", "claude", "gemini", "command", "fence", "store", "slots", "disk"]
+    assert heads[: len(wanted)] == wanted
+    assert "\033" not in out

@@ -1,0 +1,134 @@
+"""What settles the pending workers of a run: one command for all of them, and one that helps."""
+
+import pytest
+from support.gates import call, gate, out, verdicts
+from support.repository import shell
+from support.runtimes import journal, wait_until
+
+from orchestrator.runs.pending import MOST_NAMED, pending_of, settles
+
+
+def straying(name, **more):
+    """Write a template whose worker makes its own file, and one that is not its own."""
+    script = f"mkdir -p out; echo 1 > out/{name}; echo 1 > stray-{name}"
+    return shell(script, mode="write", owns=[f"out/{name}"], **more)
+
+
+def outside(name):
+    """Write a template whose worker makes nothing but a file that is not its own."""
+    return shell(f"echo 1 > stray-{name}", mode="write", owns=[f"out/{name}"])
+
+
+def follow(lab, command, code):
+    """Call what a document says comes next."""
+    called = lab.call(*command.split()[1:], "--json")
+    assert called.code == code, called
+    return called.document
+
+
+def waiting(ticket, **more):
+    """Give the facts of a worker that waits for the lead's word."""
+    return {"ticket": ticket, "verdict": "pending", "violations": [], "files": ["a"], **more}
+
+
+@pytest.mark.parametrize("command", ["run", "status", "wait"])
+def test_one_command_settles_all_that_are_pending_whoever_is_asked(lab, command):
+    lab.templates(**{f"command_{n}": straying(n) for n in (1, 2, 3)})
+    told = call(lab, "run", "phase-1", code=1)
+    if command != "run":
+        told = lab.call(command, *(["last"] if command == "wait" else []), "--json").document
+    assert told["next_action"].endswith(" --accept Command-Worker-1 Command-Worker-2 Command-Worker-3")
+    assert follow(lab, told["next_action"], 0)["status"] == "integrated"
+    assert out(lab) == {"1", "2", "3"}
+
+
+def test_a_narrow_terminal_is_told_all_names_too(lab):
+    lab.templates(**{f"command_{n}": straying(n) for n in (1, 2, 3, 4)})
+    said = lab.call("run", "phase-1", env={"COLUMNS": "60"}).out
+    names = " ".join(f"Command-Worker-{n}" for n in (1, 2, 3, 4))
+    assert f"--accept {names}\n" in said
+    assert f'--reject {names} --reason "..."\n' in said
+
+
+def test_a_fan_out_of_which_all_is_pending_goes_by_its_name(lab):
+    numbered = straying("{{ matrix.n }}", matrix={"n": ["a", "b", "c", "d"]})
+    lab.templates(command_1=numbered, command_2=straying(2))
+    told = call(lab, "run", "phase-1", code=1)
+    assert told["next_action"].endswith(" --accept command-1 Command-Worker-2")
+    assert set(verdicts(follow(lab, told["next_action"], 0)).values()) == {"partial"}
+
+
+def test_of_a_fan_out_of_which_some_would_land_nothing_each_is_named():
+    workers = {f"W-{n}": waiting(f"c-1[n={n}]", patch="p", files=["a"] * (n > 1)) for n in range(1, 7)}
+    assert pending_of(workers).outside == ("W-1",)
+    assert settles("R", workers) == "orchestrate integrate R --accept W-2 W-3 W-4 W-5 W-6 --reject W-1"
+
+
+def test_more_than_a_command_names_are_settled_by_the_next_ones(lab):
+    workers = {f"W-{n}": waiting(f"c-{n}") for n in range(1, 2 * MOST_NAMED + 2)}
+    seen = []
+    for size in (MOST_NAMED, MOST_NAMED, 1):
+        names = settles("R", workers).split()[4:]
+        assert len(names) == size
+        seen += names
+        for name in names:
+            workers[name] = {**workers[name], "verdict": "partial"}
+    assert seen == list(workers)
+    lab.templates(**{f"command_{n}": straying(n) for n in range(1, MOST_NAMED + 2)})
+    said = lab.call("run", "phase-1").out
+    assert f"more than {MOST_NAMED} wait: each such command settles the next ones" in said
+
+
+def test_a_red_gate_is_to_be_mended_before_anybody_else_is_accepted(lab):
+    gate(lab, "test -e mended")
+    lab.templates(command_1=shell("echo 1 > one", mode="write", owns=["one"]), command_2=straying(2))
+    told = call(lab, "run", "phase-1", code=1)
+    run = told["run"]
+    assert verdicts(told) == {"command-1": "pending", "command-2": "pending"}
+    assert told["next_action"] == f"orchestrate integrate {run}"
+    said = lab.call("integrate", run).out
+    assert said.index("what is held up") < said.index("settle what is pending")
+    lab.commit({"mended": "yes\n"})
+    landed = follow(lab, told["next_action"], 1)
+    assert verdicts(landed) == {"command-1": "accepted", "command-2": "pending"}
+    assert landed["next_action"] == f"orchestrate integrate {run} --accept Command-Worker-2"
+    assert follow(lab, landed["next_action"], 0)["status"] == "integrated"
+
+
+def test_what_lies_all_outside_its_scope_is_offered_a_reject_and_another_run(lab):
+    lab.templates(command_1=straying(1), command_2=outside(2))
+    told = call(lab, "run", "phase-1", code=1)
+    run = told["run"]
+    assert told["next_action"] == (
+        f"orchestrate integrate {run} --accept Command-Worker-1 --reject Command-Worker-2"
+    )
+    (problem,) = told["problems"]
+    assert (problem["place"], problem["severity"]) == ("Command-Worker-2", "warning")
+    again = "orchestrate run phase-1 --only command-2"
+    assert problem["do"].endswith(again)
+    said = lab.call("integrate", run).out
+    assert f'--reject Command-Worker-2 --reason "..."\n  {again}\n' in said
+    assert "--accept Command-Worker-1 Command-Worker-2" not in said
+    settled = follow(lab, told["next_action"], 1)
+    assert verdicts(settled) == {"command-1": "partial", "command-2": "rejected"}
+    assert (settled["status"], settled["problems"]) == ("integrated", [])
+    lab.templates(command_2=straying(2))
+    assert set(verdicts(follow(lab, again, 1))) == {"command-2"}
+
+
+def test_who_was_to_write_nothing_is_accepted_for_what_it_found():
+    violations = [{"kind": "read_only_wrote", "path": "notes"}]
+    workers = {"W-1": waiting("c-1", patch="p", files=[], violations=violations)}
+    assert settles("R", workers) == "orchestrate integrate R --accept W-1"
+
+
+def test_a_cancelled_run_names_who_still_waits_for_a_word(lives):
+    lives.lab.templates(command_1=straying(1), command_2=shell(f"{lives.waits}; true", timeout="5m"))
+    run, _ = lives.detached()
+    wait_until(lambda: [one for one in journal(run) if one["event"] == "ended"])
+    call(lives, "cancel", run.name, code=0)
+    told = call(lives, "integrate", run.name, code=1)
+    assert told["next_action"] == f"orchestrate integrate {run.name} --accept Command-Worker-1"
+    assert follow(lives.lab, told["next_action"], 1)["status"] == "integrated"
+    assert out(lives.lab) == {"1"}
+    assert lives.living() == []

@@ -1,0 +1,311 @@
+"""When workers may start: the interval, the load that stretches it, the memory that stops it."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import anyio
+import anyio.lowlevel
+import pytest
+from support.paths import ROOT
+
+from orchestrator.schedule import pacing as module
+from orchestrator.schedule._load import Load, limited, measured
+from orchestrator.schedule.pacing import Starts
+
+pytestmark = pytest.mark.anyio
+INTERVAL = 0.1
+
+
+class Machine:
+    """Figures that a test sets, as a machine gives them: busy for so many percent of the time that passed."""
+
+    def __init__(self, busy=0.0, memory=10.0):
+        self.busy, self.memory, self.looks, self._began = busy, memory, 0, anyio.current_time()
+        self._spent = Load(1000.0, 1000.0, 0.0)
+
+    def __call__(self):
+        now, self.looks = anyio.current_time(), self.looks + 1
+        passed, self._began = now - self._began, now
+        busy = passed * self.busy / 100
+        self._spent = Load(self._spent.busy + busy, self._spent.idle + passed - busy, self.memory)
+        return self._spent
+
+
+def silent(why):
+    pytest.fail(f"told {why}")
+
+
+async def started(starts, agent, times):
+    """Have workers ask for a start all at once; give the moments at which they may."""
+    moments = []
+
+    async def one():
+        await starts.turn(agent, silent)
+        moments.append(anyio.current_time())
+
+    async with anyio.create_task_group() as group:
+        for _ in range(times):
+            group.start_soon(one)
+    return moments
+
+
+def gaps(moments):
+    return [later - earlier for earlier, later in pairwise(moments)]
+
+
+async def test_agent_clis_start_one_by_one():
+    moments = await started(Starts(INTERVAL, 90, Machine()), "codex", 4)
+    assert all(gap >= INTERVAL * 0.99 for gap in gaps(moments))
+
+
+@pytest.mark.parametrize(
+    ("agent", "interval", "times"), [("codex", 20, 1), ("command", 20, 50), ("codex", 0, 50)]
+)
+async def test_the_first_one_waits_for_nobody_nor_do_commands(agent, interval, times):
+    with anyio.fail_after(15):
+        await started(Starts(interval, 90, Machine(busy=100)), agent, times)
+
+
+@pytest.mark.parametrize(("busy", "times"), [(50, 2.5), (100, 4)])
+async def test_a_busy_machine_stretches_the_interval_up_to_four_times(busy, times):
+    moments = await started(Starts(INTERVAL, 90, Machine(busy)), "claude", 3)
+    assert all(gap >= INTERVAL * times * 0.95 for gap in gaps(moments))
+
+
+async def test_the_stretch_ends_however_busy_the_machine_says_it_is():
+    figures = iter(Load(busy, 0.0, 0.0) for busy in (0.0, 1e9, -1e9, -2e9, 1e9, 1e9, 1e9, 1e9, 1e9))
+    with anyio.fail_after(20 * INTERVAL * module.SLOWEST):
+        await started(Starts(INTERVAL, 0, lambda: next(figures)), "codex", 3)
+
+
+async def test_after_a_long_time_without_starts_nobody_waits():
+    starts = Starts(20, 0, Machine(busy=100))
+    await starts.turn("codex", silent)
+    starts._started -= 20 * module.SLOWEST
+    with anyio.fail_after(15):
+        await starts.turn("codex", silent)
+
+
+@pytest.mark.parametrize("agent", ["codex", "command"])
+async def test_nobody_starts_without_memory_and_each_says_once_why(agent, monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.02)
+    monkeypatch.setattr(module, "FRESH", 0.0)
+    machine, said, done = Machine(memory=93.4), [], []
+    starts = Starts(0.01, 90, machine)
+
+    async def one():
+        await starts.turn(agent, said.append)
+        done.append(machine.memory)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(one)
+        with anyio.fail_after(10):
+            while machine.looks < 12:  # noqa: ASYNC110 - three that look every now and then
+                await anyio.sleep(0.005)
+        assert done == []
+        machine.memory = 90.0
+    assert done == [90.0] * 3
+    assert said == ["memory: 93% in use, above [pool] max_memory = 90"] * 3
+
+
+async def test_memory_that_runs_out_during_the_interval_stops_a_start_too(monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.02)
+    monkeypatch.setattr(module, "FRESH", 0.0)
+    machine, said, done = Machine(), [], []
+    starts = Starts(INTERVAL, 90, machine)
+    await starts.turn("codex", silent)
+
+    async def one():
+        await starts.turn("codex", said.append)
+        done.append(True)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one)
+        looks = machine.looks
+        while machine.looks == looks:
+            await anyio.lowlevel.checkpoint()  # it has found memory, and waits for the end of the interval
+        machine.memory = 99.0
+        with anyio.fail_after(10):
+            while not said:  # noqa: ASYNC110 - told from within a wait
+                await anyio.sleep(0.005)
+        assert done == []
+        machine.memory = 50.0
+    assert (done, len(said)) == ([True], 1)
+
+
+class Clock:
+    """The minutes of the waits, gone through in an instant: a look at the memory takes one."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr(module.anyio, "current_time", lambda: self.now)
+        monkeypatch.setattr(module.anyio, "sleep", self.sleep)
+        monkeypatch.setattr(module, "FRESH", 0.0)
+
+    async def sleep(self, _):
+        self.now += 60.0
+        await anyio.lowlevel.checkpoint()
+
+
+class Run:
+    """The slots of a run, and what it is told: some wait for a start, some have started and are out."""
+
+    def __init__(self, memory=95.0):
+        self.memory, self.held, self.warned, self.said, self.began = memory, 0, [], [], []
+        self.starts = Starts(0, 90, self.probe, slots=lambda: self.held, warn=self.warned.append)
+
+    def probe(self):
+        return Load(0.0, 0.0, self.memory, 16 * 2**30)
+
+    async def one(self, name):
+        self.held += 1
+        await self.starts.turn("codex", self.said.append)
+        self.began.append(name)
+
+    def ended(self):
+        self.held -= 1
+
+
+FULL = "memory: 95% of 16.0 GiB in use, above [pool] max_memory = 90"
+
+
+async def test_a_long_time_without_memory_is_told_once_and_one_by_one_starts_all_the_same(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    async with anyio.create_task_group() as group:
+        for name in "abc":
+            group.start_soon(run.one, name)
+        while not run.began:
+            await anyio.lowlevel.checkpoint()
+        waited = clock.now - 1000.0
+        assert module.PATIENCE <= waited < module.PATIENCE + 300
+        assert run.said == [FULL] * 3
+        first, second = run.warned
+        assert first == f"{FULL}, for 2 minutes: nothing starts"
+        assert second == f"{FULL}, and nothing else of the run is out: one worker starts all the same"
+        # The others wait for it, however long that takes.
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        assert len(run.began) == 1
+        run.ended()
+        ended = clock.now
+        while len(run.began) == 1:
+            await anyio.lowlevel.checkpoint()
+        assert clock.now - ended < 300
+        run.memory = 50.0
+    assert sorted(run.began) == ["a", "b", "c"]
+    assert len(run.warned) == 3
+
+
+async def test_nobody_starts_without_memory_while_others_of_the_run_are_out(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    run.held = 1
+    async with anyio.create_task_group() as group:
+        group.start_soon(run.one, "a")
+        while clock.now < 1000.0 + 3 * module.PATIENCE:
+            await anyio.lowlevel.checkpoint()
+        assert run.began == []
+        assert run.warned == [f"{FULL}, for 2 minutes: nothing starts"]
+        run.ended()
+    assert run.began == ["a"]
+
+
+async def test_each_time_without_memory_is_told_of_by_itself(monkeypatch):
+    clock, run = Clock(monkeypatch), Run()
+    for _ in range(2):
+        run.memory, began = 95.0, clock.now
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.one, "a")
+            while clock.now < began + 240:
+                await anyio.lowlevel.checkpoint()
+            run.memory = 50.0
+    assert run.warned == [f"{FULL}, for 2 minutes: nothing starts"] * 2
+
+
+async def test_a_wait_for_memory_can_be_cancelled_and_leaves_the_way_free():
+    machine = Machine(memory=99)
+    starts = Starts(INTERVAL, 90, machine)
+    with anyio.move_on_after(0.05) as scope:
+        await starts.turn("codex", [].append)
+    assert scope.cancelled_caught
+    await Starts.turn(Starts(INTERVAL, 0, machine), "codex", silent)
+    with anyio.move_on_after(0.05) as scope:
+        await starts.turn("command", [].append)
+    assert scope.cancelled_caught
+
+
+async def test_a_thousand_short_commands_look_a_few_times():
+    machine = Machine()
+    await started(Starts(INTERVAL, 90, machine), "command", 1000)
+    assert machine.looks < 50
+
+
+def test_this_machine_gives_figures_that_make_sense():
+    first = measured()
+    sum(number * number for number in range(300_000))
+    second = measured()
+    assert 0 < first.memory < 100
+    assert second.busy >= first.busy > 0
+    assert second.idle >= first.idle > 0
+    assert second.busy + second.idle > first.busy + first.idle
+
+
+V2 = {
+    "proc/self/cgroup": "0::/pod/inner\n",
+    "sys/fs/cgroup/pod/memory.max": "1000\n",
+    "sys/fs/cgroup/pod/memory.current": "950\n",
+    "sys/fs/cgroup/pod/memory.stat": "anon 600\nactive_file 100\ninactive_file 150\nslab_reclaimable 50\n",
+    "sys/fs/cgroup/pod/inner/memory.max": "max\n",
+    "sys/fs/cgroup/pod/inner/memory.current": "900\n",
+    "sys/fs/cgroup/pod/inner/memory.stat": "",
+}
+V1 = {
+    "proc/self/cgroup": "9:name=systemd:/\n4:cpu,memory:/docker/0123\n0::/\n",
+    # In a container the mount shows its own group, under a path that is the host's.
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "2000\n",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": "1900\n",
+    "sys/fs/cgroup/memory/memory.stat": "inactive_file 1\ntotal_active_file 300\ntotal_inactive_file 100\n",
+}
+
+
+def built(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(("files", "found"), [(V2, [(650, 1000)]), (V1, [(1500, 2000)])])
+def test_the_limit_of_a_container_counts_without_what_the_kernel_would_give_back(tmp_path, files, found):
+    assert list(limited(10_000, built(tmp_path, files))) == found
+    assert list(limited(1000, tmp_path)) == []  # the machine has no more than that itself
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"proc/self/cgroup": ""},
+        {"proc/self/cgroup": "nonsense\n0:\n"},
+        V2 | {"sys/fs/cgroup/pod/memory.max": "many\n"},
+        V2 | {"sys/fs/cgroup/pod/memory.current": ""},
+        V2 | {"sys/fs/cgroup/pod/memory.stat": "active_file lots\n"},
+        V2 | {"sys/fs/cgroup/pod/memory.max": "0\n"},
+    ],
+)
+def test_groups_that_cannot_be_read_limit_nothing(tmp_path, files):
+    assert list(limited(10_000, built(tmp_path, files))) == []
+
+
+def test_psutil_is_imported_by_those_who_look_only():
+    text = "import sys, orchestrator.starts; print('psutil' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout == "False\n"

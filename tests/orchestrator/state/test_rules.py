@@ -1,0 +1,117 @@
+"""AGENTS.md: the pool in the spellings people use, and sections added to what is there."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from orchestrator.state import DOCUMENTS
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.rules.rules import Pool
+from orchestrator.state.facts import Facts
+
+FACTS = Facts("Demo", "Ada", datetime(2026, 2, 16, tzinfo=UTC))
+START = rules.initial(FACTS).encode()
+
+
+def pool(lines):
+    return rules.read_pool(f"# Rules\n\n## Worker Orchestration\n\n{lines}\n".encode())
+
+
+def test_the_first_file_has_no_findings_and_states_the_default_pool():
+    assert rules.problems(START) == []
+    assert rules.read_pool(START) == (Pool(), [])
+    assert Pool() == (15, 5, 5, 5, True, True, False)
+    assert START.endswith(b"\n\n---\n\n**Agents File End**\n")
+    heads = [line for line in START.decode().splitlines() if line.startswith("## ")]
+    assert heads == [
+        "## Lead Conductor Role",
+        "## Worker Orchestration",
+        "## Status Report Protocol",
+        "## Approval Gates",
+    ]
+
+
+def test_a_worker_that_reads_the_first_file_is_told_its_part_at_the_top():
+    head = START.decode().split("\n---\n")[0]
+    assert "**worker**" in head
+    assert "Worker Orchestration" in head
+    section = START.decode().split("## Worker Orchestration")[1].split("\n---\n")[0]
+    for words in (
+        "do not commit",
+        "BLOCKED",
+        "NEEDS_CLARIFICATION",
+        "Affected Files",
+        "Risks and Alternatives",
+        "not yours",
+    ):
+        assert words in section
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("- Maximum workers: 8\n  - Codex: 3 workers\n  - Claude: 4 workers", Pool(8, 3, 4)),
+        ("Max workers: 6\nCodex: 2", Pool(6, 2)),
+        ("**Codex:** 2 workers\n**Claude Code:** 1", Pool(15, 2, 1)),
+        ("- Gemini: 2 workers (ENABLED)", Pool(gemini=2, gemini_enabled=True)),
+        ("- Gemini: 2 workers", Pool(gemini=2, gemini_enabled=True)),
+        ("- Gemini: 5 workers (optional, disabled by default)", Pool()),
+        ("- Gemini: ENABLED", Pool(gemini_enabled=True)),
+        ("- Codex: DISABLED", Pool(codex_enabled=False)),
+        ("### Codex Workers\n\n- **Pool Size**: 4\n- Status: ENABLED", Pool(codex=4)),
+        ("### Gemini\n\nPool Size: 2\nStatus: DISABLED", Pool(gemini=2)),
+        ("### Gemini (ENABLED)\n\n**Pool Size:** 3", Pool(gemini=3, gemini_enabled=True)),
+    ],
+)  # fmt: skip
+def test_the_pool_is_read_in_the_spellings_people_use(lines, expected):
+    assert pool(lines) == (expected, [])
+
+
+def test_a_pool_in_a_code_block_or_elsewhere_is_not_ours():
+    text = b"# T\n\n## Style\n\nClaude: 3 tips\n\n## Workers\n\n```\nCodex: 1\n```\n"
+    found, problems = rules.read_pool(text)
+    assert found == Pool()
+    assert [problem.severity for problem in problems] == ["warning"]
+
+
+@pytest.mark.parametrize("text", [None, b"", b"# Coding guidance\n\nUse tabs.\n"])
+def test_without_a_pool_the_defaults_hold_and_it_is_said(text):
+    found, (problem,) = rules.read_pool(text)
+    assert found == Pool()
+    assert problem.severity == "warning"
+    assert "defaults" in problem.what
+
+
+def test_more_than_fifteen_needs_an_approval():
+    found, (problem,) = pool("- Maximum workers: 20")
+    assert (found.total, problem.severity, problem.place) == (15, "error", "AGENTS.md:5")
+    text = b"# R\n\n## Worker Orchestration\n\n- Maximum workers: 20\n"
+    assert rules.read_pool(text, approved=20) == (Pool(total=20), [])
+
+
+def test_of_two_numbers_the_smaller_holds_until_one_is_taken_out():
+    found, (problem,) = pool("- Codex: 5 workers\n- Codex: 2 workers")
+    assert found.codex == 2
+    assert problem.place == "AGENTS.md:6"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"# Guide\n\nUse tabs.\n\n## Build\n\n    make\n",
+        b"words",
+        b"# Guide\r\n\r\n## Approval Gates\r\n\r\nask me\r\n",
+        b"",
+    ],
+)
+def test_guidance_that_is_there_keeps_every_byte(before):
+    text = rules.complete(before, FACTS)
+    assert text.startswith(before)
+    assert rules.complete(text, FACTS) == text
+    assert rules.problems(text) == []
+
+
+def test_every_document_says_what_it_owns_and_no_two_own_the_same():
+    owned = [pattern for document in DOCUMENTS for pattern in document.OWNS]
+    assert {"STATUS.md", "DECISIONS.md", "AGENTS.md"} <= set(owned)
+    assert len(owned) == len(set(owned))

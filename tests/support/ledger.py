@@ -1,0 +1,43 @@
+"""A ledger on a clock of the test's own, and who is said to live."""
+
+from datetime import UTC, datetime
+
+from orchestrator.budget.ledger import Ledger
+from orchestrator.budget.limits import Budget
+from orchestrator.budget.prices import Cost
+from orchestrator.settings.values import Limits
+from workers.files.run_dir import RunDir
+
+AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
+DAY = "2026-02-16"
+
+
+class Books:
+    """A ledger, its clock, and who is said to live."""
+
+    def __init__(self, folder):
+        self.at, self.dead = AT, set()
+        self.run = RunDir(folder, "20260216_142834")
+        (self.run.path / "shims").mkdir(parents=True)
+        self.folder = folder / "orchestrate" / "spending"
+        self.ledger = Ledger(
+            self.folder, lambda: self.at, lambda run, worker: not {run.id, worker} & self.dead
+        )
+
+    def start(self, worker="Codex-Worker-1", attempt=1, usd=None, tokens=None, run=None, **limits):
+        """Ask for the start of an attempt."""
+        return self.ledger.reserve(run or self.run, worker, attempt, Budget(usd, tokens), Limits(**limits))
+
+    def spend(self, worker, usd, tokens=1000, attempt=1, run=None):
+        """Have an attempt start, and end with that cost."""
+        found = self.start(worker, attempt, run=run)
+        self.ledger.settle(found, Cost(usd, "agent" if usd is not None else "unpriced", tokens))
+
+    def path(self, day=DAY):
+        """Give the ledger of a day."""
+        return self.folder / f"{day}.jsonl"
+
+
+def used(usd, tokens=10):
+    """Give the usage that stands in a worker's record."""
+    return {"input_tokens": tokens, "cached_tokens": 0, "output_tokens": 0, "cost_usd": usd}

@@ -1,0 +1,82 @@
+"""Runs made old for `archive --runs`, and what a test asks of them."""
+
+import re
+import shutil
+import tarfile
+from datetime import UTC, datetime, timedelta
+
+from support.repository import seen_in
+
+RUNS, ARCHIVE = ".taskers/runs", ".taskers/archive"
+
+
+def listed(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def settled(made):
+    """Settle what waits, so that nothing more can come of the run."""
+    called = made.call("integrate", "last", "--reject", "command-2", "--reason", "beyond its scope", "--json")
+    assert called.document["status"] == "integrated"
+    return called.document["run"]
+
+
+def aged(made, run, days, size=0):
+    """Copy a run to one that ended so many days ago, and took so many bytes more."""
+    moment = datetime.now(UTC) - timedelta(days=days)
+    name = moment.strftime("%Y%m%d_%H%M%S")
+    folder = made.root / RUNS / name
+    shutil.copytree(made.root / RUNS / run, folder)
+    for path in (folder / "run.json", folder / "roster.json", folder / "events.jsonl"):
+        text = path.read_text().replace(run, name)
+        path.write_text(re.sub(r'"at": "[^"]+"', f'"at": "{moment.isoformat()}"', text))
+    if size:
+        (folder / "Command-Worker-1.stderr").write_bytes(b"x" * size)
+    return name
+
+
+def archive(made, *arguments, code=0):
+    called = made.call("archive", "--runs", *arguments, "--json")
+    assert called.code == code, called
+    return called.document
+
+
+def gone(told):
+    return [one["what"] for one in told["moved"]]
+
+
+def reasons(told):
+    return {one["run"]: one["reason"] for one in told["kept"]}
+
+
+def packed(made, run):
+    """Unpack an archive, and give all that it holds of the run."""
+    with tarfile.open(made.root / ARCHIVE / f"{run}.tar.gz") as tar:
+        tar.extractall(made.home / "unpacked", filter="data")
+    return seen_in(made.home / "unpacked" / run)
+
+
+def furnished(made, name):
+    """Give a run what its workers and its runtime leave elsewhere; give the bytes of that."""
+    texts = {
+        f".taskers/messages/{name}.Command-Worker-1.jsonl": '{"to": "lead"}\n',
+        f".taskers/messages/{name}.Command-Worker-2.jsonl": "",
+        f".taskers/scratch/{name}/Command-Worker-1/caches/x": "s" * 700,
+        f".taskers/homes/{name}/Codex-Worker-1/sessions/rollout.jsonl": "h" * 9000,
+        f".git/orchestrate/runs/{name}/objects/ab/cd": "o" * 50,
+    }
+    for path, text in texts.items():
+        made.write(path, text)
+    (made.root / ".taskers/worktrees" / name).mkdir(parents=True)
+    return sum(map(len, texts.values()))
+
+
+def traces(made, name):
+    """List all that bears a run's name, but for its archive."""
+    found = [
+        *(made.root / ".taskers").glob(f"*/{name}"),
+        *(made.root / ".taskers/messages").glob(f"{name}.*"),
+        *(made.root / ".git/orchestrate").rglob(f"*{name}*"),
+        *(made.root / ARCHIVE).glob(f"{name}.[!t]*"),
+    ]
+    return sorted(path.relative_to(made.root).as_posix() for path in found)

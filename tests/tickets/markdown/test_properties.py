@@ -1,0 +1,371 @@
+"""What holds of every edit, in documents and with values made at random."""
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.documents import documents, markdown_it_headings, tree_sitter_headings
+
+from tickets.markdown import (
+    MarkdownError,
+    add_entry,
+    append_section,
+    cell,
+    doubtful_from,
+    fields,
+    front_value,
+    header,
+    insert,
+    items,
+    one_line,
+    parse,
+    remove_items,
+    sections,
+    set_cell,
+    set_checkbox,
+    set_field,
+    set_front,
+    set_item,
+    set_items,
+    set_percent,
+    set_section,
+    set_text,
+)
+from tickets.markdown import _tables as tables
+
+# A place is drawn from what a document happens to hold, so many documents are passed by.
+CHECKS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+HOSTILE = st.sampled_from(
+    ["# x", "```", "<!--", "-->", "x\n## y", "---", "[ ] x", "[x] y", "> x", "|", "a|b", "\\|", "`", "`a|b`",
+     "\\", " x", "x ", "a\r", "\0", "\ud800", "**", "***",
+     "x: y", "- x", "<area>", "1. x", r"\1", "", "\u2028"],
+) | st.text(max_size=8)  # fmt: skip
+HARMLESS = st.sampled_from(["Ada", "2026-03-01", "é — ü", "fix `x`", "[###-] 75%", "07", "src/**", "C++"])
+TEXTS = HOSTILE | HARMLESS
+SCALARS = ("phase", "version", "note", "single", "double", "empty", "wrapped")
+BLOCKS = TEXTS | st.sampled_from(
+    ["## New\n\nwhy", "### Below\n\n- [ ] one", "~~~\n# no\n~~~", "```\nopen", "K: v"]
+)
+
+
+def parts(document):
+    """Give the header and every section at every depth."""
+    found = [header(document)]
+    waiting = list(sections(document))
+    while waiting:
+        part = waiting.pop()
+        found.append(part)
+        waiting += sections(document, part)
+    return found
+
+
+def one_of(data, choices, what):
+    """Draw one of what a document holds; pass the document by where it holds none."""
+    return data.draw(st.sampled_from(choices), label=what) if choices else None
+
+
+def outline(document):
+    return [(one.level, one.title) for one in document.headings]
+
+
+def values(document):
+    return [(one.key, one.value) for part in parts(document) for one in fields(document, part)]
+
+
+def changed(document, edit):
+    """Make the edit; None where it is refused. Whatever comes of it, the document is what it was."""
+    before = bytes(document.data)
+    refused = after = None
+    try:
+        after = edit()
+    except MarkdownError as error:
+        refused = error.problems[0].place
+    assert document == parse(before, "F.md")
+    assert refused is None or re.fullmatch(r"F\.md:\d+", refused)
+    assert after is None or after == parse(after.data, "F.md")
+    return after
+
+
+def assert_span(document, after, start, end):
+    """Check that each byte before `start` and behind `end` is there still, in its place."""
+    kept = len(document.data) - end
+    assert after.data[:start] == document.data[:start]
+    assert len(after.data) >= start + kept
+    assert after.data[len(after.data) - kept :] == document.data[end:]
+
+
+def sound(document):
+    return doubtful_from(document) is None and b"\0" not in document.data
+
+
+@CHECKS
+@given(documents(), TEXTS, st.data())
+def test_a_field_says_the_new_value_and_no_other_field_or_heading_changes(raw, value, data):
+    document = parse(raw, "F.md")
+    found = [(part, one) for part in parts(document) for one in fields(document, part)]
+    chosen = one_of(data, found, "field")
+    if chosen is None:
+        return
+    part, old = chosen
+    after = changed(document, lambda: set_field(document, part, old.key, value))
+    alone = [one.key for one in fields(document, part)].count(old.key) == 1
+    if after is None:
+        assert value not in {"Ada", "2026-03-01", "07"} or not alone or not sound(document)
+        return
+    assert_span(document, after, old.start, old.end)
+    index = [one for _, one in found].index(old)
+    wanted = values(document)
+    wanted[index] = (old.key, value)
+    assert values(after) == wanted
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), st.integers(-5, 120), st.data())
+def test_a_percentage_changes_and_the_words_around_it_stay(raw, percent, data):
+    document = parse(raw + b"\n\n## Figures\n\nDone: [##--] 40% (note)\n", "F.md")
+    found = [(part, one) for part in parts(document) for one in fields(document, part) if "%" in one.value]
+    chosen = one_of(data, found, "field")
+    if chosen is None:
+        return
+    part, old = chosen
+    after = changed(document, lambda: set_percent(document, part, old.key, percent))
+    if after is None:
+        return
+    assert 0 <= percent <= 100
+    assert_span(document, after, old.start, old.end)
+    grown = part._replace(own_end=part.own_end + len(after.data) - len(document.data))
+    (new,) = [one for one in fields(after, grown) if one.key == old.key]
+    assert new.value.endswith(f" {percent}% (note)")
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), st.booleans(), st.data())
+def test_a_ticked_box_is_one_byte(raw, done, data):
+    document = parse(raw, "F.md")
+    item = one_of(data, document.items, "item")
+    if item is None:
+        return
+    after = changed(document, lambda: set_checkbox(document, item, done=done))
+    if after is None:
+        assert item.done is None or not sound(document)
+        return
+    assert_span(document, after, item.box, item.box + 1)
+    assert [one.done for one in after.items] == [done if one == item else one.done for one in document.items]
+
+
+@CHECKS
+@given(documents(), TEXTS, st.data())
+def test_an_item_says_the_new_text_and_keeps_its_box_and_depth(raw, text, data):
+    document = parse(raw, "F.md")
+    item = one_of(data, document.items, "item")
+    if item is None:
+        return
+    after = changed(document, lambda: set_item(document, item, text))
+    if after is None:
+        assert text not in {"Ada", "2026-03-01", "07"} or not sound(document) or not item.text
+        return
+    assert_span(document, after, item.text_start, item.text_end)
+    new = " ".join(text.split())
+    assert [(one.text, one.done, one.depth) for one in after.items] == [
+        (new if one == item else one.text, one.done, one.depth) for one in document.items
+    ]
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), TEXTS, st.data())
+def test_a_cell_says_the_new_value_and_the_others_what_they_said(raw, value, data):
+    document = parse(raw, "F.md")
+    found = [
+        (part, number, one) for part in parts(document) for number, one in enumerate(tables(document, part))
+    ]
+    chosen = one_of(data, [one for one in found if one[2].rows], "table")
+    if chosen is None:
+        return
+    part, number, table = chosen
+    row = data.draw(st.integers(0, len(table.rows) - 1), label="row")
+    column = one_of(data, table.columns, "column")
+    after = changed(document, lambda: set_cell(document, part, row, column, value, ordinal=number))
+    if after is None:
+        harmless = {"Ada", "2026-03-01", "07", "a|b", "`a|b`"}
+        assert value not in harmless or table.rows[row].problem or not sound(document)
+        return
+    assert table.rows[row].problem is None
+    old = cell(document, table, row, column)
+    assert_span(document, after, old.low, old.high)
+    again = [one for part in parts(after) for one in tables(after, part)]
+    index = [one for *_, one in found].index(table)
+    assert cell(after, again[index], row, column).text == value
+    texts = [[[one.text for one in line.cells] for line in (each.header, *each.rows)] for *_, each in found]
+    texts[index][row + 1][table.columns.index(column)] = value
+    assert texts == [
+        [[one.text for one in line.cells] for line in (each.header, *each.rows)] for each in again
+    ]
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), TEXTS, st.data())
+def test_a_stretch_of_text_is_replaced_or_nothing_is(raw, text, data):
+    document = parse(raw, "F.md")
+    found = [one for part in parts(document) for one in fields(document, part) if one.value]
+    old = one_of(data, found, "stretch")
+    if old is None:
+        return
+    after = changed(document, lambda: set_text(document, old.start, old.end, text))
+    if after is not None:
+        assert after.data == document.data[: old.start] + text.encode() + document.data[old.end :]
+        assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), st.lists(TEXTS, min_size=3, max_size=3), st.data())
+def test_items_changed_at_once_are_as_if_changed_from_the_last_to_the_first(raw, texts, data):
+    document = parse(raw, "F.md")
+    if not document.items:
+        return
+    picked = data.draw(
+        st.lists(st.sampled_from(document.items), min_size=1, max_size=3, unique=True), label="items"
+    )
+    wanted = sorted(zip(picked, texts, strict=False), key=lambda one: -one[0].start)
+    after = changed(document, lambda: set_items(document, wanted))
+    single = document
+    for item, text in wanted:
+        single = single and changed(single, lambda now=single, it=item, said=text: set_item(now, it, said))
+    # One at a time may be refused for what the next one would have mended, never the other way round.
+    if single is not None:
+        assert after is not None
+        assert after.data == single.data
+    elif after is not None:
+        assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), st.data())
+def test_removed_items_are_gone_and_every_other_line_stays(raw, data):
+    document = parse(raw, "F.md")
+    if not document.items:
+        return
+    gone = data.draw(st.lists(st.sampled_from(document.items), min_size=1, max_size=3), label="gone")
+    after = changed(document, lambda: remove_items(document, gone))
+    if after is None:
+        return
+    starts = [document.lines[item.line - 1].start for item in gone]
+    kept = document.data[: document.lines.starts[0]] + b"".join(
+        document.data[line.start : line.after]
+        for line in document.lines
+        if not any(start <= line.start < item.end for start, item in zip(starts, gone, strict=True))
+    )
+    assert after.data == kept
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), BLOCKS, st.data())
+def test_a_section_holds_the_new_text_and_its_neighbours_what_they_held(raw, text, data):
+    document = parse(raw, "F.md")
+    part = one_of(data, parts(document), "section")
+    after = changed(document, lambda: set_section(document, part, text))
+    if after is None:
+        return
+    assert_span(document, after, part.body, part.content_end)
+    inside = after.data[part.body : len(after.data) - (len(document.data) - part.content_end)]
+    assert inside.strip() == text.strip().encode().replace(b"\n", document.newline)
+    before = [one for one in document.headings if not part.body <= one.start < part.content_end]
+    own = [one for one in after.headings if part.body <= one.start < part.body + len(inside)]
+    assert sorted(outline(after)) == sorted([(one.level, one.title) for one in [*before, *own]])
+    assert all(one.level > part.level for one in own)
+
+
+@CHECKS
+@given(documents(), BLOCKS, st.data())
+def test_inserted_lines_part_what_was_there_and_change_none_of_it(raw, text, data):
+    document = parse(raw, "F.md")
+    at = data.draw(st.sampled_from([line.start for line in document.lines] + [len(raw)]), label="at")
+    after = changed(document, lambda: insert(document, max(at, document.body), text))
+    if after is not None:
+        assert_span(document, after, max(at, document.body), max(at, document.body))
+        rest = iter(outline(after))
+        assert all(one in rest for one in outline(document))
+
+
+@CHECKS
+@given(documents(), BLOCKS, st.sampled_from([add_entry, append_section]))
+def test_a_new_section_adds_itself_and_changes_nothing(raw, text, make):
+    document = parse(raw, "F.md")
+    entry = f"## 2026-03-01: new\n\n{text}"
+    after = changed(document, lambda: make(document, entry))
+    if after is None:
+        assert text not in {"Ada", "07", "~~~\n# no\n~~~"} or not sound(document)
+        return
+    added = [one for one in after.headings if one.title == "2026-03-01: new"]
+    assert len(added) == 1
+    at = added[0].start
+    while not (document.data.startswith(after.data[:at]) and at <= len(document.data)):
+        at -= 1  # what divides it from the text above
+    assert_span(document, after, at, at)
+
+
+@CHECKS
+@given(st.sampled_from(["\n", "\r\n"]), st.booleans(), documents(), TEXTS, st.sampled_from(SCALARS))
+def test_a_scalar_says_the_new_value_and_all_else_what_it_said(end, mark, raw, value, key):
+    top = ["---", "phase: 07", "version: 1.10 # why", "note: x", "single: 'y'", 'double: "z"', "empty:",
+           "wrapped: a", "  b", "last: 10:30", "---", ""]  # fmt: skip
+    body = raw.removeprefix(b"\xef\xbb\xbf")
+    document = parse(b"\xef\xbb\xbf" * mark + end.join(top).encode() + body, "F.md")
+    after = changed(document, lambda: set_front(document, key, value=value))
+    if after is None:
+        assert value not in {"Ada", "07", "2026-03-01", "x: y", "# x", "`"} or b"\0" in raw
+        return
+    assert front_value(after, key) == value
+    others = [
+        one
+        for one in ("phase", "version", "note", "single", "double", "empty", "wrapped", "last")
+        if one != key
+    ]
+    assert [front_value(after, one) for one in others] == [front_value(document, one) for one in others]
+    start = document.data.index(key.encode() + b":") + len(key) + 1
+    line = document.lines.number_at(start) + (key == "wrapped")
+    assert_span(document, after, start, document.lines[line].end)
+    assert outline(after) == outline(document)
+
+
+@CHECKS
+@given(documents(), st.text(max_size=12), st.data())
+def test_text_made_harmless_is_taken_wherever_it_goes(raw, text, data):
+    """The road of every foreign word into a state file: one_line, then an edit."""
+    document = parse(raw, "F.md")
+    line = one_line(text)
+    # Words in an empty item would draw in the paragraph below it: that is refused, whatever they are.
+    found = [item for part in parts(document) for item in items(document, part) if item.text]
+    item = one_of(data, found, "item")
+    if item is not None and sound(document) and line and not line[-1].isspace():
+        assert set_item(document, item, line).data.count(line.encode()) >= 1
+
+
+@CHECKS
+@given(documents())
+def test_headings_are_where_two_other_parsers_see_them(raw):
+    """Not compared: front matter and byte order mark, which are ours; lone unknown tags are blanked."""
+    document = parse(raw, "F.md")
+    first = document.lines.number_at(document.body)
+    found = [(one.level, one.line - first) for one in document.headings]
+    body = raw[document.body :].decode().replace("<area>", "      ")
+    assert found == markdown_it_headings(body)
+    # A row of blank cells ends the table there for tree-sitter-markdown, and hides the heading below it.
+    blank = [
+        row for grid in document.grids for row in grid.rows if not raw[row.start : row.end].strip(b"| \r\n")
+    ]
+    assert blank or found == tree_sitter_headings(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [("# a\n\nb\n===\n\n> # no\n\n- # no\n\n```\n# no\n```\n## c", [(1, 1), (1, 3), (2, 13)]), ("x\n", [])],
+)
+def test_the_other_parsers_see_what_they_are_asked_for(text, headings):
+    assert markdown_it_headings(text) == headings
+    assert tree_sitter_headings(text) == headings

@@ -1,0 +1,283 @@
+"""Command lines, environments and files of the agents; and command workers, which are nothing but these."""
+
+import itertools
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from workers.agents.agent import NAMES, AgentSettings, Job, agent_named
+from workers.errors import WorkerError
+
+CLIS = ("codex", "claude", "gemini")
+each_cli = pytest.mark.parametrize("name", CLIS)
+KEYS = {"codex": "CODEX_API_KEY", "claude": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+HOMES = {"codex": "CODEX_HOME", "claude": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI_CLI_HOME"}
+
+
+@pytest.fixture
+def job(tmp_path):
+    for name in ("tree", "home"):
+        (tmp_path / name).mkdir()
+    prompt = tmp_path / "prompt.md"
+    prompt.write_text("Look at this.\n")
+    made = Job(
+        "W-1",
+        "read-only",
+        "/bin/agent",
+        AgentSettings(),
+        None,
+        tmp_path / "tree",
+        prompt,
+        tmp_path / "home",
+        {},
+    )
+    return made._replace(command=("make", "check"))
+
+
+def invocation(name, job, **fields):
+    return agent_named(name).invocation(job._replace(**fields))
+
+
+def options_of_codex(argv):
+    """Read what `-c` sets as codex does: as TOML."""
+    return dict(
+        next(iter(flat(tomllib.loads(value)))) for flag, value in itertools.pairwise(argv) if flag == "-c"
+    )
+
+
+def flat(table, prefix=""):
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@each_cli
+def test_a_key_of_one_agent_is_not_given_to_another(job, name):
+    environ = {key: "sk-test-not-real" for other in CLIS for key in agent_named(other).KEYS}
+    given = {
+        key
+        for key, value in invocation(name, job, environ=environ).env.items()
+        if value == "sk-test-not-real"
+    }
+    assert given == set(agent_named(name).KEYS)
+
+
+@each_cli
+def test_a_key_brings_a_private_directory_and_none_leaves_the_users_own(job, name):
+    env = invocation(name, job, environ={KEYS[name]: "sk-test-not-real"}).env
+    assert Path(env[HOMES[name]]).is_relative_to(job.home)
+    assert "HOME" not in env
+    for environ in ({}, {KEYS[name]: ""}):
+        env = invocation(name, job, environ=environ).env
+        assert HOMES[name] not in env
+        assert KEYS[name] not in env
+
+
+@each_cli
+def test_the_prompt_is_never_an_argument(job, name):
+    job.prompt.write_text("a word that is nowhere else: albatross\n")
+    call = invocation(name, job)
+    assert not any("albatross" in part for part in call.argv)
+    assert call.capture == "file"
+
+
+@each_cli
+def test_a_model_and_arguments_of_the_settings_come_last_so_that_they_win(job, name):
+    call = invocation(name, job, model="m-1", settings=AgentSettings(args=("--extra", "x")))
+    assert call.argv[call.argv.index("m-1") - 1] in ("-m", "--model")
+    assert call.argv[-3:-1] == ("--extra", "x") or call.argv[-2:] == ("--extra", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "fenced", "expected"),
+    [
+        ("codex", "read-only", False, "--sandbox read-only"),
+        ("codex", "write", False, "--sandbox workspace-write"),
+        ("codex", "write", True, "--sandbox danger-full-access"),
+        ("claude", "read-only", False, "--permission-mode dontAsk"),
+        ("claude", "write", False, "--permission-mode acceptEdits --allowedTools Bash"),
+        ("claude", "write", True, "--permission-mode bypassPermissions"),
+        ("gemini", "read-only", False, "--approval-mode default"),
+        ("gemini", "write", False, "--approval-mode yolo"),
+        ("gemini", "read-only", True, "--approval-mode yolo"),
+    ],
+)
+def test_a_cli_is_as_free_as_its_mode_and_the_fence_allow(job, name, mode, fenced, expected):
+    assert expected in " ".join(invocation(name, job, mode=mode, fenced=fenced).argv)
+
+
+def test_root_in_a_fence_says_so_to_claude(job):
+    assert ("IS_SANDBOX" in invocation("claude", job, fenced=True).env) == (os.geteuid() == 0)
+    assert "IS_SANDBOX" not in invocation("claude", job).env
+
+
+@pytest.mark.parametrize(
+    ("name", "fenced", "expected"),
+    [
+        ("codex", False, ('exec resume --json -c sandbox_mode="workspace-write" -m m-1 ', " --extra T-1 -")),
+        ("codex", True, ('exec resume --json -c sandbox_mode="danger-full-access" -m m-1 ', " T-1 -")),
+        ("claude", True, ("-p --output-format stream-json --verbose --model m-1 ", " --resume T-1 --extra")),
+        ("gemini", True, ("--output-format stream-json -m m-1 ", " --skip-trust --resume T-1 --extra")),
+    ],
+)
+def test_a_thread_goes_on_by_its_clis_own_words(job, name, fenced, expected):
+    fields = {"thread": "T-1", "model": "m-1", "mode": "write", "fenced": fenced}
+    said = " ".join(invocation(name, job, settings=AgentSettings(args=("--extra",)), **fields).argv[1:])
+    assert said.startswith(expected[0])
+    assert said.endswith(expected[1])
+    assert "--sandbox" not in said
+    assert "--color" not in said
+    afresh = invocation(name, job, **fields | {"thread": None}).argv
+    assert {"resume", "--resume", "T-1"}.isdisjoint(afresh)
+
+
+@each_cli
+@pytest.mark.parametrize("text", ["", " \n\t\n"])
+def test_an_empty_prompt_is_refused(job, name, text):
+    job.prompt.write_text(text)
+    with pytest.raises(WorkerError, match="empty"):
+        invocation(name, job)
+
+
+@each_cli
+def test_a_prompt_that_the_cli_would_cut_is_refused(job, name):
+    job.prompt.write_text("x" * (agent_named(name).LARGEST_PROMPT + 1))
+    with pytest.raises(WorkerError, match="shorten it"):
+        invocation(name, job)
+
+
+@pytest.mark.parametrize("text", ["/clear\n", "\n  /help me", "\ufeff/x"])
+def test_a_prompt_that_claude_takes_for_a_command_is_refused(job, text):
+    job.prompt.write_text(text)
+    with pytest.raises(WorkerError, match="begins with '/'"):
+        invocation("claude", job)
+    assert invocation("codex", job)
+
+
+@each_cli
+def test_a_budget_reaches_the_cli_that_has_one(job, name):
+    assert ("--max-budget-usd" in invocation(name, job, budget_usd=0.5).argv) == (name == "claude")
+
+
+def test_codex_is_told_the_instructions_that_it_does_not_read_itself(job):
+    text = 'Say "heron" \\ \x7f 🪶\nand\ttab.'
+    for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
+        (job.worktree / name).write_text(text if name == "GEMINI.md" else f"for {name}")
+    options = options_of_codex(
+        invocation("codex", job, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).argv
+    )
+    assert options["project_doc_fallback_filenames"] == ["CLAUDE.md", "GEMINI.md"]
+    assert text in options["developer_instructions"]
+    assert "for CLAUDE.md" in options["developer_instructions"]
+    assert "for AGENTS.md" not in options["developer_instructions"]
+
+
+def test_instructions_too_long_for_an_argument_are_pointed_at(job):
+    (job.worktree / "AGENTS.md").write_text("short")
+    (job.worktree / "CLAUDE.md").write_text("é" * 100_000)
+    argv = invocation("codex", job, instructions=("AGENTS.md", "CLAUDE.md")).argv
+    assert max(len(part.encode()) for part in argv) < 1000
+    assert "read CLAUDE.md" in options_of_codex(argv)["developer_instructions"]
+
+
+def test_claude_is_told_each_instruction_once(job):
+    (job.worktree / "AGENTS.md").write_text("Say heron.\n")
+    (job.worktree / "CLAUDE.md").symlink_to("AGENTS.md")
+    call = invocation("claude", job, instructions=("AGENTS.md", "CLAUDE.md"))
+    assert call.files["instructions.md"].decode().count("Say heron.") == 1
+    assert call.argv[call.argv.index("--append-system-prompt-file") + 1] == str(job.home / "instructions.md")
+
+
+def test_a_committed_link_to_a_private_file_is_not_sent_to_a_provider(job, tmp_path):
+    (tmp_path / "private").write_text("a secret of the user's")
+    (job.worktree / "AGENTS.md").symlink_to(tmp_path / "private")
+    os.mkfifo(job.worktree / "GEMINI.md")
+    assert invocation("claude", job, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).files == {}
+
+
+def test_gemini_reads_the_instructions_and_its_settings_from_a_file(job):
+    call = invocation(
+        "gemini", job, instructions=("AGENTS.md",), environ={"GEMINI_API_KEY": "sk-test-not-real"}
+    )
+    settings = json.loads(call.files[".gemini/settings.json"])
+    assert settings["context"]["fileName"] == ["AGENTS.md"]
+    assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
+    assert "sk-test-not-real" not in json.dumps(settings)
+    call = invocation("gemini", job)
+    assert call.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] == str(job.home / "gemini-defaults.json")
+    assert "security" not in json.loads(call.files["gemini-defaults.json"])
+
+
+def executable(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", CLIS)
+def test_an_executable_is_found_on_the_given_path_only(tmp_path, name):
+    found = executable(tmp_path / "bin" / name)
+    agent = agent_named(name)
+    assert agent.locate(AgentSettings(), str(tmp_path / "bin")) == str(found)
+    assert agent.locate(AgentSettings(), str(tmp_path)) is None
+    assert agent.locate(AgentSettings(executable=str(found)), "") == str(found)
+    assert agent.locate(AgentSettings(executable="other"), str(tmp_path / "bin")) is None
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_program_of_codex_is_preferred_to_its_launcher(tmp_path, nested, monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    scope = tmp_path / "node_modules" / "@openai"
+    launcher = executable(scope / "codex" / "bin" / "codex.js")
+    (tmp_path / "codex").symlink_to(launcher)
+    codex = agent_named("codex")
+    assert codex.locate(AgentSettings(), str(tmp_path)) == str(tmp_path / "codex")
+    place = scope / "codex" / "node_modules" / "@openai" if nested else scope
+    program = executable(place / "codex-linux-x64" / "vendor" / "x86_64-unknown-linux-musl" / "bin" / "codex")
+    assert codex.locate(AgentSettings(), str(tmp_path)) == str(program)
+
+
+def test_a_command_worker_runs_its_own_arguments(job):
+    call = invocation("command", job)
+    assert (call.argv, call.capture) == (("make", "check"), "pipe")
+    assert call.env == {"ORCHESTRATE_TICKET": str(job.prompt)}
+    with pytest.raises(WorkerError, match="without a command"):
+        invocation("command", job, command=None)
+    assert agent_named("command").locate(AgentSettings(), "") == "command"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_agent_says_what_it_is(name):
+    assert name == agent_named(name).NAME
+
+
+@pytest.mark.parametrize(
+    ("lines", "exit_code", "expected"),
+    [
+        (["noise", 'ORCHESTRATE-RESULT {"status": "complete", "summary": "All green."}', ""],
+         0, ("success", "All green.", "", (), "complete")),
+        (['\x1b[0mORCHESTRATE-RESULT {"status":"blocked","summary":"no disk"}'],
+         0, ("success", "no disk", "", (), "blocked")),
+        (['ORCHESTRATE-RESULT {"status": "needs_clarification", "summary": 7}'],
+         0, ("success", "", "", (), "needs_clarification")),
+        (['ORCHESTRATE-RESULT {"status": "complete"}', "chatter after it"], 0, ("success", "", "", (), None)),
+        (["ORCHESTRATE-RESULT {half"], 0, ("success", "", "", ("unreadable_result",), None)),
+        (['ORCHESTRATE-RESULT {"status": "great"}'], 0, ("success", "", "", ("unreadable_result",), None)),
+        ([], 0, ("success", "", "", ("silent",), None)),
+        (["", "  "], 2, ("error", "", "exit code 2: bad option", ("silent",), None)),
+        (["half"], None, ("none", "", "bad option", (), None)),
+    ],
+)  # fmt: skip
+def test_a_command_is_judged_by_its_exit_code_and_its_last_line(lines, exit_code, expected):
+    reader = agent_named("command").new_reader()
+    for line in lines:
+        reader.feed(line.encode())
+    answer = reader.answer(exit_code=exit_code, stderr_tail="bad option\n" if exit_code != 0 else "")
+    assert (answer.ended, answer.text, answer.error, answer.flags, answer.status) == expected

@@ -1,0 +1,10 @@
+"""A repository whose workers change things."""
+
+import pytest
+from support.changes import Lab
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Give an empty repository."""
+    return Lab(tmp_path / "repo")
