@@ -16,7 +16,7 @@ test: .venv/made agents
 	$(BIN)/python -m pytest -q -n $(AT_ONCE) --dist worksteal
 
 smoke-test: .venv/made
-	$(BIN)/python -m pytest -q tests/orchestrator/test_demo.py
+	$(BIN)/python -m pytest -q tests/orchestrator/demo/test_demo.py
 
 lint: .venv/made
 	$(BIN)/ruff format --check .
@@ -29,9 +29,9 @@ bench: .venv/made
 
 # Half an hour of faults, then each hardening case ten times; docs/soak.md says how to repeat one.
 soak: .venv/made agents
-	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q tests/orchestrator/test_soak.py
+	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q tests/scenarios/test_soak.py
 	ORCHESTRATE_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hardening" --timeout 1800 \
-		--deselect tests/orchestrator/test_soak.py
+		--deselect tests/scenarios/test_soak.py
 
 # The real agent CLIs, pinned. Without npm their tests are skipped, and say so.
 agents: $(AGENTS)

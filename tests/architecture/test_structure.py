@@ -18,81 +18,82 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/logins.py": ({"open", "ftruncate"}, "a lock beside the slots, with who holds it"),
-    "orchestrator/moves.py": (
+    "orchestrator/schedule/login_lock.py": ({"open", "ftruncate"}, "a lock beside the slots, with who holds it"),
+    "orchestrator/store/_replace.py": (
         {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
     ),
-    "orchestrator/packing.py": ({"rename"}, "the folder of an old run, out of the way once it is packed"),
-    "orchestrator/providers.py": ({"replace"}, "what is known of a provider, beside the slots"),
-    "orchestrator/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
-    "orchestrator/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
-    "orchestrator/hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
+    "orchestrator/archive/pack.py": ({"rename"}, "the folder of an old run, out of the way once it is packed"),
+    "orchestrator/schedule/rate_limits.py": ({"replace"}, "what is known of a provider, beside the slots"),
+    "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
+    "orchestrator/store/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
+    "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
-    "orchestrator/fake_agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
-    "orchestrator/spending.py": ({"open"}, "the ledger of the days, appended to under its lock"),
-    "orchestrator/cli/detaching.py": ({"open"}, "the log of a runtime of its own, appended to"),
-    "orchestrator/cli/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
-    "workers/worktree.py": (
+    "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
+    "orchestrator/budget/ledger.py": ({"open"}, "the ledger of the days, appended to under its lock"),
+    "orchestrator/cli/detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
+    "orchestrator/cli/terminal/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
+    "workers/worktree/worktree.py": (
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
     ),
-    "workers/changes.py": (
+    "workers/worktree/changes.py": (
         {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and our indexes"
     ),
-    "workers/integrity.py": ({"open"}, "the list of our own moves of refs, appended to"),
-    "workers/filters.py": ({"copy2"}, "an index of our own, for one question"),
-    "workers/furnishing.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
-    "workers/git.py": ({"open"}, "a temporary file, linked into its place if there is none"),
-    "workers/journal.py": ({"open"}, "the journal of a run, appended to"),
-    "workers/output.py": ({"open"}, "lock files"),
-    "workers/pool.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
-    "workers/process.py": ({"open"}, "the shims' log, appended to"),
-    "workers/capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
-    "workers/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
-    "workers/whole.py": ({"open"}, "a file that gets its name once it is whole, and no name that is taken"),
+    "workers/git/metadata.py": ({"open"}, "the list of our own moves of refs, appended to"),
+    "workers/worktree/_filters.py": ({"copy2"}, "an index of our own, for one question"),
+    "workers/worktree/furnish.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
+    "workers/git/run.py": ({"open"}, "a temporary file, linked into its place if there is none"),
+    "workers/files/journal.py": ({"open"}, "the journal of a run, appended to"),
+    "workers/files/run_dir.py": ({"open"}, "lock files"),
+    "workers/pool/slots.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
+    "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
+    "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
+    "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
+    "workers/shim/atomic.py": ({"open"}, "a file that gets its name once it is whole, and no name that is taken"),
 }  # fmt: skip
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
 READS = {
     "orchestrator/cli/ancestry.py": "/proc",
-    "orchestrator/cli/decide.py": "a form in a folder that was made for it",
-    "orchestrator/cli/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
-    "orchestrator/cli/init.py": "templates of the package",
+    "orchestrator/cli/commands/decide.py": "a form in a folder that was made for it",
+    "orchestrator/cli/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
+    "orchestrator/cli/commands/init.py": "templates of the package",
     "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
     "orchestrator/demo/sample.py": "files of the package",
-    "orchestrator/fake_memory.py": "a rehearsed agent's own memory",
-    "orchestrator/intents.py": "a work tree's git file, by which it was found",
-    "orchestrator/leftovers.py": "git's own list of work trees",
-    "orchestrator/load.py": "/proc and /sys",
-    "orchestrator/logins.py": "a lock of ours beside the slots",
-    "orchestrator/packing.py": "an archive that we have just made",
-    "workers/changes.py": "settings and attributes of git's own folder",
-    "workers/filters.py": "files of a worktree, listed as regular",
-    "workers/git.py": "a work tree's git file, and a file that we have just made",
-    "workers/integrity.py": "git's own folder, looked at by kind first",
-    "workers/patches.py": "a patch that we have just made",
-    "workers/process.py": "/proc, and what a living shim has written",
-    "workers/refs.py": "git's own folder",
-    "workers/shim.py": "/proc",
-    "workers/starting.py": "what a program that we started has printed",
-    "workers/submodules.py": "an index of git's",
+    "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",
+    "orchestrator/store/intent.py": "a work tree's git file, by which it was found",
+    "orchestrator/archive/garbage.py": "git's own list of work trees",
+    "orchestrator/schedule/_load.py": "/proc and /sys",
+    "orchestrator/schedule/login_lock.py": "a lock of ours beside the slots",
+    "orchestrator/archive/pack.py": "an archive that we have just made",
+    "workers/worktree/changes.py": "settings and attributes of git's own folder",
+    "workers/worktree/_filters.py": "files of a worktree, listed as regular",
+    "workers/git/run.py": "a work tree's git file, and a file that we have just made",
+    "workers/git/snapshot.py": "git's own folder, looked at by kind first",
+    "workers/git/metadata.py": "a work tree's git file",
+    "workers/worktree/_patches.py": "a patch that we have just made",
+    "workers/engine/process.py": "/proc, and what a living shim has written",
+    "workers/git/refs.py": "git's own folder",
+    "workers/shim/shim.py": "/proc",
+    "workers/shim/start.py": "what a program that we started has printed",
+    "workers/worktree/submodules.py": "an index of git's",
 }
-"""Who opens files to read them past `workers.regular`, and what these are: in place of any other a pipe may
+"""Who opens files to read them past `workers.files.read`, and what these are: in place of any other a pipe may
 stand, at which we would wait for ever, or a device without end."""
 
 ONLY_HERE = {
-    "git": ("orchestrator/repo.py",),
-    "filelock": ("orchestrator/store.py",),
-    "jinja2": ("tickets/jinja.py",),
+    "git": ("orchestrator/store/repo.py",),
+    "filelock": ("orchestrator/store/store.py",),
+    "jinja2": ("tickets/templates/jinja.py",),
     "pyromark": ("tickets/markdown/",),
-    "yaml": ("tickets/frontmatter.py", "tickets/markdown/front.py"),
-    "structlog": ("orchestrator/logs.py",),
-    "psutil": ("orchestrator/load.py",),
+    "yaml": ("tickets/templates/_front_matter.py", "tickets/markdown/_front_matter.py"),
+    "structlog": ("orchestrator/log.py",),
+    "psutil": ("orchestrator/schedule/_load.py",),
     "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
     "anyio": ("workers/", "orchestrator/"),
     "subprocess": ("workers/", "orchestrator/"),
 }
 
-OWN_CLOCK = ("workers/shim.py", "orchestrator/fake_voices.py")
+OWN_CLOCK = ("workers/shim/shim.py", "orchestrator/rehearsal/_streams.py")
 """A shim outlives the runtime, so nobody could tell it the time; a fake agent is a program of its own."""
 
 CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
@@ -209,8 +210,10 @@ def test_each_library_is_used_where_it_belongs():
 
 
 def test_only_the_store_has_files_moved():
-    users = [path for path in MODULES if "from orchestrator.moves import" in (ROOT / path).read_text()]
-    assert users == ["orchestrator/store.py"]
+    users = [
+        path for path in MODULES if "from orchestrator.store._replace import" in (ROOT / path).read_text()
+    ]
+    assert users == ["orchestrator/store/store.py"]
 
 
 def test_only_the_command_line_prints_and_asks_the_clock():

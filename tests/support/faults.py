@@ -124,7 +124,7 @@ class Rehearsal:
         found = []
         for pid in self.survivors():
             with contextlib.suppress(OSError):
-                if b"workers.keeper" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"workers.shim.init" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)
         return found
 

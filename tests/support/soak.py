@@ -364,7 +364,7 @@ class Striker:
         if any(word.endswith(b"nursery.py") for word in one.words):
             return "nursery" if self.is_runtime(one.parent) else "shim"
         if one.mark:
-            if one.words[0].endswith(b"/bwrap") or b"workers.keeper" in b" ".join(one.words):
+            if one.words[0].endswith(b"/bwrap") or b"workers.shim.init" in b" ".join(one.words):
                 return "fence"
             return "child" if one.words[0].endswith(b"sleep") else "worker"
         return "runtime" if RUNTIMES & set(one.words) and b"orchestrat" in b" ".join(one.words) else "other"

@@ -18,7 +18,7 @@ from orchestrator.rehearsal.agent import BAD_STEP, NESTED, report
 from tickets.report import STATUSES, read_report
 from workers.agents.agent import agent_named
 
-STREAMS = ROOT / "tests" / "workers" / "streams"
+STREAMS = ROOT / "tests" / "workers" / "agents" / "streams"
 
 each_cli = pytest.mark.parametrize("name", AGENTS)
 
@@ -331,14 +331,15 @@ def test_a_fake_ends_on_a_signal_as_the_real_one_does(fakes, name, number):
 
 
 def test_a_fake_starts_with_next_to_nothing():
-    found = f"import sys; sys.path.append({str(ROOT)!r}); import orchestrator.fake_agent; print(*sys.modules)"
+    found = f"import sys; sys.path.append({str(ROOT)!r}); import orchestrator.rehearsal.agent; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", found], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
     assert {name for name in loaded if name.startswith(("orchestrator", "workers", "tickets"))} == {
-        "orchestrator", "orchestrator.fake_agent", "orchestrator.fake_memory", "orchestrator.fake_troubles",
-        "orchestrator.fake_voices",
+        "orchestrator", "orchestrator.rehearsal", "orchestrator.rehearsal.agent",
+        "orchestrator.rehearsal._memory", "orchestrator.rehearsal._troubles",
+        "orchestrator.rehearsal._streams",
     }  # fmt: skip
     assert loaded.isdisjoint({"pathlib", "subprocess", "argparse", "hashlib", "uuid", "datetime"})
 

@@ -339,7 +339,7 @@ def test_a_landing_waits_for_the_index_lock_of_a_living_git(site):
 
 
 def test_an_index_lock_that_nobody_removes_is_named_and_nothing_is_touched(site, monkeypatch):
-    monkeypatch.setattr("orchestrator.repo.LOCK_WAIT", 0.2)
+    monkeypatch.setattr("orchestrator.store.repo.LOCK_WAIT", 0.2)
     landing = site.landing(edit)
     lock = site.lab.root / ".git" / "index.lock"
     lock.touch()

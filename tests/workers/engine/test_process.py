@@ -116,8 +116,8 @@ async def test_a_dead_nursery_is_replaced_and_its_workers_are_not_harmed(tmp_pat
 
 
 async def test_a_stopped_nursery_that_takes_no_launch_is_replaced_and_seen_dead(tmp_path, mark, monkeypatch):
-    monkeypatch.setattr("workers.process._DEATH_DEADLINE", 0.1)
-    monkeypatch.setattr("workers.process._SEND_DEADLINE", 0.5)
+    monkeypatch.setattr("workers.engine.process._DEATH_DEADLINE", 0.1)
+    monkeypatch.setattr("workers.engine.process._SEND_DEADLINE", 0.5)
     big = {"PATH": os.environ["PATH"], **{f"BIG_{number}": "x" * 100_000 for number in range(10)}}
     async with open_nursery(tmp_path / "log") as nursery:
         former = nursery.pid

@@ -96,7 +96,7 @@ VICTIMS = pytest.mark.parametrize(
 async def test_a_kill_while_the_fence_goes_up_is_told_from_a_fence_that_cannot_be_put_up(den, victim, number):
     it = den.launch(fence_of("namespaces"), "true")
     stuck = "import time; open('going-up', 'w'); time.sleep(60)"
-    prefix = tuple(stuck if "workers.keeper" in part else part for part in it.prefix)
+    prefix = tuple(stuck if "workers.shim.init" in part else part for part in it.prefix)
     found = await killed_from_outside(
         den, it._replace(prefix=prefix), den.inside / "going-up", victim, number
     )
@@ -115,7 +115,7 @@ async def test_a_kill_of_what_stands_around_a_worker_is_a_death_by_signal(den, v
 
 async def test_what_ends_by_itself_before_the_worker_starts_was_not_killed(den):
     it = den.launch(fence_of("namespaces"), "true")
-    prefix = tuple("raise SystemExit(3)" if "workers.keeper" in part else part for part in it.prefix)
+    prefix = tuple("raise SystemExit(3)" if "workers.shim.init" in part else part for part in it.prefix)
     async with open_nursery(den.folder / "log") as nursery:
         found = await nursery.run(it._replace(prefix=prefix))
     assert (found.end, found.signal, found.error) == (

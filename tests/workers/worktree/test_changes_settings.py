@@ -77,6 +77,6 @@ def test_a_patch_does_not_depend_on_the_users_diff_settings(lab, tmp_path, monke
     (place.path / "src" / "a.py").write_text("a\n" * 20 + "b  \n" + "a\n" * 29)
     found = lab.checker.look(place, CAP)
     env = {"GIT_DIFF_OPTS": "-u0"}
-    monkeypatch.setattr("workers.git._inherited", lambda: {**os.environ, **env})
+    monkeypatch.setattr("workers.git.run._inherited", lambda: {**os.environ, **env})
     lab.checker.write_patch(place, found, tmp_path / "patch")
     assert tuple(lab.checker.changes_of_patch(place.base, tmp_path / "patch")) == found.changes

@@ -55,7 +55,7 @@ def test_a_git_that_is_made_to_wait_for_ever_is_ended(lab, tmp_path, monkeypatch
     os.mkfifo(elsewhere / ".git" / "HEAD")
     (place.path / "vendor").mkdir()
     (place.path / "vendor" / ".git").write_text(f"gitdir: {elsewhere}/.git\n")
-    monkeypatch.setattr("workers.changes.PATIENCE", 0.5)
+    monkeypatch.setattr("workers.worktree.changes.PATIENCE", 0.5)
     with pytest.raises(WorkerError, match=r"did not end within 0\.5 s"):
         lab.checker.look(place, CAP)
 
