@@ -18,15 +18,17 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/schedule/login_lock.py": ({"open", "ftruncate"}, "a lock beside the slots, with who holds it"),
+    "orchestrator/schedule/login_lock.py": (
+        {"open", "ftruncate"}, "a lock beside the slots, with who holds it"
+    ),
     "orchestrator/store/_replace.py": (
         {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
     ),
-    "orchestrator/archive/pack.py": ({"rename"}, "the folder of an old run, out of the way once it is packed"),
-    "orchestrator/schedule/rate_limits.py": ({"replace"}, "what is known of a provider, beside the slots"),
-    "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, in a folder of their own"),
-    "orchestrator/store/landing.py": ({"replace"}, "landing: the user's code, of which the store has decided"),
-    "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file in the making, for the user's hooks"),
+    "orchestrator/archive/pack.py": ({"rename"}, "the folder of an old run that is packed"),
+    "orchestrator/schedule/rate_limits.py": ({"replace"}, "a provider's state, beside the slots"),
+    "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, in their own folder"),
+    "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
+    "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file, for hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/budget/ledger.py": ({"open"}, "the ledger of the days, appended to under its lock"),
@@ -48,7 +50,7 @@ REPLACES = {
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
     "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
     "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
-    "workers/shim/atomic.py": ({"open"}, "a file that gets its name once it is whole, and no name that is taken"),
+    "workers/shim/atomic.py": ({"open"}, "a file that gets a free name once it is whole"),
 }  # fmt: skip
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
@@ -77,8 +79,8 @@ READS = {
     "workers/shim/start.py": "what a program that we started has printed",
     "workers/worktree/submodules.py": "an index of git's",
 }
-"""Who opens files to read them past `workers.files.read`, and what these are: in place of any other a pipe may
-stand, at which we would wait for ever, or a device without end."""
+"""Who opens files to read them past `workers.files.read`, and what these are: in place of any other a
+pipe may stand, at which we would wait for ever, or a device without end."""
 
 ONLY_HERE = {
     "git": ("orchestrator/store/repo.py",),

@@ -331,7 +331,8 @@ def test_a_fake_ends_on_a_signal_as_the_real_one_does(fakes, name, number):
 
 
 def test_a_fake_starts_with_next_to_nothing():
-    found = f"import sys; sys.path.append({str(ROOT)!r}); import orchestrator.rehearsal.agent; print(*sys.modules)"
+    path = f"import sys; sys.path.append({str(ROOT)!r})"
+    found = f"{path}; import orchestrator.rehearsal.agent; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", found], capture_output=True, text=True, check=True
     )
