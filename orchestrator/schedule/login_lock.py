@@ -16,8 +16,7 @@ from typing import NamedTuple
 import anyio
 
 from tickets.types import AgentName
-from workers.agents.agent import agent_named
-from workers.agents.executables import present
+from workers.agents.agent import agent_named, variables_set
 from workers.files.run_dir import try_lock
 
 WINDOW = 2400.0
@@ -51,7 +50,7 @@ class Logins:
 
     def is_shared(self, agent: AgentName) -> bool:
         """Tell whether an agent's workers use the user's own login, for want of a key."""
-        return agent != "command" and not present(agent_named(agent).KEYS, self._environ)
+        return agent != "command" and not variables_set(agent_named(agent).KEYS, self._environ)
 
     async def turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> Alone | None:
         """Wait until a CLI of an agent may start beside the others that use its login; `tell` hears why.
