@@ -91,7 +91,7 @@ def test_a_journal_that_is_not_there_is_empty(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from workers.output import held_lock
+from workers.files.run_dir import held_lock
 with held_lock(Path(sys.argv[1])) as free:
     print(free, flush=True)
     sys.stdin.read()

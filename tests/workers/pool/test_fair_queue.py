@@ -106,7 +106,7 @@ async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(
 def test_the_place_of_one_who_died_is_taken_away(tmp_path):
     pool = Pool(tmp_path, PoolLimits(total=1))
     text = (
-        "import sys, anyio; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "import sys, anyio; from pathlib import Path; from workers.pool.slots import Pool, PoolLimits\n"
         "anyio.run(Pool(Path(sys.argv[1]), PoolLimits(total=1)).acquire, 'command', {})"
     )
     held = pool.acquire_nowait("command", HOLDER)
