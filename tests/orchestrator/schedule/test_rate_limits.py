@@ -223,7 +223,7 @@ RACE = """
 import sys
 from pathlib import Path
 from orchestrator.providers import Providers
-from workers.pool import PoolLimits
+from workers.pool.slots import PoolLimits
 
 folder, how, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 providers = Providers(folder, PoolLimits(codex=1000), lambda: 100.0)

@@ -186,7 +186,7 @@ import sys
 from pathlib import Path
 import anyio
 from workers.process import Launch, Limits, open_nursery
-from workers.pool import Pool, PoolLimits
+from workers.pool.slots import Pool, PoolLimits
 
 async def main(folder, mark):
     pool = Pool(folder / "slots", PoolLimits())
