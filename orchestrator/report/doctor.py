@@ -21,7 +21,7 @@ from orchestrator.store.read import bytes_of
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
 from workers.engine.launch import find_agent
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 
