@@ -18,9 +18,7 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/schedule/login_lock.py": (
-        {"open", "ftruncate"}, "a lock beside the slots, with who holds it"
-    ),
+    "orchestrator/schedule/login_lock.py": ({"replace_file"}, "who goes alone, beside the slots"),
     "orchestrator/store/_replace.py": (
         {"replace", "replace_file", "write_over"},
         "the sole writer's hands: written beside a target, then moved over it",
@@ -67,8 +65,7 @@ READS = {
     "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",
     "orchestrator/store/intent.py": "a work tree's git file, by which it was found",
     "orchestrator/archive/garbage.py": "git's own list of work trees",
-    "orchestrator/schedule/_load.py": "/proc and /sys",
-    "orchestrator/schedule/login_lock.py": "a lock of ours beside the slots",
+    "orchestrator/schedule/pacing.py": "/proc and /sys",
     "orchestrator/archive/pack.py": "an archive that we have just made",
     "workers/worktree/changes.py": "settings and attributes of git's own folder",
     "workers/worktree/_filters.py": "files of a worktree, listed as regular",
@@ -93,7 +90,7 @@ ONLY_HERE = {
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/templates/_front_matter.py", "tickets/markdown/_front_matter.py"),
     "structlog": ("orchestrator/log.py",),
-    "psutil": ("orchestrator/schedule/_load.py",),
+    "psutil": ("orchestrator/schedule/pacing.py",),
     "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
     "anyio": ("workers/", "orchestrator/"),
     "subprocess": ("workers/", "orchestrator/"),
