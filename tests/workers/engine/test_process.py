@@ -185,7 +185,8 @@ RUNTIME = """
 import sys
 from pathlib import Path
 import anyio
-from workers.process import Launch, Limits, open_nursery
+from workers.shim.spec import Launch, Limits
+from workers.engine.process import open_nursery
 from workers.pool.slots import Pool, PoolLimits
 
 async def main(folder, mark):
