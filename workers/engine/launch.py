@@ -11,7 +11,8 @@ from tickets.types import AGENTS, AgentName
 from workers.agents.agent import NO_LOGIN, AgentSettings, Invocation, Job, agent_named, variables_set
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import OPEN, Fence, enclosed
-from workers.files.run_dir import AttemptFiles, RunDir, create_file
+from workers.files.durable import create_file
+from workers.files.run_dir import AttemptFiles, RunDir
 from workers.git.environment import common_environment
 from workers.git.run import Repository
 from workers.shim.spec import Launch, Limits

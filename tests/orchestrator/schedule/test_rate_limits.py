@@ -286,6 +286,9 @@ def test_who_dies_while_it_writes_blocks_nobody(providers, clock):
 
 
 def test_reading_how_they_stand_costs_no_heavy_import():
-    text = "import sys, orchestrator.schedule.rate_limits; print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    text = (
+        "import sys, orchestrator.schedule.rate_limits; "
+        "print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
