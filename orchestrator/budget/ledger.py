@@ -29,7 +29,8 @@ from orchestrator.budget.totals import (
     total,
 )
 from orchestrator.settings.values import Limits
-from workers.files.run_dir import RunDir, held_folder
+from workers.files.locks import held_folder
+from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 PATIENCE = 30.0

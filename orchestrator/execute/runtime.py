@@ -27,8 +27,9 @@ from tickets.ticket import Ticket
 from workers.engine.process import Nursery, hurry, kill_marked, open_nursery
 from workers.errors import WorkerError
 from workers.files.journal import Journal, read_journal
+from workers.files.locks import held_lock
 from workers.files.read import opened, refuse_larger
-from workers.files.run_dir import RunDir, held_lock
+from workers.files.run_dir import RunDir
 from workers.git.run import GitError, Repository
 from workers.pool.slots import Pool, PoolLimits
 from workers.worktree.changes import ABSENT, Change, Checker

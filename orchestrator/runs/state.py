@@ -33,7 +33,8 @@ from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName
 from workers.files.journal import read_journal
-from workers.files.run_dir import RunDir, is_locked, read_json, runs_of
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir, read_json, runs_of
 
 JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)

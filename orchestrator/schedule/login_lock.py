@@ -18,7 +18,7 @@ import anyio
 from tickets.types import AgentName
 from workers.agents.agent import agent_named
 from workers.agents.executables import present
-from workers.files.run_dir import try_lock
+from workers.files.locks import try_lock
 
 WINDOW = 2400.0
 """Seconds after an answer for which a token is taken to hold; the shortest known holds for an hour."""

@@ -45,7 +45,7 @@ REPLACES = {
     "workers/worktree/furnish.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
     "workers/git/run.py": ({"open"}, "a temporary file, linked into its place if there is none"),
     "workers/files/journal.py": ({"open"}, "the journal of a run, appended to"),
-    "workers/files/run_dir.py": ({"open"}, "lock files"),
+    "workers/files/locks.py": ({"open"}, "lock files"),
     "workers/pool/slots.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
     "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),

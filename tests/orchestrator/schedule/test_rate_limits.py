@@ -222,8 +222,8 @@ def test_what_is_known_already_is_not_read_again(providers, clock):
 RACE = """
 import sys
 from pathlib import Path
-from orchestrator.providers import Providers
-from workers.pool import PoolLimits
+from orchestrator.schedule.rate_limits import Providers
+from workers.pool.slots import PoolLimits
 
 folder, how, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 providers = Providers(folder, PoolLimits(codex=1000), lambda: 100.0)
