@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from orchestrator.runs._shapes import (
-    TEXT,
     Amount,
     Count,
     Inside,
@@ -17,6 +16,7 @@ from orchestrator.runs._shapes import (
     UnsoundError,
     as_json,
     is_time,
+    text,
     typed,
     unread,
 )
@@ -45,7 +45,7 @@ class Usage(NamedTuple):
     output_tokens: Tokens
     cost_usd: Amount | None
     cached_tokens: Tokens = 0
-    cost_by: Annotated[PricedBy, TEXT] = "unpriced"
+    cost_by: Annotated[PricedBy, text] = "unpriced"
 
 
 NO_USAGE = Usage(0, 0, None)
@@ -54,7 +54,7 @@ NO_USAGE = Usage(0, 0, None)
 class Violation(NamedTuple):
     """Something a worker did that its ticket did not allow."""
 
-    kind: Annotated[ViolationKind, TEXT]
+    kind: Annotated[ViolationKind, text]
     path: str
 
 
@@ -81,7 +81,7 @@ class Try(NamedTuple):
 
     attempt: Count
     usage: Usage
-    kind: Annotated[Kind, TEXT] = "first"
+    kind: Annotated[Kind, text] = "first"
     agent: str = ""
     outcome: str = ""
     reason: str = ""
@@ -157,7 +157,7 @@ class WorkerStarted(NamedTuple):
     attempt: Count
     base: str
     fence: str | None = None
-    kind: Annotated[Kind, TEXT] = "first"
+    kind: Annotated[Kind, text] = "first"
     agent: AgentName | None = None
 
 
@@ -165,7 +165,7 @@ class WorkerEnded(NamedTuple):
     """`ended`: a worker's last attempt was judged; the record of a worker, `WORKER.json`, says the same."""
 
     worker: str
-    outcome: Annotated[Outcome, TEXT]
+    outcome: Annotated[Outcome, text]
     verdict: Verdict | None
     ticket: str = ""
     agent: AgentName | None = None
@@ -274,7 +274,7 @@ class VerdictSettled(NamedTuple):
     worker: str
     verdict: Verdict | None
     reason: str
-    by: Annotated[SettledBy, TEXT]
+    by: Annotated[SettledBy, text]
 
 
 class GateBegun(NamedTuple):
