@@ -68,7 +68,7 @@ class Invocation(NamedTuple):
 
     argv: tuple[str, ...]
     env: dict[str, str]
-    """What the agent adds to the common environment (`workers.git.environment`)."""
+    """What the agent adds to the common environment (`workers.engine.launch.common_environment`)."""
     files: dict[str, bytes]
     """Files to create below `Job.home` first, by relative path."""
     capture: Literal["file", "pipe"] = "file"
