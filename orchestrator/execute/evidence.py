@@ -81,7 +81,7 @@ async def judged_attempt(
         # Also where one stood there: what lands is what was found, whoever has written that.
         d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
-    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
+    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 

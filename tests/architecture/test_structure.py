@@ -8,7 +8,7 @@ import pytest
 from support.paths import ROOT, TESTS
 
 from orchestrator.state import DOCUMENTS
-from tickets.plan import reserved_paths, reserved_scope
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.scopes.scope import Scope
 
 MODULES = {
@@ -245,7 +245,7 @@ def test_every_path_has_one_document_that_owns_it():
 
 def test_no_ticket_can_own_what_a_document_owns():
     families = ("canonical", "checkpoints", "phases", "ai_memory", "chief_of_staff")
-    fence = reserved_scope(reserved_paths(families), {}, ignore_case=False)
+    fence = PathRules(reserved_paths(families)).reserved_scope
     for document in DOCUMENTS:
         assert Scope.of(document.OWNS).within(fence), document.__name__
 

@@ -17,7 +17,6 @@ from orchestrator.prepare.start_order import Starter, starting_order
 from orchestrator.run import Project
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.settings.settings import Settings
-from tickets.plan import reserved_scope
 from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
 from tickets.templates.fan_out import gathered, stem_of
@@ -94,8 +93,7 @@ def _order(settings: Settings, prepared: Prepared) -> list[list[str]]:
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
     files = git_fields("ls-files", "-z", cwd=repository.root)
-    reserved = reserved_scope(prepared.reserved, prepared.links, ignore_case=prepared.ignore_case)
-    return ownership(files, prepared.plan.scopes, reserved)
+    return ownership(files, prepared.plan.scopes, prepared.rules.reserved_scope)
 
 
 def _document(
