@@ -146,7 +146,7 @@ class Reader(Protocol):
     """Reads one worker's standard output, record by record."""
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended. `exit_code` is None where a signal ended the worker.
