@@ -26,12 +26,13 @@ from orchestrator.execute.runtime import Deployment
 from orchestrator.execute.workspace import is_shared
 from orchestrator.runs.events import AcceptanceChecked, Evidence, Try, Usage, Violation, WorkerEnded
 from tickets.ticket import Ticket
-from workers.agents.agent import Answer
+from workers.agents.agent import Answer, agent_named
 from workers.agents.agent import Usage as AgentUsage
 from workers.engine.launch import keep_text
 from workers.errors import WorkerError
+from workers.files.durable import create_file
 from workers.files.exit_record import Exit
-from workers.files.run_dir import AttemptFiles, create_file, is_empty, json_lines
+from workers.files.run_dir import AttemptFiles, is_empty, json_lines
 from workers.worktree.changes import Found
 from workers.worktree.worktree import Place, left_its_base, remove_place
 
@@ -80,7 +81,7 @@ async def judged_attempt(
         # Also where one stood there: what lands is what was found, whoever has written that.
         d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
-    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
+    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 
@@ -188,10 +189,11 @@ def so_far(d: Deployment, ticket: Ticket) -> Evidence:
 
 
 def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
-    """Return what an attempt itself used: codex tells the sum of its whole thread."""
+    """Return what an attempt itself used: some CLIs report the sum of the whole thread that they resume."""
     usage = answer.usage or AgentUsage()
+    is_sum = agent_named(ticket.agent).SUMS_THREAD_USAGE and answer.thread is not None
     for one in tries:
-        if ticket.agent == one.agent == "codex" and answer.thread == one.thread is not None:
+        if is_sum and (one.agent, one.thread) == (ticket.agent, answer.thread):
             less = {name: max(0, getattr(usage, name) - getattr(one.usage, name)) for name in TOKENS}
             usage = usage._replace(**less)
     return usage

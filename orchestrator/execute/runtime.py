@@ -16,8 +16,8 @@ from orchestrator.runs.events import Noted, RunEvent, RuntimeWarned, encoded
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
-from orchestrator.schedule.login_lock import Logins
-from orchestrator.schedule.pacing import Starts
+from orchestrator.schedule.login_lock import LoginLock
+from orchestrator.schedule.pacing import Pacing
 from orchestrator.schedule.queue import Queue
 from orchestrator.schedule.rate_limits import Providers
 from orchestrator.settings.settings import Settings
@@ -90,7 +90,7 @@ class Deployment:
         self.state = RunState(run, roster_of(manifest))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id, repository.root)
         slots = settings.slots
-        limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
+        limits = PoolLimits(slots.total, slots.agents)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
         self.providers = Providers(
             repository.own / "providers",
@@ -103,11 +103,11 @@ class Deployment:
         self.budget_waits = 0
         """Tickets that wait until others give back what they hold of a budget."""
         self.queue = Queue(limits.total, self.providers.room)
-        self.starts = self._new_starts()
+        self.pacing = Pacing(settings.pool.start_interval, settings.pool.max_memory, warn=self._warn)
         self.ledger = ledger_of(repository, clock)
         self.reserving = anyio.Lock()
         """Who has the turn first has what is left of a budget, not whose thread is quicker."""
-        self.logins = Logins(repository.own / "logins", environ, lambda: clock().timestamp())
+        self.logins = LoginLock(repository.own / "logins", environ, lambda: clock().timestamp())
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self.guard: Guard | None = None
@@ -137,15 +137,6 @@ class Deployment:
             found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
             self.note(found.as_event())
-
-    def _new_starts(self) -> Starts:
-        pool = self.settings.pool
-        return Starts(pool.start_interval, pool.max_memory, slots=self._slots, warn=self._warn)
-
-    def _slots(self) -> int:
-        """Count the slots of the pool that are held for this run."""
-        mine = (one for one in self.pool.holders() if one.holder.get("run") == self.run.id)
-        return sum(one.slot.startswith("pool-") and not one.dirty for one in mine)
 
     def _warn(self, reason: str) -> None:
         self.note(RuntimeWarned(reason))

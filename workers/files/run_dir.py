@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workers.files.durable import create_file
 from workers.files.read import NotRegularError, read_whole
-from workers.shim.atomic import create_whole
 
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
@@ -215,11 +215,6 @@ def _age(name: str) -> tuple[str, int]:
     # `_10` is younger than `_2`, which plain sorting gets wrong.
     stem, _, rest = name[:15], name[15:16], name[16:]
     return stem, int(rest) if rest.isdigit() else 1
-
-
-def create_file(path: Path, data: bytes) -> None:
-    """Create a file whole or not at all; never replaces one. Raises FileExistsError."""
-    create_whole(str(path), data)
 
 
 def create_json(path: Path, value: Mapping[str, Any]) -> None:

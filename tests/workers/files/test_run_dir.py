@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from workers.files.durable import create_file
 from workers.files.journal import Journal, read_journal
 from workers.files.locks import held_lock, is_locked
-from workers.files.run_dir import RunDir, create_file, create_json, new_run_dir, read_json, runs_of
+from workers.files.run_dir import RunDir, create_json, new_run_dir, read_json, runs_of
 
 AT = datetime(2026, 2, 16, 14, 28, 34, tzinfo=UTC)
 
