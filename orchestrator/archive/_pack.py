@@ -144,7 +144,7 @@ def _contents(folder: Path, logs: Mapping[str, Path]) -> dict[str, int]:
 def _write(run: RunDir, logs: Mapping[str, Path], archive: Path) -> None:
     try:
         with created(archive) as file:
-            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=_LEVEL) as tar:
+            with tarfile.open(fileobj=file, mode="x:gz", compresslevel=_LEVEL) as tar:
                 tar.add(run.path, run.id)
                 if logs and not (run.path / MESSAGES).is_dir():
                     tar.add(_taskers(run) / MESSAGES, f"{run.id}/{MESSAGES}", recursive=False)
