@@ -13,10 +13,9 @@ import time
 from collections import defaultdict
 
 from tickets.plan import make_plan
-from tickets.scopes.collector import collector_at_rest
 from tickets.scopes.ownership import ownership
 from tickets.scopes.rules import PathRules, reserved_paths
-from tickets.scopes.scope import Scope, find_overlaps
+from tickets.scopes.scope import Scope, collector_at_rest, find_overlaps
 from tickets.ticket import Ticket
 
 FILES = 100_000

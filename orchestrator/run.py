@@ -15,7 +15,6 @@ from orchestrator.errors import HELD, Refusal
 from orchestrator.execute.runtime import ALL, Clock, Deployment, Tell, open_deployment
 from orchestrator.execute.worker import work
 from orchestrator.integrate.integrate import Decision, integrate
-from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.prepare.prepare import Prepared, Request, prepare
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.runs.events import RunReopened, RunStopped
@@ -23,6 +22,7 @@ from orchestrator.runs.kept_refs import let_bases_go
 from orchestrator.runs.lost import superseded
 from orchestrator.runs.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.runs.state import RunState, read_run
+from orchestrator.schedule.availability import unmet_fence
 from orchestrator.settings.settings import Settings
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
@@ -30,6 +30,7 @@ from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
+from workers.fence.probe import fence_in_force
 from workers.files.locks import held_folder, is_locked
 from workers.files.run_dir import RunDir, new_run_dir, runs_of
 from workers.git.run import Repository
@@ -236,7 +237,7 @@ def _clear(repository: Repository, state: RunState, base: str) -> None:
 @asynccontextmanager
 async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
     """Become the runtime of a run. Raises Refusal where another one is, or the fence does not hold."""
-    if problems := unmet(project.settings, fence_of(project.settings)):
+    if problems := unmet_fence(project.settings, fence_in_force(project.settings.fence)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
     refuse_altered(run, project.repository.own / "runs" / run.id)
@@ -314,7 +315,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         lead=request.lead,
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
-        fence=fence_of(project.settings).level,
+        fence=fence_in_force(project.settings.fence).level,
         tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
-from tickets.collisions import collisions, waits
 from tickets.problems import Problem
-from tickets.scopes.collector import collector_at_rest
 from tickets.scopes.rules import NESTED_GIT, PathRules
-from tickets.scopes.scope import Overlap, PatternError, Scope, find_overlaps
+from tickets.scopes.scope import Overlap, PatternError, Scope, collector_at_rest, find_overlaps
 from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
@@ -58,9 +56,9 @@ def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOver
     # The nearest before the farthest: a chain then needs one dependency a ticket, not one a pair.
     pairs = sorted(overlaps, key=lambda each: (order.number[each.second], -order.number[each.first]))
     if on_overlap == "refuse":
-        problems += collisions(pairs, by_id)
+        problems += _collisions(pairs, by_id)
     else:
-        notes += waits([each for each in pairs if order.added(each.first, each.second)], by_id)
+        notes += _waits([each for each in pairs if order.added(each.first, each.second)], by_id)
     dependencies = {id_: tuple(before) for id_, before in order.before.items()}
     planned = (by_id[id_] for id_ in order.sorted())
     return Plan(
@@ -71,6 +69,22 @@ def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOver
         tuple(notes),
         tuple(problems),
     )
+
+
+def idle_keys(fan_out: Sequence[Ticket]) -> list[str]:
+    """List the keys of a matrix that make no difference to what its tickets own."""
+    keys: Mapping[str, str] = fan_out[0].matrix if fan_out else {}
+    found = []
+    for key in keys:
+        if len({ticket.matrix.get(key) for ticket in fan_out}) < 2:
+            continue
+        owned: dict[tuple[tuple[str, str], ...], set[tuple[tuple[str, ...], ...]]] = {}
+        for ticket in fan_out:
+            rest = tuple(pair for pair in ticket.matrix.items() if pair[0] != key)
+            owned.setdefault(rest, set()).add((ticket.owns, ticket.excludes))
+        if all(len(each) == 1 for each in owned.values()):
+            found.append(key)
+    return found
 
 
 class _Order:
@@ -217,3 +231,64 @@ def _reached(scope: Scope, noted: Scope) -> list[str]:
 
 def _listed(patterns: Sequence[str]) -> str:
     return ", ".join(f"`{pattern}`" for pattern in patterns)
+
+
+def _collisions(pairs: Sequence[Overlap], tickets: Mapping[str, Ticket]) -> Iterator[Problem]:
+    """Describe which tickets own the same path: one problem for all pairs of two templates."""
+    for group in _by_template(pairs, tickets):
+        first, second, witness = tickets[group[0].first], tickets[group[0].second], group[0].witness
+        if first.template == second.template:
+            fan_out = _made_by(first.template, tickets)
+            what = f"`{second.id}` and `{first.id}` both own `{witness}`"
+            if len(group) > 1:
+                count = len({id_ for pair in group for id_ in pair[:2]})
+                what = f"{count} of {len(fan_out)} tickets of `{stem_of(first.id)}` collide: {what}"
+            do = f"{_way_out(fan_out)}, or `--on-overlap serialize`"
+        else:
+            what = f"`{second.id}` and `{first.id}` ({first.place('owns')}) both own `{witness}`"
+            what += _more(group, first, second)
+            do = "narrow one, let one `depends_on` the other, or use `--on-overlap serialize`"
+        yield Problem(second.place("owns"), what, do, witness=witness)
+
+
+def _waits(pairs: Sequence[Overlap], tickets: Mapping[str, Ticket]) -> Iterator[Problem]:
+    """Describe which tickets run one after the other since they own the same path."""
+    for group in _by_template(pairs, tickets):
+        first, second, witness = tickets[group[0].first], tickets[group[0].second], group[0].witness
+        what = f"`{second.id}` waits for `{first.id}` ({first.place('owns')}): both own `{witness}`"
+        do = "narrow one to run them together"
+        if first.template == second.template:
+            fan_out = _made_by(first.template, tickets)
+            do = f"{_way_out(fan_out)} to run them together"
+            if len(group) > 1:
+                count = len({pair.second for pair in group})
+                what = (
+                    f"{count} of {len(fan_out)} tickets of `{stem_of(first.id)}` wait for another of them, "
+                    f"as `{second.id}` for `{first.id}`: both own `{witness}`"
+                )
+        else:
+            what += _more(group, first, second)
+        yield Problem(second.place("owns"), what, do, "info", witness)
+
+
+def _by_template(pairs: Sequence[Overlap], tickets: Mapping[str, Ticket]) -> list[list[Overlap]]:
+    groups: dict[tuple[str, str], list[Overlap]] = {}
+    for pair in pairs:
+        key = (tickets[pair.first].template, tickets[pair.second].template)
+        groups.setdefault(key, []).append(pair)
+    return list(groups.values())
+
+
+def _made_by(template: str, tickets: Mapping[str, Ticket]) -> list[Ticket]:
+    return [ticket for ticket in tickets.values() if ticket.template == template]
+
+
+def _way_out(fan_out: Sequence[Ticket]) -> str:
+    keys = [f"`{{{{ matrix.{key} }}}}`" for key in idle_keys(fan_out)]
+    return f"use {' and '.join(keys)} in `owns`" if keys else "narrow its `owns`"
+
+
+def _more(group: Sequence[Overlap], first: Ticket, second: Ticket) -> str:
+    more = len(group) - 1
+    pairs = f"{more} more pair{'s' * (more > 1)}"
+    return f", as do {pairs} of `{stem_of(second.id)}` and `{stem_of(first.id)}`" if more else ""

@@ -19,11 +19,11 @@ class Problem(NamedTuple):
     witness: str | None = None
 
     def __str__(self) -> str:
-        """Give the line a person reads."""
+        """Return the line that a person reads."""
         return f"{self.place}: {self.what}" + (f"; {self.do}" if self.do else "")
 
     def as_json(self) -> dict[str, str]:
-        """Give the object of the outside contract (design, section 8)."""
+        """Return the object of the outside contract (docs/commands.md)."""
         found = {"place": self.place, "what": self.what, "do": self.do, "severity": self.severity}
         return found if self.witness is None else {**found, "witness": self.witness}
 
@@ -34,3 +34,7 @@ class TicketError(Exception):
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
         super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class MarkdownError(TicketError):
+    """A document that cannot be read, or an edit that is refused; nothing has been changed."""

@@ -6,6 +6,7 @@ from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun, live_run
 from orchestrator.runs.state import RunState, unreadable
 from tickets.problems import Problem
+from tickets.templates.fan_out import members
 from workers.files.run_dir import ARCHIVE, RUNS, RunDir, runs_of
 from workers.git.run import Repository
 
@@ -75,6 +76,4 @@ def _meant(state: RunState, name: str) -> list[str]:
     if name in state.workers:
         return [name]
     tickets = {worker.ticket: name for name, worker in state.workers.items()}
-    if name in tickets:
-        return [tickets[name]]
-    return [worker for ticket, worker in tickets.items() if ticket.partition("[")[0] == name]
+    return [tickets[ticket] for ticket in members(name, tickets)]

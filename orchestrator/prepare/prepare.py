@@ -1,18 +1,18 @@
 """Before anything starts: templates to a plan, and every reason why it must not run."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, Refusal
-from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
-from orchestrator.schedule.availability import why_off
+from orchestrator.schedule.availability import unmet_fence, why_off
 from orchestrator.settings.settings import FAMILIES, Settings
 from orchestrator.state.canonical.status import status
 from orchestrator.state.errors import StateError
@@ -27,6 +27,7 @@ from tickets.templates.jinja import nearest
 from tickets.templates.render import FOLDER, Values, is_template, render_phase
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from workers.fence.probe import fence_in_force
 from workers.git.run import Repository
 
 SHOWN = 5
@@ -82,7 +83,7 @@ def examine(
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
-    problems += unmet(settings, fence_of(settings))
+    problems += unmet_fence(settings, fence_in_force(settings.fence))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     reasons = {
@@ -124,6 +125,71 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
     rules = _rules(root, repo, FAMILIES, tickets, has_base=repo.head().sha is not None)
     plan = make_plan(tickets, rules)
     return [*problems, *plan.problems, *plan.notes]
+
+
+class Starter(NamedTuple):
+    """What decides when a ticket starts."""
+
+    ticket: str
+    agent: str
+    priority: str
+    waits_for: Sequence[str]
+
+
+def starting_order(
+    tickets: Sequence[Starter], never: Collection[str], total: int, rooms: Mapping[str, int]
+) -> list[list[str]]:
+    """Return the tickets that start together, then those that start when these have ended, and so on.
+
+    The order is that of the queue if all tickets took as long. Those in `never`, and those that wait
+    for them, do not start. `rooms` has how many of an agent may run at once; one that is not in it has no
+    limit beside `total`.
+    """
+    place = {one.ticket: at for at, one in enumerate(tickets)}
+    left = {one.ticket: set(one.waits_for) for one in tickets}
+    after: dict[str, list[Starter]] = {}
+    for one in tickets:
+        for before in one.waits_for:
+            after.setdefault(before, []).append(one)
+    waiting: dict[str, list[tuple[str, int, str]]] = {}
+    age = 0
+    ready = [one for one in tickets if not left[one.ticket]]
+    waves: list[list[str]] = []
+    while True:
+        # Priority, then age: whoever became ready first; of those who did together, as the plan has them.
+        for one in ready:
+            if one.ticket not in never:
+                heappush(waiting.setdefault(one.agent, []), (one.priority, age, one.ticket))
+                age += 1
+        wave = _granted(waiting, total, rooms)
+        if not wave:
+            return waves
+        waves.append(wave)
+        ready = []
+        for ended in wave:
+            for one in after.get(ended, ()):
+                left[one.ticket].discard(ended)
+                if not left[one.ticket]:
+                    ready.append(one)
+        ready.sort(key=lambda one: place[one.ticket])
+
+
+def _granted(
+    waiting: Mapping[str, list[tuple[str, int, str]]], total: int, rooms: Mapping[str, int]
+) -> list[str]:
+    """Choose those that have room, each time the first of all that wait for an agent."""
+    held: dict[str, int] = {}
+    wave: list[str] = []
+    while len(wave) < total:
+        agents = [
+            name for name, line in waiting.items() if line and held.get(name, 0) < rooms.get(name, total)
+        ]
+        if not agents:
+            break
+        best = min(agents, key=lambda name: waiting[name][0])
+        held[best] = held.get(best, 0) + 1
+        wave.append(heappop(waiting[best])[2])
+    return wave
 
 
 class _Examined(NamedTuple):

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.report._versions import Said, ask_versions
 from orchestrator.report.agent_config import config_of
 from orchestrator.runs.state import unfinished_runs
-from orchestrator.schedule.availability import why_disabled
+from orchestrator.schedule.availability import unmet_fence, why_disabled
 from orchestrator.settings.settings import Settings, read_settings
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical.rules import rules
@@ -21,6 +20,7 @@ from orchestrator.store.read import bytes_of
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
 from workers.engine.launch import find_agent
+from workers.fence.probe import fence_in_force
 from workers.files.locks import is_locked
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
@@ -87,9 +87,9 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
     problems += git_problems(git)
     agents = _agents(settings, environ)
     problems += _agent_problems(agents)
-    held = fence_of(settings)
+    held = fence_in_force(settings.fence)
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
-    problems += [*unmet(settings, held), *fence_problems(fence)]
+    problems += [*unmet_fence(settings, held), *fence_problems(fence)]
     found = Examination(git, platform.python_version(), agents, fence)
     if repository is None:
         problems.append(Problem(str(start), "is not inside a git repository", "run `git init` first"))

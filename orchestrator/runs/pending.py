@@ -1,9 +1,10 @@
 """What waits for a verdict, and the command that settles it. Light, since `status` asks."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.runs.worker_state import WorkerState
+from tickets.templates.fan_out import short_names
 
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
@@ -11,8 +12,6 @@ MENDED_FIRST = ("gate", "hook")
 """Those of them whom the work of anybody else would meet as well."""
 MOST_NAMED = 20
 """Names of one command; after it, the next command names the next ones."""
-GATHERED = 3
-"""Workers of a fan-out that are named each; more of them are called by its name."""
 _ALWAYS_WHOLE = "read_only_wrote"
 _Workers = Mapping[str, WorkerState]
 
@@ -63,24 +62,12 @@ def settles(run: str, workers: _Workers) -> str:
 
 
 def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -> tuple[list[str], int]:
-    """Give the words that mean just these workers, and how many workers they leave out.
+    """Return the words that mean just these workers, and how many workers they leave out.
 
     A fan-out of which all that is pending is meant goes by its name: so `integrate` reads it.
     """
-    meant = frozenset(names)
-    fan_outs: dict[str, list[str]] = {}
-    for name, worker in workers.items():
-        stem, bracket, _ = worker.ticket.partition("[")
-        if bracket and worker.verdict == "pending":
-            fan_outs.setdefault(stem, []).append(name)
-    called: dict[str, int] = {}
-    for name in names:
-        stem = workers[name].ticket.partition("[")[0]
-        members = fan_outs.get(stem, [])
-        if len(members) > GATHERED and meant.issuperset(members) and _is_one_word(stem, workers):
-            called[stem] = len(members)
-        else:
-            called[name] = 1
+    pending = {name: worker.ticket for name, worker in workers.items() if worker.verdict == "pending"}
+    called = short_names(names, pending, workers)
     said = list(called)[: max(0, most)]
     return said, sum(called.values()) - sum(called[one] for one in said)
 
@@ -100,7 +87,3 @@ def _lands_nothing(worker: WorkerState) -> bool:
     evidence = worker.evidence
     kinds = {one.kind for one in evidence.violations}
     return bool(evidence.patch and not evidence.files and _ALWAYS_WHOLE not in kinds)
-
-
-def _is_one_word(stem: str, workers: Collection[str]) -> bool:
-    return stem not in workers and stem.replace("-", "").replace("_", "").replace(".", "").isalnum()

@@ -1,14 +1,16 @@
-"""Whether an agent can do any ticket at all: it may be switched off, have no slots, or not be installed."""
+"""What the settings ask for and is not to be had here: an agent that can run, a fence that holds."""
 
 from collections.abc import Mapping
 
 from orchestrator.settings.settings import FILE, Settings
+from tickets.problems import Problem
 from tickets.types import AgentName
 from workers.engine.launch import find_agent
+from workers.fence.probe import Fence
 
 
 def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
-    """Say why nothing can be started with an agent; None where something can."""
+    """Return why nothing can be started with an agent; None where something can."""
     if off := why_disabled(name, settings):
         return f"{name} is {off}"
     if find_agent(name, settings.agent(name), environ) is None:
@@ -18,7 +20,7 @@ def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> 
 
 
 def why_disabled(name: AgentName, settings: Settings) -> str | None:
-    """Say that an agent may not run, and which file decides it; None where it may."""
+    """Return that an agent may not run, and which file decides it; None where it may."""
     if not settings.slots.total:
         return "disabled (AGENTS.md has no slot for any worker)"
     if settings.is_enabled(name):
@@ -28,3 +30,16 @@ def why_disabled(name: AgentName, settings: Settings) -> str | None:
     if not settings.slots.agents[name]:
         return "disabled (AGENTS.md has no slot for it)"
     return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"
+
+
+def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:
+    """List what the settings ask of the fence and it does not hold here: nothing may be started then."""
+    found = []
+    if settings.fence in ("required", "landlock") and not fence.holds:
+        what = f'`fence = "{settings.fence}"`, and the kernel holds nothing here: {fence.reason}'
+        do = 'install bubblewrap and allow user namespaces, or set it to "auto"'
+        found.append(Problem(FILE, what, do))
+    if settings.agent("command").network == "none" and fence.level != "namespaces":
+        what = f'`[agents.command] network = "none"` needs namespaces, and the level here is {fence.level}'
+        found.append(Problem(FILE, what, "take it away, or run where `orchestrate doctor` says namespaces"))
+    return found

@@ -1,19 +1,28 @@
 """Small edits, each verified: what stands outside the edited span reads as before, or nothing changes."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from tickets.markdown._damage import absent, check_bytes, check_place, unclosed
 from tickets.markdown._front_matter import changed_front
-from tickets.markdown._positions import Moves, Span, holds
 from tickets.markdown._tables import cell, differs_in_one, spelled, table, tables
 from tickets.markdown.document import Document, Item, parse
-from tickets.markdown.errors import MarkdownError
 from tickets.markdown.sections import Part, field, trailer_start
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?=\s*%)")
 _BAR = re.compile(r"\[([#=█▓>]*)([-.░ _]*)\]")
+
+
+class _Span(NamedTuple):
+    """A stretch of bytes, and the text that takes its place."""
+
+    start: int
+    end: int
+    text: str
 
 
 def set_field(document: Document, part: Part, key: str, value: str) -> Document:
@@ -95,14 +104,14 @@ def set_item(document: Document, item: Item, text: str) -> Document:
 
 def set_items(document: Document, wanted: Iterable[tuple[Item, str]]) -> Document:
     """Make the own text of each of several items say what stands beside it, all of them as one edit."""
-    spans: list[Span] = []
+    spans: list[_Span] = []
     said: list[tuple[Item, int, str]] = []
     moved = 0
     for item, text in sorted(wanted, key=lambda one: one[0].start):
         if document.text(item.text_start, item.text_end) == text:
             continue
         glued = text and document.data[item.text_start - 1 : item.text_start] not in {b" ", b"\t"}
-        span = Span(item.text_start, item.text_end, f" {text}" if glued else text)
+        span = _Span(item.text_start, item.text_end, f" {text}" if glued else text)
         spans.append(span)
         said.append((item, item.start + moved, text))
         moved += len(_bytes(document, item.start, span.text)) - (span.end - span.start)
@@ -132,7 +141,7 @@ def remove_items(document: Document, gone: Iterable[Item]) -> Document:
             spans[-1] = (spans[-1][0], max(spans[-1][1], item.end))
         else:
             spans.append((start, item.end))
-    return _all_replaced(document, [Span(start, end, "") for start, end in spans])
+    return _all_replaced(document, [_Span(start, end, "") for start, end in spans])
 
 
 def add_entry(document: Document, entry: str) -> Document:
@@ -212,10 +221,10 @@ def _bytes(document: Document, at: int, text: str) -> bytes:
 
 def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bool = False) -> Document:
     """Replace one span. `blocks`: the new text may hold headings and code of its own."""
-    return _all_replaced(document, (Span(start, end, text),), blocks=blocks)
+    return _all_replaced(document, (_Span(start, end, text),), blocks=blocks)
 
 
-def _all_replaced(document: Document, spans: Sequence[Span], *, blocks: bool = False) -> Document:
+def _all_replaced(document: Document, spans: Sequence[_Span], *, blocks: bool = False) -> Document:
     """Replace spans that stand apart and in order, as one edit: it is verified on the whole file.
 
     Raises MarkdownError where anything outside the spans would read differently than before.
@@ -227,7 +236,7 @@ def _all_replaced(document: Document, spans: Sequence[Span], *, blocks: bool = F
     if not blocks and any("\n" in span.text or "\r" in span.text for span in spans):
         raise _refusal(document, spans[0].start, "the new text is more than one line")
     news = [_bytes(document, span.start, span.text) for span in spans]
-    moves = Moves(spans, news)
+    moves = _Moves(spans, news)
     after = parse(moves.joined(document.data), document.place)
     first, new = spans[0].start, news[0]
     # Front matter at the very end of a file gains the line end that its last line lacked.
@@ -276,7 +285,7 @@ def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> lis
     data = document.data
     marks = [(kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks]
     for item in document.items:
-        if not holds(item, spans):
+        if not _holds(item, spans):
             kind = f"item{' with a box' if item.done is not None else ''}"
             marks.append((kind, item.text, item.start, item.start + 1))
     return sorted(marks)
@@ -285,3 +294,50 @@ def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> lis
 def _refusal(document: Document, at: int, why: str) -> MarkdownError:
     place = f"{document.place}:{document.line_at(at)}"
     return MarkdownError(Problem(place, f"this edit was not made: {why}", "mend the lines around it by hand"))
+
+
+class _Moves:
+    """How far a set of replacements shifts each place; the spans stand in order and touch nowhere."""
+
+    def __init__(self, spans: Sequence[_Span], news: Sequence[bytes]) -> None:
+        self._spans, self._news = spans, news
+        self._starts = [span.start for span in spans]
+        self._ends = [span.end for span in spans]
+        grown = (len(new) - (span.end - span.start) for span, new in zip(spans, news, strict=True))
+        self._by = [*accumulate(grown, initial=0)]
+        self.old = [*zip(self._starts, self._ends, strict=True)]
+        """The spans as they stand in the old file."""
+        starts = [start + by for start, by in zip(self._starts, self._by, strict=False)]
+        self.new = [(start, start + len(new)) for start, new in zip(starts, news, strict=True)]
+        """What took their places, as it stands in the new one."""
+
+    def joined(self, data: bytes) -> bytes:
+        """Return the new file."""
+        pieces, at = [], 0
+        for span, new in zip(self._spans, self._news, strict=True):
+            pieces += [data[at : span.start], new]
+            at = span.end
+        return b"".join([*pieces, data[at:]])
+
+    def begin(self, at: int) -> int:
+        """Return where something begins that began at `at`, behind what was inserted there."""
+        return at + self._by[bisect_right(self._ends, at)]
+
+    def end(self, at: int) -> int:
+        """Return where something ends that ended at `at`, before what was inserted there."""
+        return at + self._by[bisect_left(self._starts, at)]
+
+    def covers(self, start: int, end: int) -> bool:
+        """Return whether one span covers all of a stretch, so that it is gone."""
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and end <= self._ends[at] and start < self._ends[at]
+
+
+def _holds(item: Item, spans: Sequence[tuple[int, int]]) -> bool:
+    """Return whether one of some spans, in order, begins behind the start of an item and ends inside it."""
+    at = bisect_right(spans, item.start, key=lambda span: span[0])
+    if at == len(spans):
+        return False
+    # The first one behind its start: where that reaches past the item, all others do.
+    start, end = spans[at]
+    return start < max(item.end, item.text_end + 1) and end <= item.end

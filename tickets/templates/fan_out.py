@@ -1,12 +1,13 @@
-"""Fan-outs by name: which tickets one template made, said in one word where there are many."""
+"""Names of fan-outs: all tickets that one template made go by its name, where they are meant together."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from tickets.ticket import Ticket
+NAMED_EACH = 3
+"""Workers of a fan-out that a command names one by one; more of them go by the name of the fan-out."""
 
 
 def stem_of(ticket_id: str) -> str:
-    """Give the name of the template that a ticket was made from, which is that of all its fan-out."""
+    """Return the name of the template that a ticket was made from, which is that of its fan-out."""
     return ticket_id.partition("[")[0]
 
 
@@ -16,7 +17,7 @@ def members(name: str, ids: Iterable[str]) -> list[str]:
 
 
 def named(some: Collection[str], among: Iterable[str]) -> dict[str, list[str]]:
-    """Give the fewest names that mean these tickets, each with its ids: a whole fan-out has one name."""
+    """Return the fewest names that mean these tickets, each with its ids: a whole fan-out has one name."""
     sizes: dict[str, int] = {}
     for id_ in among:
         sizes[stem_of(id_)] = sizes.get(stem_of(id_), 0) + 1
@@ -30,23 +31,34 @@ def named(some: Collection[str], among: Iterable[str]) -> dict[str, list[str]]:
 
 
 def gathered(some: Collection[str], among: Iterable[str]) -> list[str]:
-    """Say which tickets in few words: a fan-out of which all are there is `codex-3 (40 tickets)`."""
+    """List tickets in few words: a fan-out of which all are there is `codex-3 (40 tickets)`."""
     return [
         f"{name} ({len(ids)} tickets)" if len(ids) > 1 else ids[0] for name, ids in named(some, among).items()
     ]
 
 
-def idle_keys(fan_out: Sequence[Ticket]) -> list[str]:
-    """List the keys of a matrix that make no difference to what its tickets own."""
-    keys: Mapping[str, str] = fan_out[0].matrix if fan_out else {}
-    found = []
-    for key in keys:
-        if len({ticket.matrix.get(key) for ticket in fan_out}) < 2:
-            continue
-        owned: dict[tuple[tuple[str, str], ...], set[tuple[tuple[str, ...], ...]]] = {}
-        for ticket in fan_out:
-            rest = tuple(pair for pair in ticket.matrix.items() if pair[0] != key)
-            owned.setdefault(rest, set()).add((ticket.owns, ticket.excludes))
-        if all(len(each) == 1 for each in owned.values()):
-            found.append(key)
+def short_names(workers: Sequence[str], pending: Mapping[str, str], known: Collection[str]) -> dict[str, int]:
+    """Return the fewest names that mean just these workers, each with how many it means.
+
+    `pending` has, by worker, the ticket of each that the name of a fan-out could mean; `known` are the names
+    of all workers, which come before those of fan-outs.
+    """
+    meant = frozenset(workers)
+    fan_outs: dict[str, list[str]] = {}
+    for worker, ticket in pending.items():
+        if ticket != stem_of(ticket):
+            fan_outs.setdefault(stem_of(ticket), []).append(worker)
+    found: dict[str, int] = {}
+    for worker in workers:
+        stem = stem_of(pending.get(worker, ""))
+        together = fan_outs.get(stem, [])
+        if len(together) > NAMED_EACH and meant.issuperset(together) and _is_one_word(stem, known):
+            found[stem] = len(together)
+        else:
+            found[worker] = 1
     return found
+
+
+def _is_one_word(stem: str, known: Collection[str]) -> bool:
+    """Return whether a fan-out's name needs no quotes in a shell, and means nothing else."""
+    return stem not in known and stem.replace("-", "").replace("_", "").replace(".", "").isalnum()

@@ -11,9 +11,7 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import next_step, now
 from orchestrator.cli.project import add_phase_arguments, project_of, request_of
 from orchestrator.errors import Refusal
-from orchestrator.prepare.fence_check import fence_of
-from orchestrator.prepare.prepare import SHOWN, Prepared, examine, in_use
-from orchestrator.prepare.start_order import Starter, starting_order
+from orchestrator.prepare.prepare import SHOWN, Prepared, Starter, examine, in_use, starting_order
 from orchestrator.run import Project
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.settings.settings import Settings
@@ -22,6 +20,7 @@ from tickets.scopes.ownership import Ownership, ownership
 from tickets.templates.fan_out import gathered, stem_of
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from workers.fence.probe import fence_in_force
 from workers.git.run import Repository, git_fields
 
 MOST_UNOWNED = 1_000
@@ -108,7 +107,7 @@ def _document(
         phase=phase,
         base=head.sha,
         branch=head.branch,
-        fence=fence_of(project.settings).level,
+        fence=fence_in_force(project.settings.fence).level,
         slots={"total": slots.total, **{name: _slots(project.settings, name) for name in slots.agents}},
         budget=seen.budget,
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],

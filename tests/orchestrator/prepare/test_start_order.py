@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.repository import shell, template
 from support.runtimes import journal
 
-from orchestrator.prepare.start_order import Starter, starting_order
+from orchestrator.prepare.prepare import Starter, starting_order
 
 
 def starter(ticket, *waits_for, priority="P1", agent="command"):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tickets.plan import make_plan
+from tickets.plan import idle_keys, make_plan
 from tickets.problems import TicketError
 from tickets.scopes.rules import PathRules
-from tickets.templates.fan_out import gathered, idle_keys, members, named
+from tickets.templates.fan_out import gathered, members, named, short_names
 from tickets.templates.render import FOLDER, Values, read_template, render_body, render_tickets
 
 VALUES = Values(project="shop", phase="phase-2", deliverable="Parser")
@@ -246,6 +246,16 @@ def test_a_fan_out_has_one_name_where_all_of_it_is_meant():
     assert (members("a", ids), members("b", ids), members("a[v=2]", ids), members("z", ids)) == (
         ids[:2], ["b"], ["a[v=2]"], [],
     )  # fmt: skip
+
+
+def test_workers_go_by_their_fan_out_where_all_of_it_that_is_pending_is_meant_and_is_more_than_three():
+    pending = {f"W-{n}": f"a[v={n}]" for n in range(4)} | {f"V-{n}": f"b[v={n}]" for n in range(3)}
+    assert short_names([*pending], pending, pending) == {"a": 4, "V-0": 1, "V-1": 1, "V-2": 1}
+    assert short_names(["W-0", "W-1", "W-2"], pending, pending) == {"W-0": 1, "W-1": 1, "W-2": 1}
+    settled = {**pending, "W-9": "a[v=9]"}
+    assert short_names(["W-0", "W-1", "W-2", "W-3", "W-9"], pending, settled) == {"a": 4, "W-9": 1}
+    assert "a" not in short_names([*pending], pending, [*pending, "a"])
+    assert "a b" not in short_names(["0", "1", "2", "3"], {str(n): f"a b[v={n}]" for n in range(4)}, ())
 
 
 def test_a_key_is_idle_only_where_it_makes_no_difference_to_what_is_owned():

@@ -141,7 +141,7 @@ def test_no_other_module_names_an_agent():
     own = {Path(f"workers/agents/{name}.py") for name in named}
     # Examples of what a template may say; the fakes that stand in for these CLIs.
     excused = {
-        *own, TABLE, Path("tickets/templates/_keys.py"), Path("tickets/templates/diagnose.py"),
+        *own, TABLE, Path("tickets/templates/_keys.py"),
         Path("orchestrator/cli/commands/fake_agent.py"),
     }  # fmt: skip
     for path in sorted(files_below(ROOT) - excused):
