@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.execute.runtime import Deployment
+from orchestrator.runs.events import AcceptanceResult, TreeSetUp
 from orchestrator.settings.settings import Settings
 from workers.engine.command import Command, describe_end, run_command
 from workers.engine.launch import cancel_paths, mark_of, worker_environment
@@ -45,9 +46,11 @@ class CheckResult(NamedTuple):
         """Describe how it failed, on one line."""
         return f"`{self.command}` ({describe_end(self.end, self.exit_code)}; see {self.output})"
 
-    def as_json(self) -> dict[str, Any]:
+    def recorded(self) -> AcceptanceResult:
         """Return what a worker's record keeps of it."""
-        return {name: value for name, value in self._asdict().items() if name not in ("tail", "fenced")}
+        return AcceptanceResult(
+            self.command, self.passed, self.exit_code, self.end, self.seconds, self.output
+        )
 
 
 async def run_check(
@@ -86,7 +89,7 @@ async def set_up(d: Deployment, tree: str) -> CheckResult | None:
     for at, command in enumerate(d.settings.worktree.setup, 1):
         stem = await _free_stem(d, f"{tree}.setup-{at}")
         result = await _run_in_tree(d, stem, command, tree=tree, limit=d.settings.worktree.setup_timeout)
-        d.note("set_up", worker=tree, command=command, passed=result.passed, seconds=result.seconds)
+        d.note(TreeSetUp(tree, command, result.passed, result.seconds))
         if not result.passed:
             return result
     return None
