@@ -28,7 +28,7 @@ from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunIntegrated
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.store import Store

@@ -84,7 +84,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.runs.pending", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
-        "orchestrator.state.errors", "orchestrator.state.figures",
+        "orchestrator.state.errors", "orchestrator.state.facts",
         "orchestrator.state.document", "orchestrator.runs.rerun", "tickets.markdown",
         "tickets.markdown._damage",
         "tickets.markdown.document",

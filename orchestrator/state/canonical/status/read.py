@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from orchestrator.state.document import opened, refuse_nul, refuse_open_fence, section_like
 from orchestrator.state.errors import StateError
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from tickets.markdown import (
     Document,
     Item,

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from orchestrator.state.canonical.status import new as status_text
 from orchestrator.state.canonical.status import plan as plan_edits
-from orchestrator.state.canonical.status import plan_growth, todo
+from orchestrator.state.canonical.status import plan_growth
+from orchestrator.state.canonical.status import todo as todo_edits
 from orchestrator.state.canonical.status.read import (
     ACTIVE,
     PATH,
@@ -33,8 +34,7 @@ from orchestrator.state.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state.facts import Facts, day, minute
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import Facts, day, heading_of, minute, new_file, percent
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -72,6 +72,7 @@ _COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
 _MET = re.compile(r"\(\d+%(?= complete\))")
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 _INIT = "`orchestrate init` appends what is missing"
+_NEW = Path(__file__).with_name("new.md")
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
@@ -82,7 +83,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if isinstance(event, TodoAdded | TodoDone | TodoMoved):
         with state_errors():
             before = editable(PATH, tree)
-            return _stamped(before, todo.edited(before, event), event)
+            return _stamped(before, todo_edits.edited(before, event), event)
     if isinstance(event, plan_edits.PlanEvent):
         with state_errors():
             before = editable(PATH, tree)
@@ -137,10 +138,8 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new file."""
-    head = "\n".join(f"**{key}:** {text}" for key, text in status_text.fields(facts).items())
-    body = "\n\n---\n\n".join(status_text.sections(facts).values())
-    return f"{status_text.TITLE}\n\n{head}\n\n---\n\n{body}\n\n---\n\n{status_text.TRAILER}\n"
+    """Return the text of a new file."""
+    return new_file(_NEW, facts).text
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
@@ -156,14 +155,15 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 
 def _completed_file(before: Document, facts: Facts) -> Document:
-    document = _with_fields(before, status_text.fields(facts))
-    for title, section in status_text.sections(facts).items():
+    new = new_file(_NEW, facts)
+    document = _with_fields(before, new.title, new.fields)
+    for title, section in new.sections.items():
         if not _like(document, title):
             document = append_section(document, section)
     todo = section_like(document, "TODO")
-    for level, section in status_text.LEVELS.items():
-        if todo and not _like(document, level, todo):
-            document = insert(document, todo.content_end, f"\n{section}")
+    for level in re.split(r"\n+(?=### )", new.sections["TODO"])[1:]:
+        if todo and not _like(document, heading_of(level), todo):
+            document = insert(document, todo.content_end, f"\n{level}\n")
             todo = section_like(document, "TODO")
     for label in (ACTIVE, RECENT):
         roster = section_like(document, "Worker Roster")
@@ -172,7 +172,7 @@ def _completed_file(before: Document, facts: Facts) -> Document:
     return document
 
 
-def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
+def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> Document:
     top = header(document)
     lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
     if not lines:
@@ -181,7 +181,7 @@ def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
         after = document.data[top.body :][:2]
         gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
         return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
-    return insert(document, document.body, "\n".join([status_text.TITLE, "", *lines, "", ""]))
+    return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
 
 
 def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
@@ -233,7 +233,7 @@ def _missing(document: Document) -> list[Problem]:
     for label in (ACTIVE, RECENT) if roster else ():
         found += _field_problem(document, roster, label, needed=True)
     todo = section_like(document, "TODO")
-    for level in status_text.LEVELS if todo else ():
+    for level in todo_edits.GRADES if todo else ():
         if not _like(document, level, todo):
             found.append(Problem(PATH, f"section `TODO > {level}` is missing", _INIT, "warning"))
     return found
