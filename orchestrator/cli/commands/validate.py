@@ -20,9 +20,10 @@ from orchestrator.runs.roster import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
-from orchestrator.state.canonical.habits import anti_patterns, damage
+from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.document import damage
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER

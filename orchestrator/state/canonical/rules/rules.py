@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.state.document import opened, refuse_open_fence, state_errors
+from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event
 from orchestrator.state.facts import Facts, new_file
@@ -126,11 +126,8 @@ def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
         if not same:
             do = "`orchestrate init` appends what is missing"
             found.append(Problem(PATH, f"section `{title}` is missing", do, "warning"))
-        elif len(same) > 1:
-            lines = " and ".join(f"line {part.line}" for part in same)
-            found.append(
-                Problem(PATH, f"section `{title}` is there {len(same)} times ({lines})", "leave one")
-            )
+        elif twice := doubled(document, title):
+            found.append(twice)
     return found
 
 

@@ -21,7 +21,15 @@ from orchestrator.state.canonical.status.read import (
     read_of,
     slug,
 )
-from orchestrator.state.document import editable, opened, present, section_like, state_errors
+from orchestrator.state.document import (
+    doubled,
+    editable,
+    opened,
+    present,
+    section_like,
+    sections_like,
+    state_errors,
+)
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import (
     Completion,
@@ -49,7 +57,6 @@ from tickets.markdown import (
     labelled,
     one_line,
     remove_items,
-    sections,
     set_field,
     set_item,
     set_items,
@@ -158,11 +165,11 @@ def _completed_file(before: Document, facts: Facts) -> Document:
     new = new_file(_NEW, facts)
     document = _with_fields(before, new.title, new.fields)
     for title, section in new.sections.items():
-        if not _like(document, title):
+        if not sections_like(document, title):
             document = append_section(document, section)
     todo = section_like(document, "TODO")
     for level in re.split(r"\n+(?=### )", new.sections["TODO"])[1:]:
-        if todo and not _like(document, heading_of(level), todo):
+        if todo and not sections_like(document, heading_of(level), todo):
             document = insert(document, todo.content_end, f"\n{level}\n")
             todo = section_like(document, "TODO")
     for label in (ACTIVE, RECENT):
@@ -182,11 +189,6 @@ def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> D
         gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
         return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
     return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
-
-
-def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
-    wanted = key_of(title)
-    return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
 
 
 def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
@@ -220,21 +222,18 @@ def _missing(document: Document) -> list[Problem]:
     }.items():
         found += _field_problem(document, top, key, needed=severity)
     for title in SECTIONS:
-        parts = _like(document, title)
         needed = title == "Worker Roster"
-        if not parts:
+        if not sections_like(document, title):
             what = f"section `{title}` is missing"
             found.append(Problem(PATH, what, _INIT, "error" if needed else "warning"))
-        elif len(parts) > 1 and section_like(document, title) is None:
-            lines = " and ".join(f"line {part.line}" for part in parts)
-            what = f"section `{title}` is there {len(parts)} times ({lines})"
-            found.append(Problem(PATH, what, "leave one of them", "error"))
+        elif twice := doubled(document, title):
+            found.append(twice)
     roster = section_like(document, "Worker Roster")
     for label in (ACTIVE, RECENT) if roster else ():
         found += _field_problem(document, roster, label, needed=True)
     todo = section_like(document, "TODO")
     for level in todo_edits.GRADES if todo else ():
-        if not _like(document, level, todo):
+        if not sections_like(document, level, todo):
             found.append(Problem(PATH, f"section `TODO > {level}` is missing", _INIT, "warning"))
     return found
 
