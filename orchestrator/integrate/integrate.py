@@ -6,7 +6,7 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from orchestrator.checks import counted
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.judgement import Violation, verdict_of
 from orchestrator.execute.runtime import Deployment
 from orchestrator.integrate._bisect import reached
@@ -26,7 +26,6 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready

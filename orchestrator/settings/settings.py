@@ -26,9 +26,8 @@ from orchestrator.settings.values import Price
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.scopes.scope import PatternError, parse_pattern
 from tickets.types import AGENTS, AgentName
 from workers.agents.agent import AgentSettings, FenceWanted
@@ -293,7 +292,7 @@ def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
         return slots, found
     try:
         approved = gates.approved_pool(read_state(root, decision_reading.PATH) or b"")
-    except (StateError, Refusal):
+    except ProblemError:
         return slots, found
     return rules.read_pool(text, approved=max(approved, rules.LIMIT))
 

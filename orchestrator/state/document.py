@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
 from tickets.markdown import (
     Document,
     Item,

@@ -19,7 +19,6 @@ from tickets.markdown._edits import (
 from tickets.markdown._tables import Cell, Table, TableRow, cell, table, tables
 from tickets.markdown._text import one_line, plain
 from tickets.markdown.document import Block, Document, Heading, Item, front_problems, front_value, parse
-from tickets.markdown.errors import MarkdownError
 from tickets.markdown.sections import (
     Field,
     Part,
@@ -34,6 +33,7 @@ from tickets.markdown.sections import (
     sections,
     trailer_start,
 )
+from tickets.problems import MarkdownError
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",

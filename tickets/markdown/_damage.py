@@ -3,8 +3,7 @@
 import re
 
 from tickets.markdown.document import Block, Document, parse
-from tickets.markdown.errors import MarkdownError
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _FENCE = re.compile(rb"(`{3,}|~{3,})")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.recording import SETTINGS, Desk, desk_of
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.report.decision_history import ARCHIVES, all_edits
 from orchestrator.report.validate import (
     every_template_problem,
@@ -24,7 +24,6 @@ from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.document import damage
-from orchestrator.state.errors import StateError
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
 from workers.git.run import git, git_fields, git_line

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.canonical.status.read import Status
 from orchestrator.state.document import opened, section_like
-from orchestrator.state.errors import StateError
 from tickets.markdown import Document, items, key_of, plain, sections
 from tickets.problems import Problem
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.status import FACTS, LITERAL, RUN, after, deployed, integrated
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.facts import percent
 
 

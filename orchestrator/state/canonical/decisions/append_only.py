@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions.entries import ACKNOWLEDGED
 from orchestrator.state.canonical.decisions.read import spans
-from orchestrator.state.errors import StateError
 from tickets.markdown import plain
 
 REMOVED = "removed"

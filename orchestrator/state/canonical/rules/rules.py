@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event
 from orchestrator.state.facts import Facts, new_file
 from tickets.markdown import (

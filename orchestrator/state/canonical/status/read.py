@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.document import doubled, fence_problem, opened, section_like
-from orchestrator.state.errors import StateError
 from orchestrator.state.facts import percent
 from tickets.markdown import (
     Document,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import plan as plan_edits
 from orchestrator.state.canonical.status import plan_growth
 from orchestrator.state.canonical.status import todo as todo_edits
@@ -30,7 +31,6 @@ from orchestrator.state.document import (
     sections_like,
     state_errors,
 )
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import (
     Completion,
     Event,
