@@ -310,7 +310,9 @@ def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
         archive.extractall(site)
-    code = "import sys, orchestrator.cli as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    code = (
+        "import sys, orchestrator.cli.main as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "init"],
         cwd=lab.root, env=lab.env(PYTHONPATH=str(site)), capture_output=True, text=True, check=False,
