@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from orchestrator.budget.limits import Budget, Refused, left_of, refusal_of, usd_left
 from orchestrator.budget.prices import Cost
 from orchestrator.budget.totals import (
-    NOTHING,
     Entry,
     IsLive,
     Key,
@@ -21,13 +20,12 @@ from orchestrator.budget.totals import (
     attempt_of,
     days_since,
     entries_of,
-    expectations,
     liveness,
     spent_by,
     spent_on,
     total,
 )
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from workers.files.durable import append_line
 from workers.files.locks import held_folder
 from workers.files.run_dir import RunDir
@@ -70,7 +68,7 @@ class Ledger:
         self._is_live = is_live
 
     def reserve(
-        self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: Limits
+        self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: SpendingLimits
     ) -> Reservation | Refused:
         """Reserve an attempt's start, or say which limit forbids it; `budget` is its ticket's own.
 
@@ -87,15 +85,16 @@ class Ledger:
             known = {day: entries.pop(own.key) for day, entries in books.items() if own.key in entries}
             for day, entry in known.items():
                 if entry.tokens is not None:
-                    return Reservation(day, run, worker, attempt, entry.held_usd, entry.held_tokens)
+                    usd = None if budget.usd is None else entry.held_usd
+                    return Reservation(day, run, worker, attempt, usd, entry.held_tokens)
             found = self._admitted(own, books, today, budget, limits)
             if isinstance(found, Refused):
                 return found
             for day in known.keys() - {today}:
                 self._append(day, "released", own)  # its runtime died before midnight, and before its start
-            held = own._replace(held_usd=found.usd, held_tokens=found.tokens)
-            if known.get(today) != held:
-                self._append(today, "reserved", own, usd=found.usd, tokens=found.tokens)
+            usd = budget.reserve_usd if found.usd is None else found.usd
+            if known.get(today) != own._replace(held_usd=usd, held_tokens=found.tokens):
+                self._append(today, "reserved", own, usd=usd, tokens=found.tokens)
             return found
 
     def settle(self, reservation: Reservation, cost: Cost) -> None:
@@ -124,7 +123,12 @@ class Ledger:
         return spent_by(self.folder, [run], self._is_live)[0]
 
     def _admitted(
-        self, own: Entry, books: dict[str, dict[Key, Entry]], today: str, budget: Budget, limits: Limits
+        self,
+        own: Entry,
+        books: dict[str, dict[Key, Entry]],
+        today: str,
+        budget: Budget,
+        limits: SpendingLimits,
     ) -> Reservation | Refused:
         is_live = self._liveness()
         of_run = {
@@ -139,11 +143,7 @@ class Ledger:
         def lives(run: RunDir, worker: str) -> bool:
             return (run, worker) != (own.run, own.worker) and is_live(run, worker)
 
-        entries = [*of_run.values(), *books[today].values()]
-        # Days past are read only where what workers cost on them may decide anything.
-        is_limited = any(limit is not None for limit in limits)
-        others = expectations(self.folder, entries) if is_limited else NOTHING
-        run, day = (total(some, lives, others) for some in (of_run.values(), books[today].values()))
+        run, day = (total(some, lives) for some in (of_run.values(), books[today].values()))
         refused = refusal_of(asked, run, day, limits)
         if refused is not None:
             return refused

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.budget.estimate import Came, Expected, kind_of, means
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
 from workers.files.journal import read_journal
@@ -15,14 +13,8 @@ from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
 from workers.pool.slots import holders
 
-HISTORY = 7
-"""Days of the ledger that are looked at, newest first, for what workers of a kind cost."""
-
 IsLive = Callable[[RunDir, str], bool]
 """Tells whether a worker of a run may still be spending."""
-NOTHING: Mapping[str, Expected] = {}
-OF_OTHERS = "expected of workers that are out"
-"""They have no budget of their own, and others of their kind have told what they cost."""
 Key = tuple[str, str, str, int]
 """Root, run, worker, attempt: an attempt is counted once, however often it is written down."""
 
@@ -35,19 +27,15 @@ class Spent(NamedTuple):
     unpriced_tokens: int = 0
     """Of `tokens`, those that nobody priced: they are not in `usd`."""
     held_usd: float = 0.0
-    """What the budgets of workers that are out may still come to."""
+    """What was reserved for workers that are out."""
     held_tokens: int = 0
     held_by: int = 0
-    """Workers that are out and have a budget of their own."""
-    expected_usd: float = 0.0
-    """What those without one may come to, as others of their kind did; 0 where nobody knows that."""
-    expected_tokens: int = 0
+    """Workers that are out and for which something was reserved."""
 
     @property
     def is_nothing(self) -> bool:
         """Tell whether nothing was spent and nothing is held."""
-        out = self.held_usd or self.held_tokens or self.expected_usd or self.expected_tokens
-        return not (self.usd or self.tokens or out)
+        return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
 
     def in_words(self) -> str:
         """Say it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
@@ -65,12 +53,7 @@ class Spent(NamedTuple):
         """Say what is held, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
-        said = [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
-        if self.expected_usd:
-            said.append(f"about {dollars(self.expected_usd)} {OF_OTHERS}")
-        elif self.expected_tokens and not held:
-            said.append(f"about {thousands(self.expected_tokens)} tokens {OF_OTHERS}")
-        return said
+        return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
 
 
 class Spending(NamedTuple):
@@ -101,7 +84,7 @@ class Entry(NamedTuple):
     worker: str
     attempt: int
     held_usd: float | None = None
-    """What its start reserved; None where its ticket has no budget of its own."""
+    """What its start reserved; None where that is nothing."""
     held_tokens: int | None = None
     usd: float | None = None
     tokens: int | None = None
@@ -142,26 +125,22 @@ def days_since(folder: Path, run_id: str) -> list[Path]:
 
 def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
     """Give what one day came to, written as 2026-02-16 (UTC)."""
-    entries = entries_of(folder / f"{day}.jsonl").values()
-    return total(entries, is_live or liveness(folder), expectations(folder, entries))
+    return total(entries_of(folder / f"{day}.jsonl").values(), is_live or liveness(folder))
 
 
 def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
     """Give what each of some runs came to, on whichever days."""
     runs, known = list(runs), is_live or liveness(folder)
-    found = _entries_by(folder, runs)
-    others = expectations(folder, [one for entries in found for one in entries])
-    return [total(entries, known, others) for entries in found]
+    return [total(entries, known) for entries in _entries_by(folder, runs)]
 
 
 def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
     """Give what each of some runs came to; of a worker that the ledger does not know, its run tells it."""
     states, known = list(states), liveness(folder)
     books, found = _entries_by(folder, [one.run for one in states]), []
-    others = expectations(folder, [one for entries in books for one in entries])
     for state, entries in zip(states, books, strict=True):
         besides = state.workers.keys() - {one.worker for one in entries}
-        found.append(total([*entries, *_told(state, besides)], known, others))
+        found.append(total([*entries, *_told(state, besides)], known))
     return found
 
 
@@ -176,55 +155,27 @@ def spending(folder: Path, day: str, state: RunState | None) -> Spending:
     return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
-def expectations(folder: Path, entries: Iterable[Entry]) -> dict[str, Expected]:
-    """Give what is expected of those kinds of workers of which somebody has not told yet what it came to.
-
-    Each as among the attempts, else as on the newest day on which one of its kind has told.
-    """
+def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
+    """Add up attempts: what each is known to have cost, and what those that may still spend hold."""
     entries = list(entries)
-    unknown = {kind_of(one.worker) for one in entries if one.tokens is None}
-    found: dict[str, Expected] = {}
-    days = days_since(folder, "")[: -HISTORY - 1 : -1] if unknown else []
-    for some in chain([entries], (entries_of(path).values() for path in days)):
-        known = _means(some)
-        found |= {kind: known[kind] for kind in unknown & known.keys()}
-        unknown -= known.keys()
-        if not unknown:
-            break
-    return found
-
-
-def total(entries: Iterable[Entry], is_live: IsLive, others: Mapping[str, Expected] = NOTHING) -> Spent:
-    """Add up attempts: what is known of each, and what those that may still spend hold, or may come to.
-
-    What is expected of a kind is what those among the attempts came to, else as `others` did.
-    """
-    entries = list(entries)
-    expected = {**others, **_means(entries)}
     last: dict[tuple[str, str, str], int] = {}
     for one in entries:
         last[one[:3]] = max(one.attempt, last.get(one[:3], 0))
-    usd, held_usd, expected_usd = [], [], []
-    tokens = unpriced = held_tokens = out = expected_tokens = 0
+    usd, held_usd = [], []
+    tokens = unpriced = held_tokens = out = 0
     for one in entries:
         if one.tokens is None and one.attempt == last[one[:3]] and is_live(one.run, one.worker):
             out += bool(one.held_usd or one.held_tokens)
             held_usd.append(one.held_usd or 0.0)
             held_tokens += one.held_tokens or 0
-            more = expected.get(kind_of(one.worker), Expected())
-            # Of who holds one kind of budget, the other kind may still be limited.
-            more = Expected(0.0 if one.held_usd else more.usd, 0 if one.held_tokens else more.tokens)
-            expected_usd.append(more.usd)
-            expected_tokens += more.tokens
             continue
         cost, used = _known(one, last[one[:3]])
         usd.append(cost or 0.0)
         tokens += used
         unpriced += used if cost is None else 0
     # Of thousands of small amounts: added one by one they would drift.
-    sums = (round(math.fsum(some), 9) for some in (usd, held_usd, expected_usd))
-    cost, held, may = sums
-    return Spent(cost, tokens, unpriced, held, held_tokens, out, may, expected_tokens)
+    cost, held = (round(math.fsum(some), 9) for some in (usd, held_usd))
+    return Spent(cost, tokens, unpriced, held, held_tokens, out)
 
 
 def liveness(folder: Path) -> IsLive:
@@ -249,10 +200,6 @@ def liveness(folder: Path) -> IsLive:
 def workers(number: int) -> str:
     """Count workers."""
     return f"{number} worker{'' if number == 1 else 's'}"
-
-
-def _means(entries: Iterable[Entry]) -> dict[str, Expected]:
-    return means(Came(one[:3], one.usd, one.tokens) for one in entries)
 
 
 def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
