@@ -1,4 +1,4 @@
-"""The ledger of the days: what a start may cost is reserved before it, and what it came to is kept after it.
+"""The ledger of the days: what is reserved before a start, and what the attempt has cost after it.
 
 `<git common dir>/orchestrate/spending/2026-02-16.jsonl` holds the starts of one day (UTC), whichever process
 and worktree they are made in. Lines are only added, under a lock on the folder.
@@ -51,7 +51,7 @@ class Reservation(NamedTuple):
 
 
 def ledger_of(repository: Repository, clock: Callable[[], datetime]) -> "Ledger":
-    """Give the ledger that all processes on a repository share."""
+    """Return the ledger that all processes on a repository share."""
     return Ledger(repository.own / "spending", clock)
 
 
@@ -59,7 +59,7 @@ class Ledger:
     """What the workers of a repository cost. Each call reads the files anew and may block for `PATIENCE`."""
 
     def __init__(self, folder: Path, clock: Callable[[], datetime], is_live: IsLive | None = None) -> None:
-        """Take the folder of the days; `is_live` is asked about attempts that were not settled.
+        """Accept the folder of the days; `is_live` is asked about attempts that were not settled.
 
         Without it, runs and slots in use beside the folder are looked at.
         """
@@ -98,15 +98,15 @@ class Ledger:
             return found
 
     def settle(self, reservation: Reservation, cost: Cost) -> None:
-        """Put what an attempt came to in the place of what it held; twice is the same. Raises OSError."""
+        """Record what an attempt cost in place of its reservation; twice is the same. Raises OSError."""
         self._add(reservation, "settled", usd=cost.usd, tokens=cost.tokens, by=cost.by)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back what was reserved for a start that did not take place. Raises OSError."""
+        """Release what was reserved for a start that did not take place. Raises OSError."""
         self._add(reservation, "released")
 
     def adopted(self, run: RunDir, worker: str, attempt: int) -> Reservation:
-        """Give the reservation of an attempt that an earlier runtime started, to be settled."""
+        """Return the reservation of an attempt that an earlier runtime started, to be settled."""
         key = attempt_of(run, worker, attempt).key
         for path in reversed(days_since(self.folder, run.id)):
             known = entries_of(path).get(key)
@@ -115,11 +115,11 @@ class Ledger:
         return Reservation(self._today(), run, worker, attempt)
 
     def of_day(self) -> Spent:
-        """Give what today (UTC) came to, over all runs of the repository."""
+        """Return what today (UTC) has cost, over all runs of the repository."""
         return spent_on(self.folder, self._today(), self._is_live)
 
     def of_run(self, run: RunDir) -> Spent:
-        """Give what a run came to, on whichever days."""
+        """Return what a run has cost, on all days."""
         return spent_by(self.folder, [run], self._is_live)[0]
 
     def _admitted(

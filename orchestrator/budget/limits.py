@@ -1,4 +1,4 @@
-"""Whether a start may be paid for: limits, what was spent, what is held; pure."""
+"""Whether a start fits within the limits of a ticket, a run and a day, by what was spent and what is held."""
 
 from typing import Literal, NamedTuple
 
@@ -55,7 +55,7 @@ class _Account(NamedTuple):
     """Who asks for `asked`."""
 
     def refusal(self) -> Refused | None:
-        """Say why there is no room, where there is none."""
+        """Return the refusal of a start for which there is no room; None where there is."""
         if self._has_room(self.spent + self.held):
             return None
         say = dollars if self.name.endswith("usd") else _tokens
@@ -77,7 +77,7 @@ class _Account(NamedTuple):
 
 
 def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
-    """Give what earlier attempts have left of a ticket's own budget."""
+    """Return what earlier attempts have left of a ticket's own budget."""
     usd = None if budget.usd is None else budget.usd - earlier.usd
     tokens = None if budget.tokens is None else budget.tokens - earlier.tokens
     if usd is not None and budget.usd is not None and usd <= _DUST:
@@ -90,7 +90,7 @@ def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
 
 
 def refusal_of(asked: Budget, run: Spent, day: Spent, limits: SpendingLimits) -> Refused | None:
-    """Say which limit forbids a start, first one that no waiting helps against; None where it may be."""
+    """Return the limit that forbids a start, first one that no waiting helps against; None if none does."""
     accounts: list[_Account] = []
     for whose, usd, tokens, spent in (
         ("run", limits.run_usd, limits.run_tokens, run),
@@ -112,12 +112,12 @@ def refusal_of(asked: Budget, run: Spent, day: Spent, limits: SpendingLimits) ->
 
 
 def usd_left(limit: float | None, spent: Spent) -> float | None:
-    """Give the USD that a limit leaves; None where it is not set."""
+    """Return the USD that a limit leaves; None where it is not set."""
     return None if limit is None else max(0.0, limit - spent.usd - spent.held_usd)
 
 
 def hard_limit(ticket_usd: float | None, run_left: float | None, day_left: float | None) -> float | None:
-    """Give the USD at which an agent that can stop itself is to do so: the least of what is left."""
+    """Return the USD at which an agent that can stop itself is to do so: the least of what is left."""
     known = [left for left in (ticket_usd, run_left, day_left) if left is not None]
     return max(LEAST_USD, min(known)) if known else None
 

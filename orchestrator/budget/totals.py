@@ -1,4 +1,4 @@
-"""What workers have cost, read from the ledger of the days, and how that is said. Light, for `ps`."""
+"""What workers have cost: sums of the ledger of the days, and their text."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from workers.files.run_dir import RunDir, read_json
 from workers.pool.slots import holders
 
 IsLive = Callable[[RunDir, str], bool]
-"""Tells whether a worker of a run may still be spending."""
+"""Returns whether a worker of a run may still cost something."""
 Key = tuple[str, str, str, int]
 """Root, run, worker, attempt: an attempt is counted once, however often it is written down."""
 
@@ -34,11 +34,11 @@ class Spent(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Tell whether nothing was spent and nothing is held."""
+        """Return whether nothing was spent and nothing is held."""
         return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
 
     def in_words(self) -> str:
-        """Say it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
+        """Describe it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
         said = [dollars(self.usd)] if self.usd or not self.unpriced_tokens else []
         if self.tokens:
             bare = f" ({thousands(self.unpriced_tokens)} not priced)" if self.unpriced_tokens else ""
@@ -46,11 +46,11 @@ class Spent(NamedTuple):
         return ", ".join([*said, *self.held_in_words()])
 
     def in_short(self) -> str:
-        """Say what was spent where room is short."""
+        """Describe what was spent where room is short."""
         return dollars(self.usd) if self.usd or not self.tokens else f"{thousands(self.tokens)} tokens"
 
     def held_in_words(self) -> list[str]:
-        """Say what is held, where something is."""
+        """Describe what is held, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
         return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
@@ -66,11 +66,11 @@ class Spending(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Tell whether there is anything to say."""
+        """Return whether nothing was spent and nothing is held."""
         return self.today.is_nothing and self.in_run.is_nothing
 
     def in_words(self) -> str:
-        """Say both on one line."""
+        """Describe both on one line."""
         said = [f"{self.today.in_words()} today ({self.day} UTC)"]
         said += [f"{self.in_run.in_words()} in run {self.run}"] if not self.in_run.is_nothing else []
         return "; ".join(said)
@@ -92,17 +92,17 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Give what it is known by."""
+        """Return what it is known by."""
         return self[:4]
 
     @property
     def run(self) -> RunDir:
-        """Give the run's directory; made for those alone that are asked, since paths take longest."""
+        """Return the run's directory; made only where it is asked for, since paths take longest."""
         return RunDir(Path(self.root), self.run_id)
 
 
 def attempt_of(run: RunDir, worker: str, attempt: int) -> Entry:
-    """Give an attempt of which nothing is known yet."""
+    """Return an attempt of which nothing is known yet."""
     return Entry(str(run.root), run.id, worker, attempt)
 
 
@@ -124,18 +124,18 @@ def days_since(folder: Path, run_id: str) -> list[Path]:
 
 
 def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
-    """Give what one day came to, written as 2026-02-16 (UTC)."""
+    """Return what one day has cost, written as 2026-02-16 (UTC)."""
     return total(entries_of(folder / f"{day}.jsonl").values(), is_live or liveness(folder))
 
 
 def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
-    """Give what each of some runs came to, on whichever days."""
+    """Return what each of some runs has cost, on all days."""
     runs, known = list(runs), is_live or liveness(folder)
     return [total(entries, known) for entries in _entries_by(folder, runs)]
 
 
 def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
-    """Give what each of some runs came to; of a worker that the ledger does not know, its run tells it."""
+    """Return what each of some runs has cost; for a worker unknown to the ledger, its run tells it."""
     states, known = list(states), liveness(folder)
     books, found = _entries_by(folder, [one.run for one in states]), []
     for state, entries in zip(states, books, strict=True):
@@ -145,12 +145,12 @@ def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
 
 
 def told_by(state: RunState) -> Spent:
-    """Give what a run's own journal says that it came to: each worker's last attempt, and no file is read."""
+    """Return what a run has cost by its own journal: each worker's last attempt; no file is read."""
     return total(_told(state, state.workers), lambda *_: False)
 
 
 def spending(folder: Path, day: str, state: RunState | None) -> Spending:
-    """Give what a day and a run came to."""
+    """Return what a day and a run have cost."""
     (in_run,) = spent_in(folder, [state]) if state else [Spent()]
     return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
@@ -179,7 +179,7 @@ def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
 
 
 def liveness(folder: Path) -> IsLive:
-    """Tell the living from the files as they are now: a runtime holds its run, a shim holds a slot."""
+    """Return a test by the files as they are now: a runtime holds its run, a shim holds a slot."""
     marks: list[str] | None = None
     running: dict[RunDir, bool] = {}
 
@@ -251,7 +251,7 @@ def _amount(value: Any) -> float | None:
 
 
 def _known(entry: Entry, last: int) -> tuple[float | None, int]:
-    """Give what an attempt came to: as it was settled, else as the record of its worker says."""
+    """Return what an attempt has cost: as it was settled, else as the record of its worker says."""
     if entry.tokens is not None:
         return entry.usd, entry.tokens
     for number in dict.fromkeys((entry.attempt, last)):
@@ -262,7 +262,7 @@ def _known(entry: Entry, last: int) -> tuple[float | None, int]:
 
 
 def _usages(facts: Mapping[str, Any], number: int) -> Mapping[int, Any]:
-    """Give what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
+    """Return what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
     tries = facts.get("tries")
     return {one["attempt"]: one["usage"] for one in tries} if tries else {number: facts.get("usage")}
 

@@ -1,4 +1,4 @@
-"""What is said of money before a start: the limits, of each agent what they do to it, and what to mind."""
+"""What `plan`, `run` and `deploy` report of money before a start: limits, what holds each agent, warnings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,17 +27,17 @@ class Doers(NamedTuple):
     """Agents that can do anything at all: a ticket falls back to no other."""
 
     def of(self, ticket: Ticket) -> AgentName:
-        """Give who does a ticket to begin with."""
+        """Return the agent that does a ticket at first."""
         return self.agents.get(ticket.id, ticket.agent)
 
     def others(self, ticket: Ticket) -> list[AgentName]:
-        """Give who may do a ticket later, where the provider of the first is parked."""
+        """List the agents that may do a ticket later, where the provider of the first is parked."""
         named = dict.fromkeys((ticket.agent, *ticket.fallback))
         return [name for name in named if name in self.able and name != self.of(ticket)]
 
 
 def budget_of(settings: Settings, tickets: Iterable[Ticket], doers: Doers, today: Spent) -> dict[str, Any]:
-    """Give the limits, what the day came to so far, and each agent and model that has tickets, or may have.
+    """Return the limits, what the day has cost so far, and each agent and model that may have tickets.
 
     Command workers use no model, and are left out.
     """
@@ -155,7 +155,7 @@ def _amount(worth: float | None, unit: str) -> str:
 
 
 def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Warn of agents of which nobody knows what they cost."""
+    """Warn of agents whose price is not known."""
     return [
         Problem(one["agent"], f"no limit in USD holds {_agent_named(one)}{_to(one)}: its price is not known",
                 f"{_to_be_priced(one)}, or set a limit in tokens", "warning")
@@ -165,7 +165,7 @@ def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
 
 
 def budget_lines(budget: Mapping[str, Any]) -> list[str]:
-    """Say it for a person; nothing where no ticket can cost anything."""
+    """Describe it for a person; nothing where no ticket can cost anything."""
     if not budget["agents"]:
         return []
     limits, today = (
@@ -186,7 +186,7 @@ def budget_lines(budget: Mapping[str, Any]) -> list[str]:
 
 
 def _to_be_priced(one: Mapping[str, Any]) -> str:
-    """Say how an agent is priced of which nobody knows what it costs."""
+    """Describe how to price an agent whose price is not known."""
     agent = one["agent"]
     if one["model"]:
         return f'write `[prices."{one["model"]}"]`'
@@ -196,7 +196,7 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
 
 
 def _to(one: Mapping[str, Any]) -> str:
-    """Say why an agent is told of that no ticket begins with."""
+    """Describe why an agent is listed that no ticket names first."""
     number = one["fallback_for"]
     if one["tickets"]:
         return ""
