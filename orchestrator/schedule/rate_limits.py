@@ -1,6 +1,6 @@
 """Rate limits of the agents' providers: until when one is parked, and how many workers it bears.
 
-One file an agent, shared by every process on the repository. No file: no limit is in force, as one `stat` shows.
+One file an agent, shared by every process on the repository. No file: no limit, as one `stat` shows.
 """
 
 import contextlib
