@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import anyio
 import anyio.to_thread
 
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment
 from workers.engine.process import open_nursery
