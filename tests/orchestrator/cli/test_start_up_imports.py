@@ -77,7 +77,7 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator.cli.main", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.registry", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
-        "orchestrator.cli.terminal.terminal", "orchestrator.budget.estimate",
+        "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
         "orchestrator.runs.worker_state", "orchestrator.state.events",
@@ -85,7 +85,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.runs.pending", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
-        "orchestrator.state.errors", "orchestrator.state.figures",
+        "orchestrator.state.facts",
         "orchestrator.state.document", "orchestrator.runs.rerun", "tickets.markdown",
         "tickets.markdown._damage",
         "tickets.markdown.document",
