@@ -6,14 +6,14 @@ from datetime import date
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
-from orchestrator.state.canonical.decisions.append_only import without_closing
-from orchestrator.state.canonical.decisions.entries import (
+from orchestrator.state.canonical.decisions._entries import (
     LogEvent,
     decided,
     entries_of,
     heading_of,
     integration,
 )
+from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH, Entry, dated_headings, read, spans_of
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import active_workers, completed

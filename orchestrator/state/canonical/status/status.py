@@ -6,7 +6,6 @@ from pathlib import Path
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import plan as plan_edits
-from orchestrator.state.canonical.status import plan_growth
 from orchestrator.state.canonical.status import todo as todo_edits
 from orchestrator.state.canonical.status.read import (
     ACTIVE,
@@ -95,10 +94,6 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
-    if isinstance(event, plan_growth.GrowthEvent):
-        with state_errors():
-            before = editable(PATH, tree)
-            return _stamped(before, _recounted(plan_growth.grown(before, event)), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
