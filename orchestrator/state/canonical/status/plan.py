@@ -78,7 +78,7 @@ def edited(document: Document, event: PlanEvent) -> Document:
 
 
 def next_of(phase: Phase | None) -> Deliverable | None:
-    """Give the deliverable that is to be worked on: one in progress, else the next, else the first open."""
+    """Return the deliverable that is to be worked on: one in progress, else the next, else the first open."""
     is_open = [one for one in phase.deliverables if not one.done] if phase else []
     for word in ("IN PROGRESS", "NEXT", "PLANNED", ""):
         for one in is_open:
@@ -88,7 +88,7 @@ def next_of(phase: Phase | None) -> Deliverable | None:
 
 
 def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
-    """Give each heading that has criteria: the phases of the plan, then the acceptance checklists."""
+    """Return each heading that has criteria: the phases of the plan, then the acceptance checklists."""
     found: list[tuple[str, list[Item]]] = []
     for top in (_PLAN, "Acceptance Checklists"):
         part = section_like(document, top)
@@ -99,7 +99,7 @@ def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
 
 
 def checklists(document: Document) -> list[tuple[str, list[Item]]]:
-    """Give each acceptance checklist with its items, also one that has none yet."""
+    """Return each acceptance checklist with its items, also one that has none yet."""
     part = section_like(document, "Acceptance Checklists")
     return [(below.title, boxed(document, below)) for below in sections(document, part)] if part else []
 
@@ -112,7 +112,7 @@ def _criteria(document: Document, part: Part) -> list[Item]:
 
 
 def criteria_part(document: Document, title: str) -> Part:
-    """Give the one section of that heading, in the plan or in the checklists. Raises StateError."""
+    """Return the one section of that heading, in the plan or in the checklists. Raises StateError."""
     for top in (_PLAN, "Acceptance Checklists"):
         part = section_like(document, top)
         inside = sections(document, part) if part else ()
@@ -123,7 +123,7 @@ def criteria_part(document: Document, title: str) -> Part:
 
 
 def phase_part(document: Document, title: str) -> Part:
-    """Give the section of a phase. Raises StateError."""
+    """Return the section of a phase. Raises StateError."""
     return needed(document, title, needed(document, _PLAN))
 
 
@@ -148,7 +148,7 @@ def _deliverable(document: Document, event: DeliverableChanged) -> Document:
 
 
 def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
-    """Say below a blocked deliverable what that means; take it away where it is blocked no more."""
+    """Write priority, impact and mitigation below a blocked deliverable; remove them where it is not."""
     item, old = _blocker_lines(document, event)
     given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
     said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
@@ -177,7 +177,7 @@ def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item,
 
 
 def _after_completion(document: Document, event: DeliverableChanged) -> Document:
-    """Name what comes next, where it was the current deliverable that is complete."""
+    """Set what comes next, where it was the current deliverable that is complete."""
     status = read(document.data)
     phase = next((one for one in status.phases if one.title == event.phase), None)
     follows = next_of(phase)
@@ -311,7 +311,7 @@ def _grown(document: Document, event: _GrowthEvent) -> Document:
 
 
 def next_number(phases: tuple[Phase, ...]) -> str:
-    """Give the number of the phase that would come after all that the plan has."""
+    """Return the number of the phase that would come after all that the plan has."""
     known = [int(phase.number.partition(".")[0]) for phase in phases if phase.number]
     return str(max(known, default=0) + 1)
 
