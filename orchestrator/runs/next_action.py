@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from orchestrator.errors import Refusal
 from orchestrator.runs.state import RunState, told_of
-from orchestrator.state.canonical.decisions.phases_run import PATH as DECISIONS
-from orchestrator.state.canonical.decisions.phases_run import phases_run
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import Status, slug
 from orchestrator.store.read import bytes_of, read_state
 
@@ -75,11 +75,12 @@ def waiting_of(unfinished: Iterable[RunState], newest: RunState | None) -> RunSt
 
 
 def phases_done(root: Path, status: Status | None) -> frozenset[str]:
-    """Give the phases that are complete by the plan, or were run by the log: a clone is told the same."""
-    complete = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+    """Return the phases that are complete by the plan, or were run: a clone is told the same."""
+    done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+    done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
     with suppress(Refusal):  # what is wrong with the log, others say
-        return complete | phases_run(read_state(root, DECISIONS))
-    return complete
+        done |= phases_run(read_state(root, DECISIONS))
+    return done
 
 
 def open_p0(status: Status | None, done: frozenset[str]) -> Sequence[str]:
@@ -111,9 +112,8 @@ def has_templates(root: Path, phase: str) -> bool:
 def _has_work(run: RunState) -> bool:
     """Tell whether a verdict is to be found, or accepted work to be landed and recorded."""
     return any(
-        facts["verdict"] == "pending"
-        or (facts["verdict"] in ("accepted", "partial") and run.recorded.get(name) != told_of(facts))
-        for name, facts in run.workers.items()
+        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
+        for name, worker in run.workers.items()
     )
 
 
