@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.prepare import template_problems
 from orchestrator.settings.settings import FILE, read_settings
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem, TicketError
-from tickets.templates.render import FOLDER, Values, is_template, phase_of
-from tickets.templates.template import examine_template
+from tickets.problems import Problem, ProblemError
+from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_template
 from workers.git.run import Repository, git
 
 NAMED = 5
@@ -106,7 +104,7 @@ def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]
     try:
         text = read_state(root, status_reading.PATH)
         plan = status_reading.read(text) if text else None
-    except (Refusal, StateError, TicketError):
+    except ProblemError:
         plan = None  # that is told of the file itself
     if plan is None:
         return []
@@ -127,11 +125,10 @@ def _others(paths: Sequence[str]) -> str:
 
 
 def _phase(root: Path, path: str) -> list[str]:
-    """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
+    """Return the phase of a template; nothing where it has mistakes, or belongs to every phase."""
     try:
         text = read_file(root, path)
-        template, _ = examine_template(path, text or b"")
-        phase = "" if "phase" in template.unsure else phase_of(template, Values(root.name, "", "", "", ""))
-    except (Refusal, TicketError):
+        phase = phase_of(read_template(path, text or b""), Values(root.name, ""))
+    except ProblemError:
         return []
     return [phase] if phase else []
