@@ -38,7 +38,7 @@ def budget_of(settings: Settings, tickets: Iterable[Ticket], doers: Doers, today
     Command workers use no model, and are left out.
     """
     return {
-        **settings.spending_limits._asdict(),
+        **settings.budget._asdict(),
         "today": today._asdict(),
         "agents": _agents(settings, tickets, doers),
     }
@@ -53,7 +53,7 @@ def budget_warnings(
     """
     counted = [ticket for ticket in tickets if doers.of(ticket) != "command" or doers.others(ticket)]
     costing = [ticket for ticket in counted if doers.of(ticket) != "command"]
-    limits = settings.spending_limits
+    limits = settings.budget
     return [
         *_too_large(costing, limits),
         *_too_late(costing, limits, today),
@@ -75,7 +75,7 @@ def _agents(settings: Settings, tickets: Iterable[Ticket], doers: Doers) -> list
          "fallback_for": len(later.get((agent, model), ())), "hard": agent in STOPS_ITSELF,
          "priced_by": _priced_by(agent, model, settings),
          **_limited([*first.get((agent, model), ()), *later.get((agent, model), ())],
-                    settings.spending_limits)}
+                    settings.budget)}
         for agent, model in dict.fromkeys((*first, *later))
     ]  # fmt: skip
 
@@ -211,7 +211,7 @@ def _limited(tickets: Sequence[Ticket], limits: Limits) -> dict[str, bool]:
 def _priced_by(agent: AgentName, model: str | None, settings: Settings) -> PricedBy:
     if agent in PRICES_ITSELF:
         return "agent"
-    prices = settings.price_list
+    prices = settings.prices
     if model is None and agent in NAMES_MODELS:
         # Which it will use nobody knows yet; that some are priced shows that somebody has seen to it.
         return "table" if any(name.startswith(agent) for name in prices) else "unpriced"

@@ -104,7 +104,7 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
-    commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
+    commands = tests_among(read_settings(desk.repository.root).checks._asdict())
     if not commands and asked:
         raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
     if not commands:

@@ -34,7 +34,7 @@ def run_checks(
 
     if not timeout > 0:
         raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
-    stated = settings.checks.model_dump()
+    stated = settings.checks._asdict()
     commands = {name: stated[name] for name in names if stated[name]}
     if not commands:
         keys = ", ".join(names)

@@ -15,7 +15,7 @@ from orchestrator.checks import verify
 from orchestrator.errors import Refusal
 from orchestrator.init import GITIGNORE, files_to_write
 from orchestrator.settings import default_text as settings_text
-from orchestrator.settings.settings import FILE
+from orchestrator.settings.values import FILE
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store.store import Store
 from tickets.markdown import one_line

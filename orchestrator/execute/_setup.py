@@ -8,12 +8,12 @@ from workers.worktree.furnish import Furniture
 
 def furniture_of(settings: Settings) -> Furniture:
     """Give what is copied and linked."""
-    return Furniture(settings.worktree.copied, settings.worktree.link)
+    return Furniture(settings.worktree.copy, settings.worktree.link)
 
 
 def is_furnished(settings: Settings) -> bool:
     """Tell whether anything is brought into a tree beyond its checkout."""
-    return bool(settings.worktree.setup or settings.worktree.copied or settings.worktree.link)
+    return bool(settings.worktree.setup or settings.worktree.copy or settings.worktree.link)
 
 
 async def end_earlier(d: Deployment, tree: str) -> None:

@@ -186,7 +186,7 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         except BaseException:
             await give_back(d, reservation)
             raise
-        is_shared = any(limit is not None for limit in d.settings.spending_limits)
+        is_shared = any(limit is not None for limit in d.settings.budget)
         if reservation is not None and is_shared and anyio.current_time() > began + LOOK:
             # Others may have told meanwhile what they cost.
             await give_back(d, reservation)
@@ -205,7 +205,7 @@ async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation |
     if ticket.agent == "command":
         return None
     budget = Budget(ticket.budget_usd, ticket.budget_tokens)
-    reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
+    reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.budget)
     async with d.reserving:
         return await anyio.to_thread.run_sync(reserve)
 

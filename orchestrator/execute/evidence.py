@@ -189,7 +189,7 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> 
 def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any], told: Usage | None) -> dict[str, Any]:
     model = ticket.model or d.settings.agent(ticket.agent).model
     models = told.models if told else ()
-    cost = priced(Usage(**usage, models=models), model, d.settings.price_list)
+    cost = priced(Usage(**usage, models=models), model, d.settings.prices)
     return {**usage, "cost_usd": cost.usd, "cost_by": cost.by}
 
 

@@ -14,7 +14,8 @@ from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_off
-from orchestrator.settings.settings import FAMILIES, Settings
+from orchestrator.settings.settings import Settings
+from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import RosterEntry, RunDeployed

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from orchestrator.errors import Refusal
 from orchestrator.prepare.prepare import template_problems
-from orchestrator.settings.settings import FILE, read_settings
+from orchestrator.settings.settings import read_settings
+from orchestrator.settings.values import FILE
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
 from orchestrator.state.errors import StateError

@@ -17,7 +17,9 @@ from orchestrator.cli.commands.init import shipped_templates
 from orchestrator.cli.main import main
 from orchestrator.init import files_to_write, with_ignored
 from orchestrator.settings import default_text as settings_text
-from orchestrator.settings.settings import _Agent, _Command, _File, read_settings
+from orchestrator.settings._plain import plain
+from orchestrator.settings.settings import read_settings
+from orchestrator.settings.values import Limits, NetworkedAgent, Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
@@ -257,21 +259,20 @@ def test_every_setting_stands_in_the_text_with_its_default():
     lines = settings_text.TEXT.splitlines()
     live = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
-    assert values.keys() == _File.model_fields.keys()
+    assert values.keys() == set(Tables._fields)
     agents, budget, prices = (values.pop(name) for name in ("agents", "budget", "prices"))
     assert prices == {}
-    assert budget.keys() == _File().budget.model_dump().keys()
-    default = _File()
+    assert budget.keys() == set(Limits._fields)
+    default = Tables()
     for name, value in values.items():
         if isinstance(value, dict):
-            fields = type(getattr(default, name)).model_fields
-            assert value.keys() == {field.alias or key for key, field in fields.items()}, name
-    assert _File.model_validate(values) == default
+            assert value.keys() == set(getattr(default, name)._fields), name
+    assert plain(Tables, values) == default
     assert agents["codex"].keys() == agents["claude"].keys() == agents["gemini"].keys()
-    assert agents["codex"].keys() == _Agent.model_fields.keys()
-    assert agents["command"].keys() == _Command.model_fields.keys() - {"executable", "model"}
+    assert agents["codex"].keys() == set(NetworkedAgent._fields)
+    assert agents["command"].keys() == set(AgentSettings._fields) - {"executable", "model"}
     priced = next(line.removeprefix("# ") for line in lines if line.startswith('# "'))
-    _File.model_validate({"agents": agents, "budget": budget, **tomllib.loads(f"[prices]\n{priced}")})
+    plain(Tables, {"agents": agents, "budget": budget, **tomllib.loads(f"[prices]\n{priced}")})
 
 
 # All of it together
