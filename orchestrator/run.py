@@ -29,7 +29,8 @@ from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
-from workers.files.run_dir import RunDir, held_folder, is_locked, new_run_dir, runs_of
+from workers.files.locks import held_folder, is_locked
+from workers.files.run_dir import RunDir, new_run_dir, runs_of
 from workers.git.run import Repository
 from workers.worktree.worktree import remove_empty_folders, remove_places_below, remove_tree
 

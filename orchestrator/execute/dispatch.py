@@ -63,7 +63,6 @@ async def watch_room(d: Deployment) -> None:
     """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
     for look in count():
         d.queue.look()
-        d.logins.look()
         # Less often: it goes through all that wait.
         if look % MOVE_LOOKS == 0 and (far := {name for name in NAMES if is_far(d, name)}):
             _end_waits(d, far)
@@ -181,8 +180,8 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         began = anyio.current_time()
         try:
             tell = partial(hold_up, d, ticket)
-            await d.starts.turn(ticket.agent, tell)
-            held.callback(d.logins.ended, ticket.agent, await d.logins.turn(ticket.agent, tell))
+            await d.pacing.wait_turn(ticket.agent, tell)
+            held.callback(d.logins.release, ticket.agent, await d.logins.wait_turn(ticket.agent, tell))
         except BaseException:
             await give_back(d, reservation)
             raise

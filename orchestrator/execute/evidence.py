@@ -30,8 +30,9 @@ from tickets.ticket import Ticket
 from workers.agents.agent import Answer, Usage
 from workers.engine.launch import keep_text
 from workers.errors import WorkerError
+from workers.files.durable import create_file
 from workers.files.exit_record import Exit
-from workers.files.run_dir import AttemptFiles, create_file, is_empty, json_lines
+from workers.files.run_dir import AttemptFiles, is_empty, json_lines
 from workers.worktree.changes import Found
 from workers.worktree.worktree import Place, left_its_base, remove_place
 

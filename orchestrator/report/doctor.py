@@ -23,7 +23,7 @@ from tickets.problems import Problem
 from tickets.types import AgentName
 from workers.agents.agent import NAMES
 from workers.engine.launch import find_agent
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 

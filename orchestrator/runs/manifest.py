@@ -15,8 +15,9 @@ from tickets.problems import Problem
 from tickets.scopes.scope import Scope
 from tickets.templates.render import Values
 from tickets.ticket import Ticket
+from workers.files.durable import create_file
 from workers.files.read import read_whole
-from workers.files.run_dir import RunDir, create_file
+from workers.files.run_dir import RunDir
 
 SCHEMA = 1
 

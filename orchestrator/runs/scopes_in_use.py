@@ -20,7 +20,9 @@ from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from tickets.scopes.scope import PatternError, Scope, find_overlaps
 from tickets.ticket import Ticket
-from workers.files.run_dir import RunDir, create_file, held_lock, is_locked, read_json
+from workers.files.durable import create_file
+from workers.files.locks import held_lock, is_locked
+from workers.files.run_dir import RunDir, read_json
 from workers.git.run import Repository
 from workers.pool.slots import holders
 

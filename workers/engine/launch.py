@@ -12,7 +12,8 @@ from workers.agents.agent import AgentSettings, Invocation, Job, agent_named
 from workers.agents.executables import present
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import OPEN, Fence, enclosed
-from workers.files.run_dir import AttemptFiles, RunDir, create_file
+from workers.files.durable import create_file
+from workers.files.run_dir import AttemptFiles, RunDir
 from workers.git.environment import common_environment
 from workers.git.run import Repository
 from workers.shim.spec import Launch, Limits

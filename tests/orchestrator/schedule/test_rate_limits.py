@@ -222,8 +222,8 @@ def test_what_is_known_already_is_not_read_again(providers, clock):
 RACE = """
 import sys
 from pathlib import Path
-from orchestrator.providers import Providers
-from workers.pool import PoolLimits
+from orchestrator.schedule.rate_limits import Providers
+from workers.pool.slots import PoolLimits
 
 folder, how, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 providers = Providers(folder, PoolLimits(codex=1000), lambda: 100.0)
@@ -286,6 +286,9 @@ def test_who_dies_while_it_writes_blocks_nobody(providers, clock):
 
 
 def test_reading_how_they_stand_costs_no_heavy_import():
-    text = "import sys, orchestrator.providers; print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    text = (
+        "import sys, orchestrator.schedule.rate_limits; "
+        "print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -185,8 +185,9 @@ RUNTIME = """
 import sys
 from pathlib import Path
 import anyio
-from workers.process import Launch, Limits, open_nursery
-from workers.pool import Pool, PoolLimits
+from workers.shim.spec import Launch, Limits
+from workers.engine.process import open_nursery
+from workers.pool.slots import Pool, PoolLimits
 
 async def main(folder, mark):
     pool = Pool(folder / "slots", PoolLimits())

@@ -106,7 +106,7 @@ async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(
 def test_the_place_of_one_who_died_is_taken_away(tmp_path):
     pool = Pool(tmp_path, PoolLimits(total=1))
     text = (
-        "import sys, anyio; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "import sys, anyio; from pathlib import Path; from workers.pool.slots import Pool, PoolLimits\n"
         "anyio.run(Pool(Path(sys.argv[1]), PoolLimits(total=1)).acquire, 'command', {})"
     )
     held = pool.acquire_nowait("command", HOLDER)
@@ -124,14 +124,15 @@ def test_the_place_of_one_who_died_is_taken_away(tmp_path):
 
 def test_one_who_has_long_not_looked_is_passed_over_and_keeps_its_place(tmp_path):
     pool, stopped = (Pool(tmp_path, PoolLimits(total=1)) for _ in range(2))
-    spot = stopped._line.enter("command", "pool")
+    place = stopped._queue.enter("command")
+    place.write("pool")
     assert pool.acquire_nowait("command", HOLDER) is None
-    os.pwrite(spot._descriptor, b"pool  00000000000000000001", 0)  # as after Ctrl-Z
+    os.pwrite(place._descriptor, b"pool  00000000000000000001", 0)  # as after Ctrl-Z
     slot = pool.acquire_nowait("command", HOLDER)
     slot.release()
-    spot.looked("pool")
+    place.write("pool")
     assert pool.acquire_nowait("command", HOLDER) is None
-    spot.leave()
+    place.leave()
 
 
 async def test_a_limit_that_rises_while_one_waits_is_taken_up(tmp_path):

@@ -190,7 +190,7 @@ RACER = """
 import json, os, sys, time
 from pathlib import Path
 import anyio
-from workers.pool import Pool, PoolLimits
+from workers.pool.slots import Pool, PoolLimits
 
 FOLDER, RACERS, SECONDS, LIMIT = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 AGENTS = sys.argv[5:]
