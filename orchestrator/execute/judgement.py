@@ -11,7 +11,8 @@ from tickets.ticket import Ticket
 from workers.agents.agent import Answer
 from workers.files.exit_record import Exit
 from workers.shim.start import signal_words
-from workers.worktree.changes import Change, Found
+from workers.worktree.change import Change
+from workers.worktree.changes import Found
 
 ViolationKind = Literal[
     "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"

@@ -28,7 +28,7 @@ from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
 from workers.files.journal import read_journal
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""

@@ -168,13 +168,15 @@ def _keys_in(dotted: str) -> list[str]:
     return ["".join(part) for part in parts]
 
 
-def _keys_at(above: Sequence[object]) -> list[str]:
+def _keys_at(above: Sequence[str]) -> list[str]:
     kind: Any = Tables
     for part in above:
-        if hasattr(kind, "_fields"):
-            kind = kind.__annotations__[part]
-        elif get_origin(kind) is Annotated:
-            kind = get_args(kind)[1].kinds[part]
-        else:
-            kind = get_args(kind)[1]
-    return list(kind.__annotations__)
+        kind = get_args(kind)[1] if get_origin(kind) is Mapping else _kinds_in(kind)[part]
+    return list(_kinds_in(kind))
+
+
+def _kinds_in(kind: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (
+        get_args(kind)[1].kinds if get_origin(kind) is Annotated else kind.__annotations__
+    )
+    return found

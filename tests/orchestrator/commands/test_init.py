@@ -251,7 +251,7 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
     (tmp_path / "orchestrate.toml").write_text(settings_text.TEXT)
     written = read_settings(tmp_path)
     (tmp_path / "orchestrate.toml").write_text("")
-    assert written == read_settings(tmp_path)
+    assert written._replace(agents={}) == read_settings(tmp_path)
     assert all(written.agent(name) == AgentSettings() for name in NAMES)
 
 
