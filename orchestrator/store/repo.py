@@ -159,16 +159,27 @@ class UserRepo:
         """
         if not is_patient:
             self.wait_index_free(0)
-        wanted = sorted(set(paths))
-        feed = b"".join(os.fsencode(path) + b"\0" for path in wanted)
+        wanted = set(paths)
         self.refuse_in_progress()
         while True:
             head = self.head()
+            known = wanted - self._unknown(wanted, head.sha)
+            if not known:
+                return None
+            feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
             # The index goes first: an index behind its branch would show our commit undone.
             self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
             new = self._commit_only(feed, head.sha, message)
             if new is None or self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
                 return new
+
+    def _unknown(self, paths: Iterable[str], commit: str | None) -> set[str]:
+        """Return those paths that are neither in the work tree nor in a commit: git would not commit them."""
+        missing = {path for path in paths if not os.path.lexists(self.root / path)}
+        if not missing or commit is None:
+            return missing
+        options = ("-z", "--full-tree", "--name-only")
+        return missing - set(self._run("ls-tree", *options, commit, "--", *sorted(missing)).split("\0"))
 
     def _commit_only(self, feed: bytes, parent: str | None, message: str) -> str | None:
         """Make a commit of files as they stand, on no branch; None where they are committed already.

@@ -86,7 +86,7 @@ pipe may stand, at which we would wait for ever, or a device without end."""
 ONLY_HERE = {
     "git": ("orchestrator/store/repo.py",),
     "filelock": ("orchestrator/store/store.py",),
-    "jinja2": ("tickets/templates/jinja.py",),
+    "jinja2": ("tickets/templates/_sandbox.py",),
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/templates/_front_matter.py", "tickets/markdown/_front_matter.py"),
     "structlog": ("orchestrator/log.py",),
