@@ -305,7 +305,7 @@ async def _import_what_lands() -> None:
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
-    plan, values = prepared.plan, prepared.values
+    plan, values, rules = prepared.plan, prepared.values, prepared.rules
     return Manifest(
         run=run.id,
         phase=request.phase,
@@ -317,10 +317,10 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),
-        reserved=prepared.reserved,
-        links=dict(prepared.links),
-        ignore_case=prepared.ignore_case,
-        files=prepared.files,
+        reserved=rules.reserved,
+        links=dict(rules.links),
+        ignore_case=rules.ignore_case,
+        files=rules.files,
         project=values.project,
         deliverable=values.deliverable,
         status_text=values.status,

@@ -89,7 +89,7 @@ class Deployment:
         self.state = RunState(run, roster_of(manifest))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id, repository.root)
         slots = settings.slots
-        limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
+        limits = PoolLimits(slots.total, slots.agents)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
         self.providers = Providers(
             repository.own / "providers",

@@ -18,8 +18,7 @@ from pathlib import Path
 import anyio
 
 from tickets.types import AgentName
-from workers.agents.agent import agent_named
-from workers.agents.executables import present
+from workers.agents.agent import agent_named, variables_set
 from workers.files.durable import replace_file
 from workers.files.locks import GLANCE, held_folder
 from workers.files.read import read_whole
@@ -48,7 +47,7 @@ class LoginLock:
 
     def is_shared(self, agent: AgentName) -> bool:
         """Return whether an agent's workers use the user's own login, for want of a key."""
-        return agent != "command" and not present(agent_named(agent).KEYS, self._environ)
+        return agent != "command" and not variables_set(agent_named(agent).KEYS, self._environ)
 
     async def wait_turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> str:
         """Wait until a CLI of an agent may start beside the others that use its login.

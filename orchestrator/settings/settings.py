@@ -52,9 +52,9 @@ class Settings(Tables):
         stated = self.agent(name).enabled
         if name == "command":
             return stated is not False
-        if not getattr(self.slots, name):
+        if not self.slots.agents[name]:
             return False
-        return bool(getattr(self.slots, f"{name}_enabled")) if stated is None else stated
+        return self.slots.enabled[name] if stated is None else stated
 
 
 _UNSET = AgentSettings()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from orchestrator.money import dollars, thousands
-from tickets.types import AgentName
+from tickets.types import AGENTS
 from workers.agents.agent import AgentSettings, FenceWanted
 
 FILE = "orchestrate.toml"
@@ -222,7 +222,7 @@ class NetworkedAgent(NamedTuple):
 
 
 AGENT_TABLES: Mapping[str, type[tuple[Any, ...]]] = {
-    name: AgentSettings if name == "command" else NetworkedAgent for name in get_args(AgentName)
+    name: AgentSettings if name == "command" else NetworkedAgent for name in AGENTS
 }
 
 

@@ -7,16 +7,33 @@ from pathlib import Path
 from typing import Literal
 
 from tickets.types import AgentName
-from workers.agents._failures import retry, settle
+from workers.agents._failures import judge_end, retry
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
-from workers.agents.agent import AgentSettings, Answer, Invocation, Job, Progress, Usage
-from workers.agents.executables import find, present
+from workers.agents.agent import (
+    AgentSettings,
+    Answer,
+    Invocation,
+    Job,
+    Login,
+    Progress,
+    Usage,
+    find_executable,
+    variables_set,
+)
 from workers.agents.stream import Records, count_at, id_at, paragraphs, printable, text_at, value_at
 
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 PASSED = ("OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+LOGIN = Login((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json"))
+CONFIG_VARIABLE = "CODEX_HOME"
+INSTRUCTION_FILES = ("AGENTS.md",)
+STOPS_AT_BUDGET = False
+REPORTS_COST = False
+REPORTS_MODELS = False
+SUMS_THREAD_USAGE = True
+STDERR_RETRY = b""
 
 LARGEST_PROMPT = 1_000_000
 """Bytes; codex refuses more than 1,048,576 characters."""
@@ -42,15 +59,15 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 def locate(settings: AgentSettings, path: str) -> str | None:
     """Find codex; the program itself rather than its launcher, which leaves it behind when it is killed."""
-    found = find("codex", settings, path)
+    found = find_executable("codex", settings, path)
     return None if found is None else _native(Path(found)) or found
 
 
 def invocation(job: Job) -> Invocation:
     """Build the command line; everything is set by `-c`, so the user's own directory is never written."""
     check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = present(KEYS, job.environ)
-    env = {**present(PASSED, job.environ), **keys}
+    keys = variables_set(KEYS, job.environ)
+    env = {**variables_set(PASSED, job.environ), **keys}
     files: dict[str, bytes] = {}
     if keys:
         env["CODEX_HOME"] = str(job.home / ".codex")
@@ -89,7 +106,7 @@ def _way(job: Job, sandbox: str) -> tuple[str, ...]:
 
 
 def new_reader() -> "CodexReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return CodexReader()
 
 
@@ -107,7 +124,7 @@ class CodexReader:
         self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
@@ -134,18 +151,17 @@ class CodexReader:
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
-        return settle(
-            self._said or "none",
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            text=self._text,
-            error=self._error,
+        ended = self._said or "none"
+        said = Answer(
+            ended,
+            self._text,
+            self._error,
             thread=self._thread,
             usage=self._usage,
             flags=(*self._records.flags(), *(("permission_denied",) if denied else ())),
-            question=self._asking.question(self._said or "none", text=self._text, stderr=stderr_tail),
-            now=now,
+            question=self._asking.question(ended, text=self._text, stderr=stderr_tail),
         )
+        return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
     def _item(self, record: dict[str, object]) -> Progress | None:
         done = record.get("type") == "item.completed"
@@ -204,7 +220,7 @@ def _toml(text: str) -> str:
 
 
 def _native(launcher: Path) -> str | None:
-    """Give the program that the launcher from npm would start: it lies in a package of its own."""
+    """Return the program that the launcher from npm would start: it lies in a package of its own."""
     script = launcher.resolve()
     if script.name != "codex.js":
         return None

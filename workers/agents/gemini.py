@@ -4,11 +4,22 @@ import json
 from typing import Literal
 
 from tickets.types import AgentName
-from workers.agents._failures import settle
+from workers.agents._failures import judge_end
 from workers.agents._instructions import check_prompt
 from workers.agents._questions import Asking
-from workers.agents.agent import AgentSettings, Answer, Failure, Invocation, Job, ModelUse, Progress, Usage
-from workers.agents.executables import find, present
+from workers.agents.agent import (
+    AgentSettings,
+    Answer,
+    Failure,
+    Invocation,
+    Job,
+    Login,
+    ModelUse,
+    Progress,
+    Usage,
+    find_executable,
+    variables_set,
+)
 from workers.agents.stream import Records, count_at, id_at, printable, text_at, value_at
 
 NAME: AgentName = "gemini"
@@ -17,6 +28,14 @@ PASSED = (
     *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
     *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
 )
+LOGIN = Login((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env"))
+CONFIG_VARIABLE = "GEMINI_CLI_HOME"
+INSTRUCTION_FILES = ("GEMINI.md",)
+STOPS_AT_BUDGET = False
+REPORTS_COST = False
+REPORTS_MODELS = True
+SUMS_THREAD_USAGE = False
+STDERR_RETRY = b"etrying "
 
 LARGEST_PROMPT = 7 * 2**20
 """Bytes; beyond eight MiB it drops the end in silence, and near it answers nothing and calls that success."""
@@ -45,15 +64,15 @@ _DENIED = ("tool_not_registered", "policy", "denied")
 
 def locate(settings: AgentSettings, path: str) -> str | None:
     """Find gemini on `path`."""
-    return find("gemini", settings, path)
+    return find_executable("gemini", settings, path)
 
 
 def invocation(job: Job) -> Invocation:
     """Build the command line and the settings file, which is the only way to say most of it."""
     check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = present(KEYS, job.environ)
+    keys = variables_set(KEYS, job.environ)
     env = {
-        **present(PASSED, job.environ),
+        **variables_set(PASSED, job.environ),
         **keys,
         "GEMINI_TELEMETRY_ENABLED": "false",
         "GEMINI_CLI_NO_RELAUNCH": "true",  # its second process swallows the signals meant for it
@@ -87,7 +106,7 @@ def invocation(job: Job) -> Invocation:
 
 
 def new_reader() -> "GeminiReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return GeminiReader()
 
 
@@ -106,7 +125,7 @@ class GeminiReader:
         self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
@@ -146,19 +165,17 @@ class GeminiReader:
             error = "" if text.strip() else "no result: it says success and gave no answer"
         elif result is not None:
             error = text_at(result, "error", "message") or error
-        return settle(
+        answer = Answer(
             said,
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            text=text if said == "success" else "",
-            error=error,
-            failure=failure,
-            thread=self._thread,
-            usage=_usage(result),
-            flags=flags,
+            text if said == "success" else "",
+            error,
+            failure,
+            self._thread,
+            _usage(result),
+            flags,
             question=self._asking.question(said, text=text, stderr=stderr_tail),
-            now=now,
         )
+        return judge_end(answer, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
     def _message(self, delta: str) -> Progress | None:
         if self._after_tool:  # what it said before a tool is not its answer

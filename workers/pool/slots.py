@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tickets.types import SLOTS
 from workers.files.locks import FairQueue, Place, Waiter, try_lock
 from workers.files.read import refuse_irregular
 
@@ -26,17 +27,14 @@ _STALE = 5.0
 
 
 class PoolLimits(NamedTuple):
-    """How many workers run at once; `command` has no limit of its own."""
+    """How many workers run at once, in all and of each agent that has a limit of its own."""
 
     total: int = 15
-    codex: int = 5
-    claude: int = 5
-    gemini: int = 5
+    agents: Mapping[str, int] = SLOTS
 
     def of(self, agent: str) -> int | None:
-        """Give an agent's own limit, None where it has none."""
-        found: int | None = self._asdict().get(agent) if agent != "total" else None
-        return found
+        """Return an agent's own limit, None where it has none."""
+        return self.agents.get(agent)
 
 
 class Taken(NamedTuple):

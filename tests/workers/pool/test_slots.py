@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_an_agent_has_its_own_limit_and_the_pool_one_for_all(tmp_path):
-    pool = Pool(tmp_path, PoolLimits(total=4, codex=2, claude=3))
+    pool = Pool(tmp_path, PoolLimits(total=4, agents={"codex": 2, "claude": 3}))
     taken = [
         pool.acquire_nowait(agent, HOLDER)
         for agent in ("codex", "codex", "codex", "claude", "command", "claude")
