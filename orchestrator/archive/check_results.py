@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from orchestrator.archive._run_data import bytes_of
 from orchestrator.archive.garbage import RUN_ID, Leftover, said_of
 from orchestrator.archive.runs import began
-from orchestrator.checks import FOLDER, NAMES
+from orchestrator.checks.figures import FOLDER, NAMES
 from workers.git.run import Repository
 
 KEPT = timedelta(days=90)

@@ -29,7 +29,7 @@ def run_checks(
     repository: "Repository", settings: "Settings", names: Sequence[str], at: "datetime", timeout: float
 ) -> list[Problem]:
     """Run the named checks that are set; give what is wrong. Raises Refusal, WorkerError."""
-    from orchestrator.checks import verify  # noqa: PLC0415 - only if asked
+    from orchestrator.checks.run import verify  # noqa: PLC0415 - only if asked
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - only if asked
 
     if not timeout > 0:

@@ -11,7 +11,7 @@ from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
 
-from orchestrator.checks import verify
+from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
 from orchestrator.init import GITIGNORE, files_to_write
 from orchestrator.settings import default_text as settings_text

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks import counted
+from orchestrator.checks.run import counted
 from orchestrator.errors import Refusal
 from orchestrator.execute.judgement import Violation, verdict_of
 from orchestrator.execute.runtime import Deployment

@@ -279,7 +279,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
         problems.append(Problem("--only", what, f"name `{name}` too"))
     # What is said here need not be said again of each of them by the plan.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
-    return [ticket.model_copy(update={"depends_on": kept[ticket.id]}) for ticket in chosen]
+    return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:

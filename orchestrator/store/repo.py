@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
+from workers.files.read import read_whole
 from workers.git.metadata import git_directory, note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
 from workers.git.run import QUIET, GitError, Repository, drop_foreign_git, git
@@ -190,11 +191,11 @@ class UserRepo:
         head = folder / "refs/worktree/state"
         head.parent.mkdir(parents=True)
         try:
-            (folder / "HEAD").write_text(f"ref: {head.relative_to(folder)}\n")
-            (folder / "commondir").write_text(f"{self._repository.common}\n")
-            (folder / "message").write_text(message)
+            (folder / "HEAD").write_bytes(f"ref: {head.relative_to(folder)}\n".encode())
+            (folder / "commondir").write_bytes(os.fsencode(self._repository.common) + b"\n")
+            (folder / "message").write_bytes(message.encode())
             if parent:
-                head.write_text(f"{parent}\n")
+                head.write_bytes(f"{parent}\n".encode())
             # What git keeps beside a HEAD, and our commit needs as well.
             shared = self._git_dir.glob("sharedindex.*")
             for path in (self._git_dir / "config.worktree", self._git_dir / "info/sparse-checkout", *shared):
@@ -213,7 +214,7 @@ class UserRepo:
                 if error.code != 1 or error.said:
                     raise
                 return None
-            return head.read_text().strip()
+            return read_whole(head).decode().strip()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -78,7 +78,7 @@ class Draft:
         named = self.fields.get("depends_on", ())
         written = [id_ for name in named for id_ in fan_outs.get(name, [name])]
         lines = {name: node.line for name, node in self.template.fields.values.items()}
-        return Ticket.model_validate({
+        known = {
             **self.fields,
             "id": self.id,
             "template": self.template.path,
@@ -90,7 +90,8 @@ class Draft:
             "depends_on": tuple(dict.fromkeys(written)),
             "matrix": self.matrix,
             "lines": {**lines, "body": self.template.body_line},
-        })  # fmt: skip
+        }
+        return Ticket(**known).shared()
 
     def read(self, name: str, node: Scalar) -> Any:
         """Render and read one string of a key; None, and a problem noted, where that fails."""

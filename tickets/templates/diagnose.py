@@ -99,7 +99,7 @@ def _provable(draft: Draft, ticket: Ticket, unclear: set[str]) -> Ticket:
     """Take from a ticket what would only be a consequence: nothing owned, nothing there to wait for."""
     known = tuple(id_ for id_ in ticket.depends_on if _stem(id_) not in unclear)
     mode = "read-only" if "owns" in draft.unsure or not ticket.owns else ticket.mode
-    return ticket.model_copy(update={"depends_on": known, "mode": mode})
+    return ticket._replace(depends_on=known, mode=mode)
 
 
 def _stem(id_: str) -> str:

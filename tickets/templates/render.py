@@ -106,7 +106,7 @@ def _fill_body(
         "worker": ticket.worker,
         "matrix": Choices("matrix", ticket.matrix, otherwise="add it to `matrix`"),
         "outputs": Choices("outputs", seen, otherwise="add it to `depends_on`"),
-        "ticket": Choices("ticket", ticket.model_dump(mode="json", exclude={"body", "lines"})),
+        "ticket": Choices("ticket", _shown(ticket)),
     }
     filled = fill(ticket.body, names)
     line = ticket.lines.get("body", 1)
@@ -115,6 +115,12 @@ def _fill_body(
         for fault in filled.faults
     ]
     return filled.text, found or _empty(ticket, filled.text)
+
+
+def _shown(ticket: Ticket) -> dict[str, Any]:
+    """Return what a prompt may ask about its own ticket."""
+    keys = {name: value for name, value in ticket._asdict().items() if name not in ("body", "lines")}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in keys.items()}
 
 
 def _empty(ticket: Ticket, text: str) -> list[tuple[Problem, bool]]:
