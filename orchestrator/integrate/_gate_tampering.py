@@ -28,15 +28,16 @@ def excused(d: Deployment) -> Excused:
     return _read(d)[1]
 
 
-def accepted_harm(d: Deployment, names: Collection[str]) -> str:
-    """Say in spite of what some workers were accepted; empty where there was nothing of the kind."""
-    known = {name: paths for name, paths in excused(d).items() if name in names and paths}
-    if not known:
-        return ""
-    paths = sorted(frozenset[str]().union(*known.values()))
+def accepted_harm(d: Deployment) -> dict[str, str]:
+    """Describe by worker what changed while the gate ran, where the lead has accepted the worker."""
+    return {
+        name: f"while the gate ran, {_shown(paths)} changed" for name, paths in excused(d).items() if paths
+    }
+
+
+def _shown(paths: Collection[str]) -> str:
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    changed = f"{', '.join(paths[:SHOWN])}{more}"
-    return f"{', '.join(known)} accepted in spite of what changed while the gate ran: {changed}"
+    return f"{', '.join(sorted(paths)[:SHOWN])}{more}"
 
 
 def is_unseen(d: Deployment) -> bool:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.execute.runtime import Deployment
+from orchestrator.state.events import Decider
 from tickets.problems import Problem
 
-_LEAVES_NOTHING_OUT = "too_many_files"
-"""The one violation that keeps none of a worker's files from landing."""
+ACCEPTED, REJECTED = "accepted by the lead", "rejected by the lead"
+"""The reason of a verdict of the lead's who gave none."""
+_NEVER_LANDS = ("out_of_scope", "touched_state_file", "read_only_wrote")
+"""Violations whose paths are changes of the worker's that stay out."""
 
 
 def although(said: str, facts: Mapping[str, Any]) -> str:
@@ -15,9 +18,30 @@ def although(said: str, facts: Mapping[str, Any]) -> str:
     return said if facts["outcome"] == "complete" else f"{said}, although {_against(facts)}"
 
 
-def has_landed_whole(facts: Mapping[str, Any]) -> bool:
-    """Tell whether nothing was left out of what a worker changed, given that it has landed."""
-    return all(one["kind"] == _LEAVES_NOTHING_OUT for one in facts["violations"])
+def said_of(facts: Mapping[str, Any]) -> str:
+    """Return why the lead decided so; empty where no reason was given."""
+    reason = str(facts["reason"])
+    said = reason.removesuffix(f", although {_against(facts)}") if facts["outcome"] != "complete" else reason
+    return "" if said in (ACCEPTED, REJECTED) else said
+
+
+def decider_of(facts: Mapping[str, Any]) -> Decider:
+    """Return who settled a verdict: what the lead said also holds where a gate or a conflict put it off."""
+    by = facts.get("settled_by")
+    if by == "lead" or facts.get("lead_said") == (facts["verdict"], facts["reason"]):
+        return "lead"
+    return "gate" if by == "gate" else "conflict" if by == "conflict" else "rule"
+
+
+def finding_of(facts: Mapping[str, Any], harm: str) -> str:
+    """Describe what speaks against a worker: as it was found when it ended, and what the gate did with it."""
+    is_clean = facts["outcome"] == "complete" and not facts["violations"]
+    return "; ".join(one for one in ("" if is_clean else _against(facts), harm) if one)
+
+
+def outside_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the paths of a worker's changes that never land, whatever is decided."""
+    return tuple(one["path"] for one in facts["violations"] if one["kind"] in _NEVER_LANDS)
 
 
 def overruled_problems(d: Deployment) -> list[Problem]:

@@ -78,8 +78,7 @@ def landed_meanwhile(repository: Repository, at: datetime, lead: str) -> tuple[R
             mine = [one for one in gone if one.run == run and one.worker in landing.workers]
             if mine:
                 done = tuple(_completion(one, landing) for one in mine)
-                gate = "not known any more"
-                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit, gate))
+                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit))
     return tuple(events)
 
 

@@ -4,10 +4,9 @@ import argparse
 from datetime import datetime
 from typing import Any
 
-from orchestrator.archive.pack import archive_of, clear_remains, held_archive
-from orchestrator.archive.packed import Packed, delete_packed, packed_runs
+from orchestrator.archive.runs import PackedRun, delete_packed, held_archive, packed_runs, remains
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.commands._archive_runs import refuse_busy, remaining
+from orchestrator.cli.commands._archive_runs import refuse_busy
 from orchestrator.cli.commands._archived_text import lines_of, spelled
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
@@ -23,11 +22,10 @@ def answer_packed(arguments: argparse.Namespace, repository: Repository, at: dat
     if arguments.dry_run or not (root / ARCHIVE).is_dir():
         found = packed_runs(root, age, at)
     else:
-        with held_archive(root) as free:
+        # It makes a run whole in one place that was being packed.
+        with held_archive(repository) as free:
             refuse_busy(free=free)
-            # A run that was being packed is whole in one place first.
-            clear_remains(repository)
-            problems += remaining(repository)
+            problems += remains(repository)
             found = [_deleted(one, problems) for one in packed_runs(root, age, at)]
     return _answered(arguments, found, problems)
 
@@ -41,21 +39,21 @@ def _refuse_limits(arguments: argparse.Namespace) -> None:
             raise Refusal(Problem(option, "is about runs that are not packed", "leave it out"))
 
 
-def _deleted(one: Packed, problems: list[Problem]) -> Packed:
+def _deleted(one: PackedRun, problems: list[Problem]) -> PackedRun:
     if one.reason:
         return one
     try:
         delete_packed(one)
     except OSError as error:
         reason = f"could not be deleted: {(error.strerror or 'no reason given').lower()}"
-        problems.append(Problem(_path(one), reason, "see to it"))
+        problems.append(Problem(one.archive, reason, "fix that and call again"))
         return one._replace(reason=reason)
     return one
 
 
-def _answered(arguments: argparse.Namespace, found: list[Packed], problems: list[Problem]) -> Answer:
+def _answered(arguments: argparse.Namespace, found: list[PackedRun], problems: list[Problem]) -> Answer:
     deleted: list[dict[str, Any]] = [
-        {"what": _path(one), "reason": "it is old enough", "bytes": one.bytes}
+        {"what": one.archive, "reason": "it is old enough", "bytes": one.bytes}
         for one in found if not one.reason
     ]  # fmt: skip
     kept = [{"run": one.run.id, "reason": one.reason, "bytes": one.bytes} for one in found if one.reason]
@@ -71,7 +69,3 @@ def _answered(arguments: argparse.Namespace, found: list[Packed], problems: list
     )  # fmt: skip
     lines = [clean(line) for line in lines_of(document, "archive")]
     return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
-
-
-def _path(one: Packed) -> str:
-    return one.run.relative(archive_of(one.run))

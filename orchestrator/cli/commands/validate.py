@@ -9,7 +9,13 @@ from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.recording import SETTINGS, Desk, desk_of
 from orchestrator.errors import Refusal
 from orchestrator.report.decision_history import ARCHIVES, all_edits
-from orchestrator.report.validate import every_template_problem, readable, settings_problems, templates_in
+from orchestrator.report.validate import (
+    every_template_problem,
+    readable,
+    settings_problems,
+    templates_in,
+    unrecorded_runs,
+)
 from orchestrator.runs.roster import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical.decisions import gates
@@ -62,6 +68,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
             )
     found += anti_patterns(texts, _uncommitted(desk, texts), _last_commit(desk))
     found += [one.problem() for one in all_edits(root)]
+    found += unrecorded_runs(root, texts.get(STATUS), texts.get(DECISIONS))
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         found += settings_problems(root)
         found += every_template_problem(desk.repository)

@@ -82,7 +82,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.runs.next_action", "orchestrator.runs.records",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
         "orchestrator.runs.pending", "orchestrator.budget.totals",
-        "orchestrator.state", "orchestrator.state.canonical.decisions.phases_run",
+        "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
         "orchestrator.state.errors", "orchestrator.state.figures",
         "orchestrator.state.document", "orchestrator.runs.rerun", "tickets.markdown",
