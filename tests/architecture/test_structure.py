@@ -25,7 +25,7 @@ REPLACES = {
     ),
     "orchestrator/archive/_pack.py": ({"rename"}, "the folder of an old run that is packed"),
     "orchestrator/schedule/rate_limits.py": ({"replace_file"}, "a provider's state, beside the slots"),
-    "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, a HEAD for a moment: folders of its own"),
+    "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
     "orchestrator/store/store.py": ({"open"}, "its lock file"),
     "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
     "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file, for hooks"),
