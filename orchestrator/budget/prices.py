@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from orchestrator.runs.events import PricedBy
 from orchestrator.settings.values import Price
 from workers.agents.agent import ModelUse, Usage
 
 _MILLION = 1_000_000
-
-PricedBy = Literal["agent", "table", "unpriced"]
-"""Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""
 
 
 class Cost(NamedTuple):
@@ -47,7 +45,7 @@ def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) 
 
 
 def _parts(usage: Usage) -> list[ModelUse]:
-    """Give what each model did, and what is left over of the sum, by the model that did most."""
+    """Return what each model used; the rest of the sum counts for the model that used most."""
     used = [one for one in usage.models if one.input_tokens or one.output_tokens] or list(usage.models[:1])
     most = max(used, key=lambda one: one.input_tokens + one.output_tokens, default=ModelUse(""))
     whole = usage.input_tokens, usage.output_tokens, usage.cached_tokens

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.errors import Refusal
 from orchestrator.settings._plain import UnclearError, plain
 from orchestrator.settings.toml_text import read_toml
-from orchestrator.settings.values import FILE, Tables
+from orchestrator.settings.values import FILE, SpendingLimits, Tables
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
@@ -46,6 +46,13 @@ class Settings(Tables):
     def _agents_by_name(self) -> dict[str, AgentSettings]:
         # Made once: they are asked for several times for each worker.
         return {name: AgentSettings(**table._asdict()) for name, table in self.agents.items()}
+
+    @property
+    def spending_limits(self) -> SpendingLimits:
+        """Return the part of `[budget]` that a start is checked against."""
+        return SpendingLimits(
+            self.budget.run_usd, self.budget.day_usd, self.budget.run_tokens, self.budget.day_tokens
+        )
 
     def is_enabled(self, name: AgentName) -> bool:
         """Return whether an agent may run: as `[agents.NAME] enabled` states, else as AGENTS.md does."""

@@ -150,16 +150,27 @@ class PoolSettings(NamedTuple):
     retry_pause: Seconds = 2.0
 
 
-class Limits(NamedTuple):
+class BudgetSettings(NamedTuple):
     """`[budget]`: the most that a run and a day (UTC) may cost; None is counted and not limited."""
 
     run_usd: Usd | None = None
     day_usd: Usd | None = None
     run_tokens: Tokens | None = None
     day_tokens: Tokens | None = None
+    worker_usd: Usd | None = None
+    """What is reserved for a worker whose ticket has no `budget_usd`; None: nothing."""
+
+
+class SpendingLimits(NamedTuple):
+    """The part of `[budget]` that a start is checked against."""
+
+    run_usd: float | None = None
+    day_usd: float | None = None
+    run_tokens: int | None = None
+    day_tokens: int | None = None
 
     def in_words(self) -> str:
-        """Return all that is set, on one line."""
+        """Describe all that is set on one line."""
         amounts = {"run": (self.run_usd, self.run_tokens), "day": (self.day_usd, self.day_tokens)}
         said = []
         for whose, (usd, tokens) in amounts.items():
@@ -234,7 +245,7 @@ class Tables(NamedTuple):
     on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: bool = False
     pool: PoolSettings = PoolSettings()
-    budget: Limits = Limits()
+    budget: BudgetSettings = BudgetSettings()
     prices: Mapping[str, Price] = {}
     limits: OutputLimits = OutputLimits()
     worktree: WorktreeSettings = WorktreeSettings()

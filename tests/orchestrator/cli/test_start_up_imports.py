@@ -77,9 +77,10 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator.cli.main", "orchestrator.cli.answer", "orchestrator.cli.calling",
         "orchestrator.cli.registry", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
-        "orchestrator.cli.terminal.terminal", "orchestrator.budget.estimate",
+        "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
-        "orchestrator.runs.next_action", "orchestrator.runs.records",
+        "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
+        "orchestrator.runs.worker_state", "orchestrator.state.events",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
         "orchestrator.runs.pending", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",

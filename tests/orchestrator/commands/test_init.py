@@ -19,7 +19,7 @@ from orchestrator.init import files_to_write, with_ignored
 from orchestrator.settings import default_text as settings_text
 from orchestrator.settings._plain import plain
 from orchestrator.settings.settings import read_settings
-from orchestrator.settings.values import Limits, NetworkedAgent, Tables
+from orchestrator.settings.values import BudgetSettings, NetworkedAgent, Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
@@ -263,7 +263,7 @@ def test_every_setting_stands_in_the_text_with_its_default():
     assert values.keys() == set(Tables._fields)
     agents, budget, prices = (values.pop(name) for name in ("agents", "budget", "prices"))
     assert prices == {}
-    assert budget.keys() == set(Limits._fields)
+    assert budget.keys() == set(BudgetSettings._fields)
     default = Tables()
     for name, value in values.items():
         if isinstance(value, dict):
