@@ -1,10 +1,10 @@
-"""What a check came to, as it is kept below `.taskers/checks/`."""
+"""The result of each check, as it is kept below `.taskers/checks/`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from workers.files.run_dir import read_json
 
 FOLDER = ".taskers/checks"
@@ -12,7 +12,7 @@ NAMES = ("smoke", "unit", "integration", "test")
 
 
 class Figure(NamedTuple):
-    """What one check came to, at one commit."""
+    """The result of one check, at one commit."""
 
     name: str
     command: str
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
     output: str
 
     def in_words(self) -> str:
-        """Return it as a status report words it."""
+        """Describe it as a status report does."""
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
         # All that was counted may pass and the command fail all the same.
         text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""

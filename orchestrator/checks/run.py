@@ -1,25 +1,23 @@
-"""Checks run below a shim, one after the other, and counted by what they printed or wrote."""
+"""Checks run below a shim, one after the other, and counted by what they print or write."""
 
 import re
-import signal
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.checks.figures import FOLDER, Figure
-from workers.agents.follow import read_tail
+from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment
-from workers.engine.process import open_nursery, stop
+from workers.engine.process import open_nursery
 from workers.files.durable import create_file
-from workers.files.exit_record import Exit
 from workers.files.read import read_whole
 from workers.files.run_dir import create_json
-from workers.shim.spec import Launch, Limits
+from workers.shim.spec import Limits
 from workers.worktree.worktree import remove_tree
 
 JUNIT = "ORCHESTRATE_JUNIT"
@@ -53,25 +51,17 @@ def verify(
     """
     folder = _new_folder(root, at)
 
-    async def all_of_them() -> list[Figure]:
+    async def run_all() -> list[Figure]:
         async with open_nursery(folder / "shims.log") as nursery:
             found = []
-            for name, command in commands.items():
-                launch = _launch(folder, root, name=name, command=command, environ=environ, timeout=timeout)
-                ended: Exit | None = None
-                try:
-                    ended = await nursery.run(launch)
-                finally:
-                    if ended is None:
-                        with anyio.CancelScope(shield=True):
-                            await stop(launch)
-                found.append(
-                    await anyio.to_thread.run_sync(partial(_figure, root, folder, name, command, ended))
-                )
+            for name, text in commands.items():
+                command = _command(folder, root, name, text, environ=environ, timeout=timeout)
+                ran = await run_command(nursery, command, tail=_READ)
+                found.append(await anyio.to_thread.run_sync(partial(_figure, root, command, ran)))
             return found
 
     made = [one._replace(commit=commit, changed=changed, at=at.isoformat(timespec="seconds"))
-            for one in anyio.run(all_of_them)]  # fmt: skip
+            for one in anyio.run(run_all)]  # fmt: skip
     for one in made:
         create_json(folder / f"{one.name}.json", one._asdict())
     remove_tree(folder / "scratch")
@@ -143,50 +133,39 @@ def _new_folder(root: Path, at: datetime) -> Path:
             number += 1
             continue
         (folder / "scratch").mkdir()
-        (folder / "nothing").touch()
         return folder
 
 
-def _launch(
-    folder: Path, root: Path, *, name: str, command: str, environ: Mapping[str, str], timeout: float
-) -> Launch:
-    env = {
-        **common_environment(environ),
-        JUNIT: str(folder / f"{name}.xml"),
-        "PYTHONPYCACHEPREFIX": str(folder / "scratch" / "pycache"),
-        "GIT_OPTIONAL_LOCKS": "0",
-    }
-    return Launch(
-        worker=f"check-{name}",
-        argv=("sh", "-c", command),
-        env=env,
+def _command(
+    folder: Path, root: Path, name: str, text: str, *, environ: Mapping[str, str], timeout: float
+) -> Command:
+    return Command(
+        text,
+        folder,
+        name,
         cwd=root,
-        stdin=folder / "nothing",
-        stdout=folder / f"{name}.stdout",
-        stderr=folder / f"{name}.stderr",
-        started_record=folder / f"{name}.started.json",
-        exit_record=folder / f"{name}.exit.json",
-        capture="pipe",
+        env={
+            **common_environment(environ),
+            JUNIT: str(folder / f"{name}.xml"),
+            "PYTHONPYCACHEPREFIX": str(folder / "scratch" / "pycache"),
+            "GIT_OPTIONAL_LOCKS": "0",
+        },
         limits=Limits(timeout, 5.0),
         cancel_paths=(folder / f"{name}.cancel",),
-        soft_signal=signal.SIGTERM,
-        # Nobody adopts a check: its answer is for who asked, and goes with it.
-        stops_with_runtime=True,
         mark=f"{folder.name}/check-{name}",
+        # Nobody adopts a check: its answer is for the caller, and goes with it.
+        stops_with_runtime=True,
     )
 
 
-def _figure(root: Path, folder: Path, name: str, command: str, ended: Exit) -> Figure:
-    passed = ended.end == "exited" and ended.exit_code == 0
-    printed = read_tail(folder / f"{name}.stdout", _READ), read_tail(folder / f"{name}.stderr", _READ)
-    junit = folder / f"{name}.xml"
+def _figure(root: Path, command: Command, ran: Ran) -> Figure:
+    junit = Path(command.env[JUNIT])
     found = counted_junit(read_whole(junit)) if junit.is_file() else None
-    source: Any = "junit"
+    source: Literal["junit", "printed", "exit code"] = "junit"
     if found is None:
-        found, source = counted(printed[0]) or counted(printed[1]), "printed"
+        found, source = counted(ran.stdout) or counted(ran.stderr), "printed"
     if found is None or not found[1]:
-        found, source = (int(passed), 1), "exit code"
-    how = f"exit code {ended.exit_code}" if ended.end == "exited" else ended.end.replace("_", " ")
-    stream = "stdout" if printed[0] or not printed[1] else "stderr"
-    output = (folder / f"{name}.{stream}").relative_to(root).as_posix()
-    return Figure(name, command, "", False, "", passed, how, *found, source, round(ended.seconds, 3), output)
+        found, source = (int(ran.passed), 1), "exit code"
+    how = describe_end(ran.ended.end, ran.ended.exit_code)
+    output, seconds = ran.output.relative_to(root).as_posix(), round(ran.ended.seconds, 3)
+    return Figure(command.stem, command.text, "", False, "", ran.passed, how, *found, source, seconds, output)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
-from orchestrator.init import GITIGNORE, files_to_write
-from orchestrator.settings import default_text as settings_text
+from orchestrator.init import GITIGNORE, default_settings, files_to_write
 from orchestrator.settings.values import FILE
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store.store import Store
@@ -92,7 +91,7 @@ def python_for_workers(environ: Mapping[str, str]) -> str:
 
 def _settings(tests: str) -> bytes:
     """Return the settings that `init` writes, with the tests as the gate and as the project's check."""
-    text, said = settings_text.TEXT, json.dumps(tests)
+    text, said = default_settings(), json.dumps(tests)
     return text.replace("# gate = []", f"gate = [{said}]").replace('# test = ""', f"test = {said}").encode()
 
 

@@ -10,8 +10,7 @@ import anyio.to_thread
 
 from orchestrator.budget.prices import priced
 from orchestrator.execute._claims import claims_of, kept_claims
-from orchestrator.execute.acceptance import run_check
-from orchestrator.execute.command import CheckResult
+from orchestrator.execute.command import CheckResult, run_check
 from orchestrator.execute.judgement import (
     CANCELLED,
     Judgement,

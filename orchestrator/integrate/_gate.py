@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.execute.acceptance import EVIDENCE, run_check
+from orchestrator.execute.command import EVIDENCE, run_check
 from orchestrator.execute.runtime import Deployment
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm

@@ -10,9 +10,8 @@ from orchestrator.settings._plain import UnclearError, plain
 from orchestrator.settings.toml_text import read_toml
 from orchestrator.settings.values import FILE, SpendingLimits, Tables
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.types import AgentName
 from workers.agents.agent import AgentSettings
 
@@ -104,7 +103,7 @@ def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
 
     try:
         approved = gates.approved_pool(read_state(root, PATH) or b"")
-    except (StateError, Refusal):
+    except ProblemError:
         return slots, found
     return rules.read_pool(text, approved=max(approved, rules.LIMIT))
 
