@@ -15,6 +15,7 @@ from orchestrator.report.agent_config import config_of
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_disabled
 from orchestrator.settings.settings import Settings, read_settings
+from orchestrator.settings.values import Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical.rules import rules
 from orchestrator.store.read import bytes_of
@@ -153,7 +154,7 @@ def _settings(repository: Repository | None, problems: list[Problem]) -> Setting
         else:
             problems += settings.warnings
             return settings
-    return Settings(slots=rules.Pool())
+    return Settings.of(Tables(), rules.Pool())
 
 
 def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound, ...]:

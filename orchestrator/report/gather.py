@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.budget.totals import Spending, spending
-from orchestrator.checks import Figure, known_figures
+from orchestrator.checks.figures import Figure, known_figures
 from orchestrator.errors import Refusal, StateError
 from orchestrator.runs.lost import LostWorker, lost_workers
 from orchestrator.runs.roster import shown_runs

@@ -7,7 +7,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.checks import Figure
+from orchestrator.checks.figures import Figure
 from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import HISTORY
 from orchestrator.report.status_report import StatusReport

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from orchestrator.budget.totals import Spending
-from orchestrator.checks import Figure
+from orchestrator.checks.figures import Figure
 from orchestrator.report._blockers import Approval, Blocker, approvals_of, blockers_of
 from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import Happened, happened_since, last_report, status_before

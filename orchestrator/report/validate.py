@@ -5,7 +5,8 @@ from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.prepare import template_problems
-from orchestrator.settings.settings import FILE, read_settings
+from orchestrator.settings.settings import read_settings
+from orchestrator.settings.values import FILE
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
