@@ -76,12 +76,12 @@ async def run_check(
 
 def furniture_of(settings: Settings) -> Furniture:
     """Return what is copied and linked into a tree."""
-    return Furniture(settings.worktree.copied, settings.worktree.link)
+    return Furniture(settings.worktree.copy, settings.worktree.link)
 
 
 def is_furnished(settings: Settings) -> bool:
     """Return whether anything is brought into a tree beyond its checkout."""
-    return bool(settings.worktree.setup or settings.worktree.copied or settings.worktree.link)
+    return bool(settings.worktree.setup or settings.worktree.copy or settings.worktree.link)
 
 
 async def set_up(d: Deployment, tree: str) -> CheckResult | None:

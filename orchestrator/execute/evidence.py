@@ -200,7 +200,7 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
 
 def _priced(d: Deployment, ticket: Ticket, usage: AgentUsage) -> Usage:
     model = ticket.model or d.settings.agent(ticket.agent).model
-    cost = priced(usage, model, d.settings.price_list)
+    cost = priced(usage, model, d.settings.prices)
     return Usage(usage.input_tokens, usage.output_tokens, cost.usd, usage.cached_tokens, cost.by)
 
 

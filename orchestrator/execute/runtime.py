@@ -34,7 +34,8 @@ from workers.files.read import opened, refuse_larger
 from workers.files.run_dir import RunDir
 from workers.git.run import GitError, Repository
 from workers.pool.slots import Pool, PoolLimits
-from workers.worktree.changes import ABSENT, Change, Checker
+from workers.worktree.change import ABSENT, Change
+from workers.worktree.changes import Checker
 from workers.worktree.worktree import Place
 
 ALL = "all"

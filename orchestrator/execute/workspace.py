@@ -18,7 +18,7 @@ from orchestrator.tamper.guard import Tampering
 from tickets.ticket import Ticket
 from workers.errors import WorkerError
 from workers.fence.probe import fence_in_force
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 from workers.worktree.checkout import Made, make_tree
 from workers.worktree.worktree import Place, found_place, remove_place, start_of
 

@@ -1,29 +1,27 @@
-"""The project's own checks: run below a shim, counted by what they print or write, kept by commit."""
+"""Checks run below a shim, one after the other, and counted by what they print or write."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
-from orchestrator.state.facts import percent
+from orchestrator.checks.figures import FOLDER, Figure
 from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment
 from workers.engine.process import open_nursery
 from workers.files.durable import create_file
 from workers.files.read import read_whole
-from workers.files.run_dir import create_json, read_json
+from workers.files.run_dir import create_json
 from workers.shim.spec import Limits
 from workers.worktree.worktree import remove_tree
 
-FOLDER = ".taskers/checks"
 JUNIT = "ORCHESTRATE_JUNIT"
 """The variable that names the file in which a check may leave its results as JUnit XML."""
-NAMES = ("smoke", "unit", "integration", "test")
 
 _READ = 65536
 _PATTERNS = (
@@ -35,64 +33,6 @@ _WORDS = re.compile(r"\b(\d+) (passed|failed|errors?|xfailed|xpassed)\b")
 _PYTEST = re.compile(r"^(?:=+ )?(?=.*\b\d+ (?:passed|failed|error))(.*?) in [\d.]+", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in .*?^(OK|FAILED)\b(.*)$", re.MULTILINE | re.DOTALL)
 _TAP = re.compile(r"^# (tests|pass) (\d+)$", re.MULTILINE)
-
-
-class Figure(NamedTuple):
-    """The result of one check, at one commit."""
-
-    name: str
-    command: str
-    commit: str
-    changed: bool
-    """There were uncommitted changes: the commit alone may come to something else."""
-    at: str
-    passed: bool
-    ended: str
-    """How the command ended: `exit code 0`, `timed out`."""
-    good: int
-    total: int
-    source: Literal["junit", "printed", "exit code"]
-    seconds: float
-    output: str
-
-    def in_words(self) -> str:
-        """Describe it as a status report does."""
-        text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
-        # All that was counted may pass and the command fail all the same.
-        text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""
-        return f"{text}, {self.where()}"
-
-    def where(self) -> str:
-        """Describe what was tested."""
-        return f"at {self.commit[:10] or 'no commit'}{' with changes' if self.changed else ''}"
-
-
-def known_figures(root: Path) -> tuple[Figure, ...]:
-    """Return the newest figure of each check that was run, in the order of NAMES."""
-    found: dict[str, Figure] = {}
-    folder = root / FOLDER
-    stamps = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    for stamp in stamps:
-        for name in NAMES:
-            record = read_json(stamp / f"{name}.json")
-            if record is not None and set(record) == set(Figure._fields):
-                found[name] = Figure(**record)
-    return tuple(found[name] for name in NAMES if name in found)
-
-
-def tests_among(commands: Mapping[str, str]) -> dict[str, str]:
-    """Return the commands that run the project's tests: all at once, else by kind, else the smoke test."""
-    for names in (("test",), ("unit", "integration"), ("smoke",)):
-        found = {name: commands[name] for name in names if commands.get(name)}
-        if found:
-            return found
-    return {}
-
-
-def total_of(figures: Sequence[Figure]) -> str:
-    """Describe the result of all tests of one commit; empty where none were run."""
-    good, total = sum(one.good for one in figures), sum(one.total for one in figures)
-    return f"{good}/{total} passing ({percent(good, total)}%), {figures[0].where()}" if figures else ""
 
 
 def verify(
