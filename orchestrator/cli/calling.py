@@ -49,10 +49,6 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     # `resume` alone reports; `resume RUN` is about a run, and is refused in the form of one.
     of_run = command.of_run or (arguments.command == "resume" and arguments.run is not None)
     try:
-        if command.of_lead:
-            from orchestrator.cli.ancestry import refuse_worker  # noqa: PLC0415 - `status` has no time for it
-
-            refuse_worker(arguments)
         found: Answer = module.answer(arguments)
     except Refusal as error:
         next_action = error.next_action or next_step(error.problems, arguments)

@@ -55,7 +55,6 @@ REPLACES = {
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
 READS = {
-    "orchestrator/cli/ancestry.py": "/proc",
     "orchestrator/cli/commands/decide.py": "a form in a folder that was made for it",
     "orchestrator/cli/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
     "orchestrator/cli/commands/init.py": "templates of the package",
