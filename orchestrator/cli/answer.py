@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from orchestrator.cli.text import clean, problem_lines
 from tickets.problems import Problem
+
+__all__ = ("clean", "problem_lines")
 
 
 class Answer(NamedTuple):
@@ -43,14 +46,3 @@ def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of
     else:
         document = envelope(found, next_action, ok=False)
     return Answer(exit_code, document, tuple(problem_lines(found, next_action)), refusal=True)
-
-
-def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:
-    """Give problems as lines, each marked by its grade."""
-    lines = [f"{problem.severity}: {clean(str(problem))}" for problem in problems]
-    return [*lines, f"next: {clean(next_action)}"] if next_action else lines
-
-
-def clean(text: str) -> str:
-    """Take out what would act on a terminal: escapes, controls, marks that turn the direction of writing."""
-    return "".join(c if c.isprintable() else " " for c in text)

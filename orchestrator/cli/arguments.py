@@ -4,11 +4,20 @@ import argparse
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from orchestrator import __version__
-from orchestrator.cli.registry import COMMANDS
 from orchestrator.cli.terminal.terminal import columns
+from orchestrator.commands.table import COMMANDS
+
+Arguments = TypeVar("Arguments")
+
+
+OLD = frozenset((
+    "cancel", "demo", "deploy", "integrate", "logs", "plan", "ps", "resume", "run", "runtime", "status",
+    "wait", "watch",
+))  # fmt: skip
+"""Modules that are one function yet, in `cli/commands/`."""
 
 
 class UsageError(Exception):
@@ -34,25 +43,42 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     # The others are not needed here, and to make them all takes longer than to print the help.
     for name in (name for name in COMMANDS if name in arguments):
         command = COMMANDS[name]
-        sub = commands.add_parser(name, description=command.help)
+        # What is not given is not set: the defaults stand in the fields of the command's `Arguments`.
+        default = None if command.module in OLD else argparse.SUPPRESS
+        sub = commands.add_parser(name, description=command.help, argument_default=default)
         add_common(sub)
         if command.module:
-            import_module(f"orchestrator.cli.commands.{command.module}").add_arguments(sub)
+            module = f"commands.{command.module}" if command.module in OLD else command.module
+            import_module(f"orchestrator.cli.{module}").add_arguments(sub)
         else:
             sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Let a command have actions (`todo add`); gives what declares one by name and purpose."""
+    """Let a command have actions (`todo add`); return the function that declares one by name and purpose."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
 
     def add(name: str, purpose: str) -> argparse.ArgumentParser:
-        action = actions.add_parser(name, help=purpose, description=purpose)
+        action = actions.add_parser(
+            name, help=purpose, description=purpose, argument_default=argparse.SUPPRESS
+        )
         add_common(action)
         return action
 
     return add
+
+
+def typed(kind: type[Arguments], found: argparse.Namespace) -> Arguments:
+    """Return a command's typed arguments from parsed ones, field by field; words make one text."""
+    values: dict[str, Any] = {}
+    for name, declared in kind.__annotations__.items():
+        value = getattr(found, name, None)
+        if isinstance(value, list):
+            value = " ".join(value) if declared is str else tuple(value)
+        if value is not None:
+            values[name] = value
+    return kind(**values)
 
 
 def _listed() -> str:

@@ -18,7 +18,7 @@ from workers.git.environment import drop_foreign_git
 from workers.git.run import Repository, find_repository, git_line
 
 if TYPE_CHECKING:
-    from orchestrator.cli.registry import Command
+    from orchestrator.commands.table import Command
 
 
 _OUTSIDE = frozenset((

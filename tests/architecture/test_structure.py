@@ -55,9 +55,9 @@ REPLACES = {
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
 READS = {
-    "orchestrator/cli/commands/decide.py": "a form in a folder that was made for it",
-    "orchestrator/cli/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
-    "orchestrator/cli/commands/init.py": "templates of the package",
+    "orchestrator/cli/decide.py": "a form in a folder that was made for it",
+    "orchestrator/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
+    "orchestrator/commands/init.py": "templates of the package",
     "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
     "orchestrator/demo/sample.py": "files of the package",
     "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",

@@ -1,12 +1,13 @@
 """What `resume` answers without a run: one screen for a person, one document for an agent."""
 
 import argparse
+import os
 from typing import Any
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.cli.terminal.width import cut
-from orchestrator.cli.verifying import run_checks
+from orchestrator.commands._checks import run_checks
 from orchestrator.errors import Refusal
 from orchestrator.report.gather import gather
 from orchestrator.report.recover import look, standing_of
@@ -65,7 +66,9 @@ def _commits(repository: Repository, problems: list[Problem]) -> bool:
 def _verified(arguments: argparse.Namespace, repository: Repository) -> list[Problem]:
     try:
         settings = read_settings(repository.root)
-        return run_checks(repository, settings, ("smoke",), now(), arguments.timeout)
+        return run_checks(
+            repository, settings, ("smoke",), at=now(), timeout=arguments.timeout, environ=os.environ
+        )
     except WorkerError as error:
         return [Problem("[checks] smoke", str(error), "`orchestrate doctor` says more")]
 

@@ -7,9 +7,9 @@ from functools import partial
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
-from orchestrator.cli.names import live_named, workers_named
 from orchestrator.cli.terminal.terminal import columns
 from orchestrator.cli.terminal.width import cut
+from orchestrator.commands._names import live_named, workers_named
 from orchestrator.runs.live import LiveRun, doing_of
 from tickets.problems import Problem
 from workers.files.run_dir import RunDir

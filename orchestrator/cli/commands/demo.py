@@ -10,10 +10,13 @@ from typing import Any
 from orchestrator.cli.answer import Answer, clean
 from orchestrator.cli.calling import now
 from orchestrator.cli.project import finish, project_of
+from orchestrator.commands.init import MESSAGE, files_to_write
 from orchestrator.demo.sample import LEAD, PHASE, make_sample
 from orchestrator.prepare.prepare import Request
 from orchestrator.run import run_phase
+from orchestrator.settings.settings import FILE
 from orchestrator.state.facts import Facts
+from orchestrator.store.store import Store
 
 FOLDER = "orchestrate-demo"
 
@@ -28,7 +31,10 @@ def answer(arguments: argparse.Namespace) -> Answer:
     """Make the sample, run its phase, say where to look. Raises Refusal where DIR holds something."""
     folder = Path(os.path.normpath(Path.cwd() / (arguments.project or "") / arguments.dir))
     lead = os.environ.get("ORCHESTRATE_LEAD") or LEAD
-    make_sample(folder, Facts(folder.name, lead, now(), "Repair", "The shop without faults"), os.environ)
+    facts = Facts(folder.name, lead, now(), "Repair", "The shop without faults")
+    sample = make_sample(folder, facts, os.environ)
+    state = {one.path: one.text for one in files_to_write(facts, sample.there, sample.templates)}
+    Store(sample.repository).write({**state, FILE: sample.settings}, message=MESSAGE, commit=True)
     project = project_of(argparse.Namespace(project=folder, json=arguments.json))
     if not arguments.json:
         print(f"made {folder}: a package with faults, its tests, eight tickets\n", flush=True)

@@ -4,8 +4,8 @@ import argparse
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.names import judged, live_named, run_named
 from orchestrator.cli.project import finish, project_of
+from orchestrator.commands._names import judged, live_named, run_named
 from orchestrator.integrate.integrate import Decision
 from orchestrator.run import judge_run
 from orchestrator.runs.manifest import read_manifest

@@ -13,9 +13,9 @@ from pathlib import Path
 from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.commands._log_notes import earlier, notes_on
-from orchestrator.cli.names import live_named, workers_named
 from orchestrator.cli.terminal.terminal import columns, say
 from orchestrator.cli.terminal.width import cut
+from orchestrator.commands._names import live_named, workers_named
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun, doing_of
 from tickets.problems import Problem

@@ -5,8 +5,8 @@ import signal
 from functools import partial
 
 from orchestrator.cli.answer import Answer
-from orchestrator.cli.names import run_named
 from orchestrator.cli.project import finish, project_of
+from orchestrator.commands._names import run_named
 from orchestrator.run import go_on
 
 

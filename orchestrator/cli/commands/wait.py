@@ -7,8 +7,8 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer, clean
 from orchestrator.cli.calling import repository_of
-from orchestrator.cli.names import live_named
 from orchestrator.cli.terminal.progress import event_line, summary_lines
+from orchestrator.commands._names import live_named
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
 from orchestrator.runs.over_budget import unpaid_problems

@@ -11,11 +11,11 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import repository_of
-from orchestrator.cli.names import live_named
 from orchestrator.cli.terminal.painter import Painter, has_colour, standard_painter
 from orchestrator.cli.terminal.progress import event_line
 from orchestrator.cli.terminal.table import table_lines
 from orchestrator.cli.terminal.terminal import say
+from orchestrator.commands._names import live_named
 from orchestrator.runs.live import LiveRun, live_runs
 
 LOOK = 0.25

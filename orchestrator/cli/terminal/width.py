@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal.terminal import columns
+from orchestrator.cli.text import clean
 
 _COMMAND = re.compile(r"(?:next: | *)orchestrate ")
 _HEAD = re.compile(r" *\S(?:.{0,40}\S)? {2,}(?=\S)|(?:error|warning|info): ")

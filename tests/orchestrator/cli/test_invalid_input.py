@@ -368,7 +368,7 @@ def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
     lock.mkdir()
     called = lab.call("integrate", "last", "--json")
     assert (called.code, called.document["status"]) == (1, "refused")
-    assert called.says() == [f"{lock}: is a directory; see to it, then look again"]
+    assert called.says() == [f"{lock}: is a directory; fix it, then call again"]
     assert called.document["next_action"] == "orchestrate resume"
 
 

@@ -31,7 +31,7 @@ SLOW = {
 OURS = {
     "--version": set(),
     "--help": {
-        "orchestrator.cli.registry",
+        "orchestrator.commands.table",
         "orchestrator.cli.arguments",
         "orchestrator.cli.terminal.terminal",
     },
@@ -76,7 +76,7 @@ def test_status_imports_nothing_slow(lab):
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
         "orchestrator.cli.main", "orchestrator.cli.answer", "orchestrator.cli.calling",
-        "orchestrator.cli.registry", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
+        "orchestrator.commands.table", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
         "orchestrator.cli.terminal.terminal", "orchestrator.budget.estimate",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs.records",

@@ -13,9 +13,8 @@ import pytest
 from support.paths import ROOT
 from support.repository import Lab, seen_in
 
-from orchestrator.cli.commands.init import shipped_templates
 from orchestrator.cli.main import main
-from orchestrator.init import files_to_write, with_ignored
+from orchestrator.commands.init import files_to_write, shipped_templates, with_ignored
 from orchestrator.settings import default_text as settings_text
 from orchestrator.settings.settings import _Agent, _Command, _File, read_settings
 from orchestrator.state import DOCUMENTS, NEEDED

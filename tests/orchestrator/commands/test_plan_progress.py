@@ -1,6 +1,5 @@
 """Deliverables, criteria, milestones and phases: ticked by command, counted by rule, gated by the user."""
 
-
 import pytest
 from support.plans import AT, PLAN, TWO, after, all_after, changed, finish
 from support.repository import template

@@ -1,11 +1,10 @@
-"""What workers proposed in their reports: listed with numbers, taken over where the lead says so."""
+"""What workers proposed in their reports: listed with numbers, taken over where the lead decides so."""
 
-import argparse
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-from orchestrator.cli.answer import Answer
-from orchestrator.cli.recording import Desk, shown
+from orchestrator.commands._record import Writer
+from orchestrator.commands.answer import Answer, answer
 from orchestrator.errors import Refusal
 from orchestrator.store.read import read_file
 from tickets.problems import Problem
@@ -29,30 +28,20 @@ class Proposals(NamedTuple):
     listed: tuple[Proposal, ...]
 
 
-def add_from(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare `--from` and `--take`."""
-    parser.add_argument(
-        "--from", dest="run", metavar="RUN", help=f"list the {what} that its workers proposed"
-    )
-    parser.add_argument(
-        "--take", nargs="+", default=[], metavar="N", help="take these over, by number, or `all`"
-    )
-
-
-def proposed(desk: Desk, name: str, kind: Kind) -> Proposals:
+def proposed(writer: Writer, name: str, kind: Kind) -> Proposals:
     """Read the reports of a run. Raises Refusal where there is no such run."""
-    from orchestrator.cli.names import run_named  # noqa: PLC0415 - few calls of `todo` name a run
+    from orchestrator.commands._names import run_named  # noqa: PLC0415 - few calls of `todo` name a run
     from orchestrator.runs.state import read_run, unreadable  # noqa: PLC0415 - as above
     from tickets.report import read_report  # noqa: PLC0415 - as above
 
-    run = run_named(desk.repository, name)
+    run = run_named(writer.repository, name)
     problems: list[Problem] = []
     state = read_run(run, problems)
     if state is None:
         raise Refusal(*(problems or [unreadable(run, run.roster_path.name, "it is damaged")]))
     found: list[Proposal] = []
     for worker, facts in state.workers.items():
-        text = read_file(desk.repository.root, facts["output"]) if facts["output"] else None
+        text = read_file(writer.repository.root, facts["output"]) if facts["output"] else None
         report = read_report((text or b"").decode("utf-8", "replace"))
         # The same line in two reports is one proposal.
         new = [" ".join(line.split()) for line in getattr(report, kind)]
@@ -65,7 +54,7 @@ def proposed(desk: Desk, name: str, kind: Kind) -> Proposals:
 
 
 def taken(found: Proposals, words: Collection[str]) -> list[Proposal]:
-    """Give those that were chosen. Raises Refusal for a number that there is none of."""
+    """Return those that were chosen. Raises Refusal for a number that there is none of."""
     if "all" in words:
         chosen = list(found.listed)
     else:
@@ -82,13 +71,9 @@ def taken(found: Proposals, words: Collection[str]) -> list[Proposal]:
     return chosen
 
 
-def listing(found: Proposals, command: str, there: Collection[str]) -> Answer:
+def listing(found: Proposals, command: str, there: Collection[str]) -> Answer[None]:
     """Answer with what was proposed; `there` are the texts that have been taken over already."""
-    lines = [
-        f"{one.number:>3}  {'taken' if one.text in there else 'new':<6} {one.text} ({one.worker})"
-        for one in found.listed
-    ]
     listed = [{**one._asdict(), "taken": one.text in there} for one in found.listed]
     is_new = any(not one["taken"] for one in listed)
     next_action = f"orchestrate {command} --from {found.run} --take all" if is_new else "orchestrate status"
-    return shown(lines or ["nothing was proposed"], next_action, run=found.run, proposals=listed)
+    return answer((), next_action, run=found.run, proposals=listed)

@@ -1,22 +1,23 @@
-"""`orchestrate phase add|start|complete|list`: from one phase of the plan to the next."""
+"""`phase add|start|complete|list`: from one phase of the plan to the next."""
 
-import argparse
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from orchestrator.cli.answer import Answer
-from orchestrator.cli.arguments import add_actions
-from orchestrator.cli.planning import (
+from orchestrator.commands._phase_plan import (
+    TIMEOUT,
     Plan,
-    add_options,
+    Summary,
+    Tests,
     message,
     pass_gate,
     tested,
     whole_plan_of,
     with_report,
 )
-from orchestrator.cli.recording import add_lead, given, read_back, record, refuse_known, shortened, shown
+from orchestrator.commands._record import given, read_back, record, refuse_known, shortened
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.runs.next_action import has_templates
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
@@ -26,38 +27,30 @@ from orchestrator.state.events import PhaseAdded, PhaseMoved
 from tickets.problems import Problem
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions."""
-    action = add_actions(parser)
-    start = action("start", "begin a phase: its first deliverable is next")
-    start.add_argument("phase", metavar="PHASE", help="its number, its short name, or a part of its title")
-    complete = action("complete", "end the current phase and begin the next one of the plan")
-    complete.add_argument(
-        "phase", nargs="?", metavar="PHASE", help="the one to end (default: the current one)"
-    )
-    complete.add_argument("--force", action="store_true",
-                          help="though deliverables or criteria are open; needs `--reason`")  # fmt: skip
-    complete.add_argument("--reason", default="", metavar="TEXT", help="why, for DECISIONS.md")
-    add_options(start)
-    add_options(complete, by_default=True)
-    add = action("add", "put a phase at the end of the plan")
-    add.add_argument("words", nargs="+", metavar="NAME", help="what it is called; its number is the next one")
-    add.add_argument("--milestone", required=True, metavar="TEXT", help="what it works towards")
-    add.add_argument("--criterion", action="append", default=[], metavar="TEXT",
-                     help="what has to hold at its end; may be repeated")  # fmt: skip
-    add.add_argument("--deliverable", action="append", default=[], metavar="TEXT",
-                     help="what it is to bring; may be repeated")  # fmt: skip
-    add_lead(add)
-    action("list", "show the phases of the plan")
+class Arguments(NamedTuple):
+    """What `phase` takes."""
+
+    action: Literal["add", "start", "complete", "list"]
+    phase: str | None = None
+    """The one to start or complete: its number, its short name, or a part of its title."""
+    force: bool = False
+    """Complete it though deliverables or criteria are open; needs a reason."""
+    reason: str = ""
+    verify: bool | None = None
+    timeout: float = TIMEOUT
+    text: str = ""
+    """The name of the one to add."""
+    milestone: str = ""
+    criterion: tuple[str, ...] = ()
+    deliverable: tuple[str, ...] = ()
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
-    """Do it."""
-    plan = whole_plan_of(arguments)
+def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
+    """Move from phase to phase, add one, or list them."""
+    plan = whole_plan_of(caller)
     if arguments.action == "list":
         listed = [_shown(phase) for phase in plan.status.phases]
-        lines = [f"{one['name']:<10} {one['status'] or '-':<12} {one['title']}" for one in listed]
-        return shown(lines or ["the plan has no phase"], "orchestrate status", phases=listed)
+        return answer((), "orchestrate status", phases=listed).showing(())
     if arguments.action == "add":
         return _add(plan, arguments)
     phase = plan.phase(arguments.phase)
@@ -77,9 +70,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _move(
-    plan: Plan, arguments: argparse.Namespace, ended: Phase | None, begun: Phase | None,
-    left: Sequence[str] = (),
-) -> Answer:  # fmt: skip
+    plan: Plan, arguments: Arguments, ended: Phase | None, begun: Phase | None, left: Sequence[str] = ()
+) -> Answer[Summary]:
     is_current = begun is not None and begun == plan.status.current and begun.status.startswith("IN PROGRESS")
     if begun is not None and begun.complete:
         problem = Problem(
@@ -91,11 +83,12 @@ def _move(
     is_over = ended is not None and ended.complete and (begun is None or begun == plan.status.current)
     is_so = is_over or (is_current and ended is None)
     if not is_so:
-        pass_gate(plan.desk, gate, about)
-    tests = "" if is_so else tested(plan.desk, arguments)
+        pass_gate(plan.writer, gate, about)
+    asked = Tests(arguments.verify, arguments.timeout, by_default=arguments.action == "complete")
+    tests = "" if is_so else tested(plan.writer, asked)
     event = PhaseMoved(
         ended.title if ended else None, begun.title if begun else None, gate, tests,
-        plan.desk.at, plan.desk.lead, tuple(left), read_back(arguments.reason).strip() if left else "",
+        plan.writer.at, plan.writer.lead, tuple(left), read_back(arguments.reason).strip() if left else "",
     )  # fmt: skip
     after = plan.after(event)
     subject = f"Phase complete: {ended.title}" if ended else f"Phase started: {begun.title if begun else ''}"
@@ -112,25 +105,24 @@ def _move(
     if begun:
         # Without templates there is nothing to plan yet; that they are to be written, the list says.
         named = slug(begun.title)
-        there = has_templates(plan.desk.repository.root, named)
+        there = has_templates(plan.writer.repository.root, named)
         next_action = f"orchestrate plan {named}" if there else "orchestrate todo list"
     facts: dict[str, Any] = {
         "ended": event.ended, "begun": event.begun, "gate": gate or None, "left_open": list(event.left_open),
         "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),
     }  # fmt: skip
     recorded = record(
-        plan.desk, None if is_so else event, message(subject, bullets, tests), [subject, *bullets],
+        plan.writer, None if is_so else event, message(subject, bullets, tests),
         next_action=next_action, **facts,
     )  # fmt: skip
-    return with_report(plan.desk, recorded)
+    return with_report(plan.writer, recorded.showing((subject, *bullets)))
 
 
-def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
-    desk = plan.desk
+def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
+    writer = plan.writer
     number = next_number(plan.status.phases)
-    words = " ".join(arguments.words)
-    # Whoever reads "Phase 2: Core" in the plan writes the whole of it; the number is ours to give.
-    name = given("phase", re.sub(rf"(?i)^\s*phase\s+{number}\s*[:-]\s*(?=\S)", "", words))
+    # A user who reads "Phase 2: Core" in the plan writes the whole of it; the number is added by us.
+    name = given("phase", re.sub(rf"(?i)^\s*phase\s+{number}\s*[:-]\s*(?=\S)", "", arguments.text))
     milestone = given("--milestone", arguments.milestone)
     refuse_known(PATH, "phase", name, [phase.name for phase in plan.status.phases])
     refuse_known(PATH, "milestone", milestone, [phase.milestone for phase in plan.status.phases])
@@ -139,9 +131,9 @@ def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
     for what, texts in (("deliverable", made), ("criterion", criteria)):
         for at, text in enumerate(texts):
             refuse_known("phase add", what, text, texts[:at])
-    gate = growth_gate(desk.log().data, number)
-    pass_gate(desk, gate, f"adding Phase {number}: {shortened(name)}")
-    event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, desk.at, desk.lead)
+    gate = growth_gate(writer.log().data, number)
+    pass_gate(writer, gate, f"adding Phase {number}: {shortened(name)}")
+    event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, writer.at, writer.lead)
     after = plan.after(event)
     done, total = after.milestones
     subject = f"Phase added: Phase {number}: {shortened(name)}"
@@ -151,13 +143,13 @@ def _add(plan: Plan, arguments: argparse.Namespace) -> Answer:
     ]
     bullets += ["Logged the change of scope in DECISIONS.md"] if gate else []
     return record(
-        desk, event, message(subject, bullets, ""), [subject, *bullets], next_action="orchestrate phase list",
+        writer, event, message(subject, bullets, ""), next_action="orchestrate phase list",
         added=_shown(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
-    )  # fmt: skip
+    ).showing((subject, *bullets))  # fmt: skip
 
 
 def _left_open(phase: Phase) -> list[Problem]:
-    """Say what work a phase has left."""
+    """Return the work that a phase has left, as problems."""
     if phase.complete:
         return []
     do, also = "`orchestrate deliverable done`", "`orchestrate criterion done`"

@@ -1,29 +1,31 @@
-"""`orchestrate fake-agent DIR`: scripts that stand in for the agent CLIs, to rehearse a set-up with."""
+"""`fake-agent DIR`: scripts that stand in for the agent CLIs, to rehearse a set-up with."""
 
-import argparse
-import json
 import os
 import shlex
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from orchestrator.cli.answer import Answer, envelope
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
 from workers.files.run_dir import create_file
 
 AGENTS = ("codex", "claude", "gemini")
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `fake-agent` takes."""
-    parser.add_argument("dir", type=Path, metavar="DIR", help="where the scripts go; made if it is not there")
+class Arguments(NamedTuple):
+    """What `fake-agent` takes."""
+
+    dir: Path
+    """Where the scripts go; created if it does not exist."""
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
-    """Write the scripts that are missing. Raises Refusal where something else has one's name."""
-    folder = Path(os.path.normpath(Path.cwd() / (arguments.project or "") / arguments.dir))
+def call(caller: Caller, arguments: Arguments) -> Answer[None]:
+    """Write the scripts that are missing. Raises Refusal where another file has one's name."""
+    folder = Path(os.path.normpath(caller.folder / arguments.dir))
     texts = {folder / name: _script(name) for name in AGENTS}
     problems = [
         Problem(str(path), "is there already, and no fake agent", "move it, or name another folder")
@@ -39,10 +41,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
         if not path.exists():
             create_file(path, text)
             path.chmod(0o755)
-    document = envelope(
-        (), "orchestrate doctor", agents=[{"agent": path.name, "executable": str(path)} for path in texts]
-    )
-    return Answer(0, document, (*_settings(texts), "", "next: orchestrate doctor"))
+    agents = [{"agent": path.name, "executable": str(path)} for path in texts]
+    return answer((), "orchestrate doctor", agents=agents)
 
 
 def _script(name: str) -> bytes:
@@ -55,11 +55,3 @@ def _script(name: str) -> bytes:
 
 def _holds(path: Path, text: bytes) -> bool:
     return path.is_file() and path.read_bytes() == text
-
-
-def _settings(texts: dict[Path, bytes]) -> list[str]:
-    """Give what a person puts into `orchestrate.toml`."""
-    lines = ["# in orchestrate.toml, where these sections may stand already:"]
-    for path in texts:
-        lines += ["", f"[agents.{path.name}]", "enabled = true", f"executable = {json.dumps(str(path))}"]
-    return lines

@@ -1,17 +1,19 @@
-"""`orchestrate init`: state files, settings, templates, the .gitignore entry; what is there stays."""
+"""`init`: state files, settings, templates, the .gitignore entry; existing content is never changed."""
 
-import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import orchestrator
-from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import lead_of, now, repository_of
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.init import PATHS, STATE, Written, files_to_write
-from orchestrator.settings.settings import FAMILIES
+from orchestrator.settings import default_text
+from orchestrator.settings.settings import FAMILIES, FILE
+from orchestrator.state.canonical.decisions import decisions
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
 from orchestrator.store.read import LARGEST, led_to
 from orchestrator.store.repo import UserRepo
@@ -20,31 +22,50 @@ from tickets.markdown import MarkdownError
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER, is_template
 from workers.files.read import read_whole
-from workers.git.run import Repository
 
+GITIGNORE = ".gitignore"
+IGNORED = ".taskers/"
+
+_COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
+    "STATUS.md": status.complete,
+    "DECISIONS.md": decisions.complete,
+    "AGENTS.md": rules.complete,
+}
+STATE = tuple(_COMPLETE)
+PATHS = (*STATE, FILE, GITIGNORE)
+"""What `init` writes beside the templates."""
 ALWAYS = ("canonical", "checkpoints")
+"""Families of state files that every project has."""
 MESSAGE = "Set up orchestrate"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `init` takes."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="turn every family of state files on")
-    which.add_argument("--with", nargs="+", default=[], metavar="FAMILY", dest="families",
-                       choices=FAMILIES, help=f"turn these on too: {', '.join(FAMILIES)}")  # fmt: skip
-    parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
-    parser.add_argument("--lead", help="who leads (default: git's user.name)")
+class Arguments(NamedTuple):
+    """What `init` takes."""
+
+    all: bool = False
+    """Turn every family of state files on."""
+    families: tuple[str, ...] = ()
+    no_commit: bool = False
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
+class Written(NamedTuple):
+    """One file that `init` creates or adds to."""
+
+    path: str
+    text: bytes
+    created: bool
+    """False: it was there, and what it held is still in it."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     """Write what is missing, as one change."""
     _refuse_unbuilt(FAMILIES if arguments.all else arguments.families)
-    repository = repository_of(arguments)
+    repository = repository_of(caller)
     repo, store = UserRepo(repository), Store(repository)
     # A change that an earlier command decided comes first: completed over, it would be lost.
     earlier = store.finish() if store.pending() else []
     there, links = _found(repository.root)
-    facts = Facts(repository.root.name, lead_of(arguments, repository), now())
+    facts = Facts(repository.root.name, lead_of(caller, repository), caller.now())
     templates = shipped_templates()
     # By where a link leads: AGENTS.md is often one to another agent's file.
     paths = {path: links.get(path, path) for path in (*PATHS, *there, *(f"{FOLDER}/{n}" for n in templates))}
@@ -67,7 +88,53 @@ def answer(arguments: argparse.Namespace) -> Answer:
     warned = (_mixed(path) for path in sorted(mixed) if not arguments.no_commit)
     problems = (*earlier, *recorded.problems, *warned)
     next_action = _next_action(repo, [paths[one.path] for one in written], problems)
-    return _answer(repository, written, recorded.commit, problems, next_action)
+    return answer(
+        problems,
+        next_action,
+        project=str(repository.root),
+        created=[one.path for one in written if one.created],
+        completed=[one.path for one in written if not one.created],
+        families=list(ALWAYS),
+        commit=recorded.commit,
+    ).showing(written)
+
+
+def files_to_write(
+    facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+) -> tuple[Written, ...]:
+    """Return what is missing. `there` holds what exists of PATHS and of the templates' folder, by path.
+
+    Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
+    """
+    wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
+    wanted[FILE] = there.get(FILE, default_text.TEXT.encode())
+    wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
+    wanted |= _templates(there, templates)
+    return tuple(
+        Written(path, text, path not in there) for path, text in wanted.items() if there.get(path) != text
+    )
+
+
+def with_ignored(text: bytes) -> bytes:
+    """Return a .gitignore that keeps `.taskers/` out of the repository."""
+    lines = [line.strip() for line in text.splitlines()]
+    bare = IGNORED.strip("/").encode()
+    if any(line.strip(b"/") == bare for line in lines):
+        return text
+    end = b"\r\n" if b"\r\n" in text else b"\n"
+    gap = end if text and not text.endswith(b"\n") else b""
+    return text + gap + IGNORED.encode() + end
+
+
+def _templates(there: Mapping[str, bytes], templates: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return our templates for a folder that has none: one that was deleted on purpose must not come back."""
+    has_own = any(path.startswith(f"{FOLDER}/") and is_template(path) for path in there)
+    found = {f"{FOLDER}/{name}": text for name, text in sorted(templates.items())}
+    return {
+        path: there.get(path, text)
+        for path, text in found.items()
+        if path not in there and not (has_own and is_template(path))
+    }
 
 
 def shipped_templates() -> dict[str, bytes]:
@@ -79,7 +146,7 @@ def shipped_templates() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.md"))}
 
 
-def _refuse_unbuilt(families: tuple[str, ...] | list[str]) -> None:
+def _refuse_unbuilt(families: Sequence[str]) -> None:
     problems = [
         Problem("init", f"the family `{name}` cannot be turned on yet", "run `orchestrate init` without it")
         for name in families
@@ -92,7 +159,7 @@ def _refuse_unbuilt(families: tuple[str, ...] | list[str]) -> None:
 def _missing(
     repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
 ) -> tuple[Written, ...]:
-    """Give what is to be written. Raises Refusal where a file was lost: no empty board replaces it."""
+    """Return what is to be written. Raises Refusal where a file was lost: no empty board replaces it."""
     lost = [
         Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
         for path in STATE
@@ -107,7 +174,7 @@ def _missing(
 
 
 def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Read what is there, and say where a link leads: AGENTS.md is often one to another agent's file."""
+    """Read what is there, and where a link leads: AGENTS.md is often one to another agent's file."""
     there, links, problems = {}, {}, []
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
@@ -138,34 +205,3 @@ def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Proble
         # Workers start from a commit, and there is none.
         return f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
     return "orchestrate plan phase-1"
-
-
-def _answer(
-    repository: Repository,
-    written: Sequence[Written],
-    commit: str | None,
-    problems: Sequence[Problem],
-    next_action: str,
-) -> Answer:
-    is_bad = any(problem.severity == "error" for problem in problems)
-    document: dict[str, Any] = envelope(
-        problems,
-        next_action,
-        ok=not is_bad,
-        project=str(repository.root),
-        created=[one.path for one in written if one.created],
-        completed=[one.path for one in written if not one.created],
-        families=list(ALWAYS),
-        commit=commit,
-    )
-    lines = [f"{'created' if one.created else 'completed':<10} {one.path}" for one in written]
-    lines = lines or ["everything is there already; nothing was changed"]
-    if commit:
-        lines.append(f"commit     {commit[:10]}")
-    elif written:
-        lines.append("not committed")
-    if any(is_template(one.path) and one.path.startswith(FOLDER) for one in written):
-        lines.append(
-            "phase-1 is ready: `orchestrate plan phase-1` shows it, `orchestrate run phase-1` runs it"
-        )
-    return Answer(1 if is_bad else 0, document, (*map(clean, lines), *problem_lines(problems, next_action)))

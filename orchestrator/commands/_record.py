@@ -1,14 +1,13 @@
 """What the lead's writing commands share: one event through the store, and the answer about it."""
 
-import argparse
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import lead_of, now, repository_of
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.document import editable, refuse_open_fence, state_errors
@@ -26,12 +25,13 @@ _LISTS = {
 """What may be chosen from, by the command that lists it."""
 
 
-class Desk(NamedTuple):
+class Writer(NamedTuple):
     """Who writes, where and when."""
 
     repository: Repository
     lead: str
     at: datetime
+    environ: Mapping[str, str]
 
     def text(self, path: str) -> bytes | None:
         """Read a state file. Raises Refusal where it cannot be read, or is a link out of the repository."""
@@ -43,7 +43,7 @@ class Desk(NamedTuple):
             return editable(path, {path: self.text(path)})
 
     def log(self) -> Document:
-        """Open the decision log to look something up: what a fence hides is not taken for missing.
+        """Open the decision log to look something up: what a code fence hides is not taken for missing.
 
         Raises StateError or Refusal.
         """
@@ -52,29 +52,23 @@ class Desk(NamedTuple):
         return document
 
 
-def desk_of(arguments: argparse.Namespace) -> Desk:
+def writer_of(caller: Caller) -> Writer:
     """Find out who writes, where and when. Raises Refusal."""
-    gc.disable()  # as `status` does: a grown file is a million small values, looked through for nothing
-    repository = repository_of(arguments)
-    lead = read_back(lead_of(arguments, repository)).strip()
-    return Desk(repository, lead or "unnamed lead", now())
-
-
-def add_lead(parser: argparse.ArgumentParser) -> None:
-    """Declare `--lead`."""
-    parser.add_argument("--lead", metavar="NAME", help="who leads (default: git's user.name)")
+    gc.disable()  # as `status` does: a grown file is a million small values, scanned for nothing
+    repository = repository_of(caller)
+    lead = read_back(lead_of(caller, repository)).strip()
+    return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ)
 
 
 def record(
-    desk: Desk,
+    writer: Writer,
     event: LeadEvent | None,
     message: str,
-    lines: Sequence[str],
     *,
     next_action: str = "orchestrate status",
     warnings: Iterable[Problem] = (),
-    **facts: Any,
-) -> Answer:
+    **keys: Any,
+) -> Answer[None]:
     """Record one event as one change, and answer with what is new; None: it is so already.
 
     Raises StateError, Refusal.
@@ -82,28 +76,16 @@ def record(
     from orchestrator.store.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
 
     events = [] if event is None else [event]
-    done = Store(desk.repository).record(events, message=message, commit=_commits(desk.repository.root))
+    repository = writer.repository
+    done = Store(repository).record(events, message=message, commit=_commits(repository.root))
     problems = [*warnings, *done.problems]
-    is_bad = any(problem.severity == "error" for problem in problems)
-    if is_bad:
+    if any(problem.severity == "error" for problem in problems):
         next_action = "orchestrate resume"
-    document = envelope(
-        problems, next_action, ok=not is_bad, **facts, changed=list(done.changed), commit=done.commit
-    )
-    said = [*lines] if done.changed else ["it stands there already; nothing was changed"]
-    if done.commit:
-        said.append(f"commit {done.commit[:10]}")
-    return Answer(1 if is_bad else 0, document, (*map(clean, said), *problem_lines(problems, next_action)))
-
-
-def shown(lines: Sequence[str], next_action: str, **facts: Any) -> Answer:
-    """Answer a command that only looks."""
-    said = (*map(clean, lines), *problem_lines((), next_action))
-    return Answer(0, envelope((), next_action, **facts), said)
+    return answer(problems, next_action, **keys, changed=list(done.changed), commit=done.commit)
 
 
 def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
-    """Give the index of what a word means: a number from 1, the whole text, else a unique part of it.
+    """Return the index of what a word means: a number from 1, the whole text, else a unique part of it.
 
     Raises Refusal, which names what there is.
     """
@@ -131,7 +113,7 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
 
 
 def given(place: str, text: str) -> str:
-    """Give a text that was passed as it will read. Raises Refusal where it says nothing."""
+    """Return a text that was passed as it will read. Raises Refusal where it is empty."""
     said = read_back(text).strip()
     if not said:
         raise Refusal(Problem(place, "the text says nothing", "write it in quotes"))
@@ -139,7 +121,7 @@ def given(place: str, text: str) -> str:
 
 
 def read_back(text: str) -> str:
-    """Give a text as it reads once it stands in a file: one line without control characters."""
+    """Return a text as it reads once it is in a file: one line without control characters."""
     return plain(one_line(text))
 
 
@@ -160,7 +142,7 @@ def shortened(text: str, width: int = 60) -> str:
 
 
 def _commits(root: Path) -> bool:
-    """Tell whether state is committed. Reads one key: to check all settings takes longer than the command."""
+    """Return whether state is committed. Reads one key: checking all settings takes too long."""
     import tomllib  # noqa: PLC0415 - for start-up time
 
     text = read_file(root, SETTINGS)

@@ -1,12 +1,13 @@
-"""`orchestrate approve GATE --by NAME`: the user's answer to a request for approval, in DECISIONS.md."""
+"""`approve GATE`: the user's answer to a request for approval, in DECISIONS.md."""
 
-import argparse
 import difflib
 import re
+from typing import NamedTuple
 
-from orchestrator.cli.answer import Answer
-from orchestrator.cli.planning import Plan, plan_of
-from orchestrator.cli.recording import Desk, add_lead, given, record, shortened
+from orchestrator.commands._phase_plan import Plan, Summary, plan_of
+from orchestrator.commands._record import Writer, given, record, shortened
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.report.decision_history import fresh_edits
 from orchestrator.state.canonical.decisions.gates import KINDS, phase_gate
@@ -18,38 +19,39 @@ from tickets.problems import Problem
 _GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9][a-z0-9.-]*))?")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `approve` takes."""
-    parser.add_argument("gate", metavar="GATE", help=f"what it is about: {', '.join(KINDS)}, as in `phase-2`")
-    parser.add_argument("--by", required=True, metavar="NAME", help="the person who answered")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--condition", default="", metavar="TEXT", help="approved, but only so")
-    how.add_argument("--reject", action="store_true", help="the answer was no")
-    add_lead(parser)
+class Arguments(NamedTuple):
+    """What `approve` takes."""
+
+    gate: str
+    by: str
+    """The person who answered."""
+    condition: str = ""
+    reject: bool = False
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
+def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     """Record the answer."""
-    plan = plan_of(arguments)
-    if ".taskers" in plan.desk.repository.root.parts:
+    plan = plan_of(caller)
+    if ".taskers" in plan.writer.repository.root.parts:
         what = "this is a worker's tree, and approvals are the user's"
         raise Refusal(Problem("approve", what, "approve in the checkout of the user"))
     gate, about = _meant(plan, arguments.gate)
     by = given("--by", arguments.by)
     condition = given("--condition", arguments.condition) if arguments.condition else ""
     word = "rejected" if arguments.reject else "approved"
-    event = GateAnswered(gate, by, word, condition, about, plan.desk.at, plan.desk.lead)  # type: ignore[arg-type]  # one of the two words
+    event = GateAnswered(gate, by, word, condition, about, plan.writer.at, plan.writer.lead)  # type: ignore[arg-type]  # one of the two words
     subject = f"Gate {gate}: {word} by {shortened(by)}"
     bullets = [f"- About: {about}", *([f"- Condition: {shortened(condition, 200)}"] if condition else [])]
-    warnings = [one.problem() for one in fresh_edits(plan.desk.repository.root)]
+    warnings = [one.problem() for one in fresh_edits(plan.writer.repository.root)]
     fact = {"gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about}
     next_action = "orchestrate status" if arguments.reject else _blocked(plan, gate)
-    return record(plan.desk, event, f"{subject}\n\n" + "\n".join(bullets) + "\n", [subject, about],
-                  next_action=next_action, warnings=warnings, approval=fact)  # fmt: skip
+    recorded = record(plan.writer, event, f"{subject}\n\n" + "\n".join(bullets) + "\n",
+                      next_action=next_action, warnings=warnings, approval=fact)  # fmt: skip
+    return recorded.showing((subject, about))
 
 
 def _blocked(plan: Plan, gate: str) -> str:
-    """Give the command that waited for the answer, where it can be told."""
+    """Return the command that waited for the answer, where that is known."""
     kind = gate.partition("-")[0]
     current = plan.status.current
     if kind == "pool" and current is not None:
@@ -68,12 +70,12 @@ def _blocked(plan: Plan, gate: str) -> str:
         is_over = all(one.done for one in current.deliverables) and all(met for met, _ in current.criteria)
         if is_over and begun == follows:
             return "orchestrate phase complete"
-    # Whether a phase was to be left with work open, or another to be begun beside it, nobody wrote down.
+    # Whether a phase was to be left with work open, or another to be begun beside it, is recorded nowhere.
     return "orchestrate status"
 
 
 def _meant(plan: Plan, word: str) -> tuple[str, str]:
-    """Give the gate's name and what it is about. Raises Refusal for one that there is none of."""
+    """Return the gate's name and what it is about. Raises Refusal for an unknown one."""
     match = _GATE.fullmatch(word.strip().casefold())
     if match is None:
         near = difflib.get_close_matches(word, KINDS, 1)
@@ -81,7 +83,7 @@ def _meant(plan: Plan, word: str) -> tuple[str, str]:
         raise Refusal(Problem("approve", f"there is no gate `{word}`", do))
     kind, which = match["kind"], match["which"]
     if kind == "pool":
-        return _pool(plan.desk, which)
+        return _pool(plan.writer, which)
     if kind in ("phase", "milestone"):
         phase = plan.phase(which)
         return phase_gate(phase, kind), f"{KINDS[kind]}, {phase.title}"
@@ -92,10 +94,10 @@ def _meant(plan: Plan, word: str) -> tuple[str, str]:
     return (f"{kind}-{which}", f"{KINDS[kind]}, {which}") if which else (kind, KINDS[kind])
 
 
-def _pool(desk: Desk, which: str | None) -> tuple[str, str]:
+def _pool(writer: Writer, which: str | None) -> tuple[str, str]:
     if which is not None and not which.isdecimal():
         raise Refusal(Problem("approve", f"`{which}` is no number of workers", "write it as `pool-20`"))
-    size = int(which) if which else rules.read_pool(desk.text(rules.PATH), approved=10**6)[0].total
+    size = int(which) if which else rules.read_pool(writer.text(rules.PATH), approved=10**6)[0].total
     if size <= rules.LIMIT:
         do = f"write the new number into {rules.PATH} first, or name it: `pool-20`"
         raise Refusal(Problem("approve", f"a pool of {size} workers needs no approval", do))

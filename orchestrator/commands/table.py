@@ -1,4 +1,4 @@
-"""The table of commands: where each lives, what it is for, who may call it."""
+"""The table of commands: the module of each, what it is for, who may call it."""
 
 from typing import NamedTuple
 

@@ -1,12 +1,13 @@
-"""`orchestrate validate [PATH…]`: what is wrong with state, templates and settings, graded, with lines."""
+"""`validate [PATH…]`: what is wrong with state, templates and settings, graded, with lines."""
 
-import argparse
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from orchestrator.cli.answer import Answer, envelope, problem_lines
-from orchestrator.cli.recording import SETTINGS, Desk, desk_of
+from orchestrator.commands._record import SETTINGS, Writer, writer_of
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.report.decision_history import ARCHIVES, all_edits
 from orchestrator.report.validate import every_template_problem, readable, settings_problems, templates_in
@@ -22,19 +23,20 @@ from tickets.problems import Problem
 from tickets.templates.render import FOLDER
 from workers.git.run import git, git_fields, git_line
 
-_ORDER = {"error": 0, "warning": 1, "info": 2}
+ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `validate` takes."""
-    parser.add_argument("paths", nargs="*", metavar="PATH",
-                        help="just these state files, templates or settings (default: all)")  # fmt: skip
+class Arguments(NamedTuple):
+    """What `validate` takes."""
+
+    paths: tuple[str, ...] = ()
+    """State files, templates or settings, from the folder of the call or the project's; none: all."""
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
-    """Look; nothing is changed."""
-    desk = desk_of(arguments)
-    root = desk.repository.root
+def call(caller: Caller, arguments: Arguments) -> Answer[None]:
+    """Validate; nothing is changed."""
+    writer = writer_of(caller)
+    root = writer.repository.root
     owned = _owned(root)
     others = [*_archives(root), *templates_in(root), *([SETTINGS] if (root / SETTINGS).exists() else [])]
     known = [*owned, *others]
@@ -43,7 +45,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     found: list[Problem] = []
     for path in (*owned, *_archives(root)):
         try:
-            text = desk.text(path)
+            text = writer.text(path)
         except Refusal as refusal:
             found += refusal.problems
             continue
@@ -60,17 +62,17 @@ def answer(arguments: argparse.Namespace) -> Answer:
             found += (
                 rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
             )
-    found += anti_patterns(texts, _uncommitted(desk, texts), _last_commit(desk))
+    found += anti_patterns(texts, _uncommitted(writer, texts), _last_commit(writer))
     found += [one.problem() for one in all_edits(root)]
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         found += settings_problems(root)
-        found += every_template_problem(desk.repository)
+        found += every_template_problem(writer.repository)
     kept = [problem for problem in dict.fromkeys(found) if problem.place.partition(":")[0] in chosen]
     return _answer(kept, [path for path in known if path in chosen and (path in texts or path in others)])
 
 
-def _answer(found: list[Problem], paths: list[str]) -> Answer:
-    found.sort(key=lambda one: (_ORDER[one.severity], *_placed(one.place)))
+def _answer(found: list[Problem], paths: list[str]) -> Answer[None]:
+    found.sort(key=lambda one: (ORDER[one.severity], *_placed(one.place)))
     files = [
         {
             "path": path,
@@ -78,21 +80,14 @@ def _answer(found: list[Problem], paths: list[str]) -> Answer:
                 f"{grade}s": sum(
                     one.severity == grade and one.place.partition(":")[0] == path for one in found
                 )
-                for grade in _ORDER
+                for grade in ORDER
             },
         }
         for path in paths
     ]
     is_bad = any(one.severity == "error" for one in found)
     next_action = "orchestrate validate" if is_bad else "orchestrate status"
-    counts = ", ".join(_counted(sum(one.severity == grade for one in found), grade) for grade in _ORDER)
-    document = envelope(found, next_action, ok=not is_bad, files=files)
-    lines = (f"{_counted(len(files), 'file')}: {counts}", *problem_lines(found, next_action))
-    return Answer(1 if is_bad else 0, document, lines)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return answer(found, next_action, files=files)
 
 
 def _placed(place: str) -> tuple[str, int]:
@@ -101,7 +96,7 @@ def _placed(place: str) -> tuple[str, int]:
 
 
 def _owned(root: Path) -> dict[str, DocumentModule]:
-    """Give each path that a document owns: those with a name of their own, and those that are there."""
+    """Return each path that a document owns: those with a name of their own, and those that exist."""
     found = {}
     for document in DOCUMENTS:
         for pattern in document.OWNS:
@@ -116,12 +111,12 @@ def _owned(root: Path) -> dict[str, DocumentModule]:
 
 
 def _archives(root: Path) -> list[str]:
-    """Give the archives of the decision log."""
+    """Return the archives of the decision log."""
     return sorted(path.relative_to(root).as_posix() for path in (root / ARCHIVES).glob("*.md"))
 
 
 def _named(root: Path, path: str, known: Collection[str]) -> str:
-    """Give a path as documents have it. Raises Refusal for what is no state file."""
+    """Return a path as documents have it. Raises Refusal for what is no state file."""
     here = Path.cwd() / path
     for target in (here, root / path):
         if target.absolute().is_relative_to(root):
@@ -139,19 +134,19 @@ def _approved(texts: dict[str, bytes]) -> int:
         return rules.LIMIT
 
 
-def _uncommitted(desk: Desk, texts: dict[str, bytes]) -> set[str]:
-    """Give the paths with changes to commit; the roster of a run is committed with the run."""
-    root = desk.repository.root
+def _uncommitted(writer: Writer, texts: dict[str, bytes]) -> set[str]:
+    """Return the paths with changes to commit; the roster of a run is committed with the run."""
+    root = writer.repository.root
     fields = git_fields("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--",
                         *NEEDED, "docs/backlog.md", ARCHIVES, cwd=root)  # fmt: skip
     found = {field[3:] for field in fields}
-    if STATUS in found & texts.keys() and shown_runs(desk.repository, texts[STATUS]) is not None:
+    if STATUS in found & texts.keys() and shown_runs(writer.repository, texts[STATUS]) is not None:
         found.remove(STATUS)
     return found
 
 
-def _last_commit(desk: Desk) -> datetime | None:
-    root = desk.repository.root
+def _last_commit(writer: Writer) -> datetime | None:
+    root = writer.repository.root
     if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
         return None
     said = git_line("log", "-1", "--no-show-signature", "--format=%ct", cwd=root)

@@ -1,11 +1,11 @@
 """What the commands about the plan share: the plan as it reads, the project's tests, the commit's message."""
 
-import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from orchestrator.cli.answer import Answer
-from orchestrator.cli.recording import SETTINGS, Desk, add_lead, chosen, desk_of
+from orchestrator.commands._record import SETTINGS, Writer, chosen, writer_of
+from orchestrator.commands.answer import Answer, View
+from orchestrator.commands.caller import Caller
 from orchestrator.errors import APPROVAL, Refusal
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.status import status
@@ -17,16 +17,19 @@ from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem
 
+Summary = tuple[str, ...]
+"""What was done, as the message of its commit lists it."""
+
 
 class Plan(NamedTuple):
     """STATUS.md as it stands, and who is about to change it."""
 
-    desk: Desk
+    writer: Writer
     document: Document
     status: Status
 
     def phase(self, word: str | None) -> Phase:
-        """Give the phase that is meant: by number, slug or part of its title; the current one for None.
+        """Return the phase that is meant: by number, slug or part of its title; the current one for None.
 
         Raises Refusal.
         """
@@ -44,7 +47,7 @@ class Plan(NamedTuple):
         return phases[chosen(PATH, word, [phase.title for phase in phases], "phase")]
 
     def open_phase(self, word: str | None) -> Phase:
-        """Give a phase that can still be added to. Raises Refusal."""
+        """Return a phase that can still be added to. Raises Refusal."""
         found = self.phase(word)
         if found.complete:
             problem = Problem(f"{PATH}:{found.line}", f"{found.title} is complete", "add it to a later phase")
@@ -52,68 +55,69 @@ class Plan(NamedTuple):
         return found
 
     def after(self, event: LeadEvent) -> Status:
-        """Give the status as the event will leave it. Raises StateError."""
+        """Return the status as the event will leave it. Raises StateError."""
         text = self.document.data
         return status.read(status.changes({PATH: text}, event).get(PATH, text))
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(caller: Caller) -> Plan:
     """Read the plan. Raises Refusal, StateError."""
-    desk = desk_of(arguments)
-    document = desk.document(PATH)
-    return Plan(desk, document, status.read(document.data))
+    writer = writer_of(caller)
+    document = writer.document(PATH)
+    return Plan(writer, document, status.read(document.data))
 
 
-def whole_plan_of(arguments: argparse.Namespace) -> Plan:
+def whole_plan_of(caller: Caller) -> Plan:
     """Read the plan where it is to be shown or changed: one that is hidden is not taken for an empty one.
 
     Raises Refusal, StateError.
     """
-    plan = plan_of(arguments)
+    plan = plan_of(caller)
     needed(plan.document, "Phase Plan")
     return plan
 
 
-def add_options(parser: argparse.ArgumentParser, *, by_default: bool = False) -> None:
-    """Declare what a step that is worth a test run takes; some run the tests unless they are told not to."""
-    what = "run the tests of `[checks]` first; if they fail, nothing is recorded"
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--verify", action="store_true", default=None,
-                     help=what + (" (done where any are set)" if by_default else ""))  # fmt: skip
-    if by_default:
-        how.add_argument("--no-verify", dest="verify", action="store_false", help="do not run the tests")
-    parser.add_argument("--timeout", type=float, default=1800.0, metavar="S",
-                        help="most seconds for each of them")  # fmt: skip
-    parser.set_defaults(by_default=by_default)
-    add_lead(parser)
+class Tests(NamedTuple):
+    """Whether the project's tests run before a step is recorded."""
+
+    asked: bool | None
+    """None: the call does not say."""
+    timeout: float
+    """Seconds for each of them."""
+    by_default: bool = False
 
 
-def tested(desk: Desk, arguments: argparse.Namespace) -> str:
-    """Run the project's tests if that is due; give what they came to. Raises Refusal where they fail."""
-    asked: bool | None = arguments.verify
-    if asked is False or (asked is None and not arguments.by_default):
+TIMEOUT = 1800.0
+"""Seconds for one test command, where nothing else is stated."""
+
+
+def tested(writer: Writer, tests: Tests) -> str:
+    """Run the project's tests if they are due, and return their total as text.
+
+    Raises Refusal where one fails: nothing is recorded then.
+    """
+    asked, timeout, by_default = tests
+    if asked is False or (asked is None and not by_default):
         return ""
-    if not arguments.timeout > 0:
-        raise Refusal(Problem("--timeout", f"{arguments.timeout:g} is no time to wait", "write more than 0"))
-    if asked is None and read_file(desk.repository.root, SETTINGS) is None:
+    if not timeout > 0:
+        raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
+    if asked is None and read_file(writer.repository.root, SETTINGS) is None:
         return ""
-    import os  # noqa: PLC0415 - only where tests run
-
-    from orchestrator.checks import tests_among, total_of, verify  # noqa: PLC0415 - as above
+    from orchestrator.checks import tests_among, total_of, verify  # noqa: PLC0415 - only where tests run
     from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - as above
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
-    commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
+    commands = tests_among(read_settings(writer.repository.root).checks.model_dump())
     if not commands and asked:
         raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
     if not commands:
         return ""
-    repo = UserRepo(desk.repository)
+    repo = UserRepo(writer.repository)
     try:
         figures = verify(
-            desk.repository.root, commands, commit=repo.head().sha or "",
-            changed=bool(repo.uncommitted()), at=desk.at, environ=dict(os.environ), timeout=arguments.timeout,
+            writer.repository.root, commands, commit=repo.head().sha or "",
+            changed=bool(repo.uncommitted()), at=writer.at, environ=writer.environ, timeout=timeout,
         )  # fmt: skip
     except WorkerError as error:
         problem = Problem("[checks]", str(error), "`orchestrate doctor` says more")
@@ -129,8 +133,8 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
     return total_of(figures)
 
 
-def with_report(desk: Desk, answer: Answer) -> Answer:
-    """Keep a status report with the newest run, as is due where this has changed anything."""
+def with_report(writer: Writer, answer: Answer[View]) -> Answer[View]:
+    """Keep a status report with the newest run where the answer has changed anything."""
     written = None
     if answer.document["changed"]:
         from orchestrator.report.gather import gather  # noqa: PLC0415 - as above
@@ -138,32 +142,31 @@ def with_report(desk: Desk, answer: Answer) -> Answer:
         from orchestrator.report.text import keep_report  # noqa: PLC0415 - most commands need none of it
         from orchestrator.runs.state import unfinished_runs  # noqa: PLC0415 - as above
 
-        waiting = tuple(unfinished_runs(desk.repository.root))
-        report = report_on(gather(desk.repository, desk.at), "the user", desk.lead, waiting)
-        written = keep_report(desk.repository, report, desk.at)
-    lines = (*answer.lines, f"status report: {written}") if written else answer.lines
-    return answer._replace(document={**answer.document, "report": written}, lines=lines)
+        waiting = tuple(unfinished_runs(writer.repository.root))
+        report = report_on(gather(writer.repository, writer.at), "the user", writer.lead, waiting)
+        written = keep_report(writer.repository, report, writer.at)
+    return answer._replace(document={**answer.document, "report": written})
 
 
 def message(subject: str, bullets: Sequence[str], tests: str) -> str:
-    """Give the message of a commit: subject, what was done, what the tests said."""
+    """Return the message of a commit: subject, what was done, what the tests printed."""
     listed = "\n".join(f"- {bullet}" for bullet in bullets)
     return f"{subject}\n\n{listed}\n\nTests: {tests or 'not run'}\n"
 
 
 def progress(phase: Phase) -> str:
-    """Say how far a phase is."""
+    """Describe how far a phase is."""
     done, total = phase.made
     return (
         f"{phase.title.partition(':')[0]} now {percent(done, total)}% complete, {done}/{total} deliverables"
     )
 
 
-def pass_gate(desk: Desk, gate: str, about: str) -> None:
-    """Go on where the gate is approved, or none is needed. Raises Refusal with exit code 4."""
+def pass_gate(writer: Writer, gate: str, about: str) -> None:
+    """Check that the gate is approved, or none is needed. Raises Refusal with exit code 4."""
     if not gate:
         return
-    known = gates.answers(desk.log().data).get(gate)
+    known = gates.answers(writer.log().data).get(gate)
     if known is not None and known.answer == "approved":
         return
     said = f"was rejected by {known.by} on {known.date}" if known else "needs the user's approval first"
