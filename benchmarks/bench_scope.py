@@ -12,9 +12,10 @@ import subprocess
 import time
 from collections import defaultdict
 
-from tickets.plan import make_plan, reserved_paths
+from tickets.plan import make_plan
 from tickets.scopes.collector import collector_at_rest
 from tickets.scopes.ownership import ownership
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.scopes.scope import Scope, find_overlaps
 from tickets.ticket import Ticket
 
@@ -106,7 +107,7 @@ def plan_all(tickets, scopes):
                mode="write", owns=tuple(owns))
         for name, owns in tickets.items()
     ]  # fmt: skip
-    seconds, _ = timed(lambda: make_plan(made, reserved=reserved_paths(())), repeat=1)
+    seconds, _ = timed(lambda: make_plan(made, PathRules(reserved_paths(()))), repeat=1)
     print(f"       all of `make_plan`, state files taken out of each scope: {seconds:.2f} s")
     files = make_files(tickets)[:20_000]
     seconds, _ = timed(lambda: ownership(files, scopes, Scope.of(reserved_paths(()))))

@@ -29,7 +29,8 @@ from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
-from workers.files.run_dir import RunDir, held_folder, is_locked, new_run_dir, runs_of
+from workers.files.locks import held_folder, is_locked
+from workers.files.run_dir import RunDir, new_run_dir, runs_of
 from workers.git.run import Repository
 from workers.worktree.worktree import remove_empty_folders, remove_places_below, remove_tree
 
@@ -304,7 +305,7 @@ async def _import_what_lands() -> None:
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
-    plan, values = prepared.plan, prepared.values
+    plan, values, rules = prepared.plan, prepared.values, prepared.rules
     return Manifest(
         run=run.id,
         phase=request.phase,
@@ -316,10 +317,10 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),
-        reserved=prepared.reserved,
-        links=dict(prepared.links),
-        ignore_case=prepared.ignore_case,
-        files=prepared.files,
+        reserved=rules.reserved,
+        links=dict(rules.links),
+        ignore_case=rules.ignore_case,
+        files=rules.files,
         project=values.project,
         deliverable=values.deliverable,
         status_text=values.status,

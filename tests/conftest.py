@@ -41,7 +41,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def pattern(tmp_path_factory):
+def pattern_repository(tmp_path_factory):
     """Give a folder with a repository and a home, from which each test has its copy."""
     folder = tmp_path_factory.mktemp("pattern")
     lab = Lab(folder / "project", folder / "home")
@@ -59,9 +59,9 @@ def pattern(tmp_path_factory):
 
 
 @pytest.fixture
-def lab(pattern, tmp_path):
+def lab(pattern_repository, tmp_path):
     """Give a repository with the three canonical files, and no template yet."""
-    shutil.copytree(pattern, tmp_path / "lab", symlinks=True)
+    shutil.copytree(pattern_repository, tmp_path / "lab", symlinks=True)
     return Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
 
 
@@ -74,16 +74,16 @@ def lives(lab):
 
 
 @pytest.fixture(params=people(), ids=lambda one: one.name)
-def walled(request, pattern):
+def walled(request, pattern_repository):
     """Give a repository of root's, then one of an ordinary user's."""
-    with walled_for(pattern, request.param) as lab:
+    with walled_for(pattern_repository, request.param) as lab:
         yield lab
 
 
 @pytest.fixture
-def mine(pattern):
+def mine(pattern_repository):
     """Give a repository of whoever runs the tests."""
-    with walled_for(pattern, people()[0]) as lab:
+    with walled_for(pattern_repository, people()[0]) as lab:
         yield lab
 
 

@@ -1,51 +1,19 @@
 """A phase's tickets to a plan: the order they run in, and the proof that none touches another's files."""
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from tickets.collisions import collisions, waits
 from tickets.problems import Problem
 from tickets.scopes.collector import collector_at_rest
-from tickets.scopes.pattern import NO_LINKS, Links
-from tickets.scopes.scope import Overlap, Pattern, PatternError, Scope, find_overlaps, parse_pattern
-from tickets.scopes.segment import ANY_DEPTH
+from tickets.scopes.rules import NESTED_GIT, PathRules
+from tickets.scopes.scope import Overlap, PatternError, Scope, find_overlaps
 from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
 
 OnOverlap = Literal["refuse", "serialize"]
-
-NESTED_GIT = (
-    "**/.git/"  # every directory could hold one: excluded without a note, which would be on all tickets
-)
-
-# `.gitignore` and `.gitattributes` are not here: they are the project's own content, and may be owned.
-RESERVED: Mapping[str, tuple[str, ...]] = {
-    "always": (
-        ".git/",
-        "**/.git/",
-        ".gitmodules",
-        ".taskers/",
-        "orchestrate.toml",
-        "docs/worker-ticket-templates/",
-    ),
-    "canonical": (
-        "STATUS.md",
-        "DECISIONS.md",
-        "AGENTS.md",
-        "docs/history/",
-        "docs/decisions/",
-        "docs/backlog.md",
-    ),
-    "checkpoints": ("docs/progress/",),
-    "phases": ("STATE.md", "phases/"),
-    "ai_memory": ("ai_memory/",),
-    "chief_of_staff": ("design/memory/",),
-    "nested": (NESTED_GIT,),
-}
-"""What no ticket may own, by the family that it belongs to; a family that is off reserves nothing."""
 
 
 class Plan(NamedTuple):
@@ -63,46 +31,18 @@ class Plan(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def reserved_paths(families: Collection[str]) -> tuple[str, ...]:
-    """List what no ticket may own while these families are on."""
-    on = {"always", "nested", "canonical", "checkpoints", *families}
-    return tuple(path for family, paths in RESERVED.items() if family in on for path in paths)
-
-
-def plain_paths(tickets: Sequence[Ticket], links: Links = NO_LINKS) -> set[str]:
-    """Give the paths that tickets name without wildcards, however spelled: those that may be single files."""
-    found: set[str] = set()
-    for text in {text for ticket in tickets for text in (*ticket.owns, *ticket.excludes)}:
-        with suppress(PatternError):
-            for route in parse_pattern(text, links=links).routes:
-                names = route[:-1] if route[-1] is ANY_DEPTH else route
-                if all(isinstance(name, str) for name in names):
-                    found.add("/".join(map(str, names)))
-    return found
-
-
-def make_plan(
-    tickets: Sequence[Ticket],
-    *,
-    reserved: Sequence[str],
-    links: Links = NO_LINKS,
-    ignore_case: bool = False,
-    files: Container[str] = frozenset(),
-    on_overlap: OnOverlap = "refuse",
-) -> Plan:
-    """Plan tickets, every problem listed. Never raises for what tickets say.
-
-    `links`, `ignore_case` and `files` are facts about the repository, as `Scope.of` takes them.
-    """
+def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOverlap = "refuse") -> Plan:
+    """Plan tickets, every problem listed. Never raises for what tickets say."""
     problems: list[Problem] = []
     notes: list[Problem] = []
-    fence = reserved_scope(reserved, links, ignore_case=ignore_case)
-    # Any folder may hold a repository, so a look at these would find something for every ticket.
-    named = Scope(tuple(one for one in fence.owns if one.text != NESTED_GIT), (), ignore_case)
     scopes: dict[str, Scope] = {}
+    # Any folder may hold a repository, so `**/.git/` would be noted of every ticket.
+    noted = Scope(
+        tuple(one for one in rules.reserved_scope.owns if one.text != NESTED_GIT), (), rules.ignore_case
+    )
     with collector_at_rest():
         for ticket in tickets:
-            scope, wrong, told = _scope_of(ticket, fence, named, links, files)
+            scope, wrong, told = _proved(ticket, rules, noted)
             problems += wrong
             notes += told
             if scope is not None:
@@ -220,38 +160,27 @@ class _Order:
                     stack.append(iter(self.before[id_]))
 
 
-def reserved_scope(reserved: Sequence[str], links: Links, *, ignore_case: bool) -> Scope:
-    """Reserve a state file that is a symlink twice: the link, and the file that it leads to."""
-    named = Scope.of(reserved, ignore_case=ignore_case)
-    real = Scope.of(reserved, ignore_case=ignore_case, links=links) if links else named
-    return Scope(tuple(dict.fromkeys([*named.owns, *real.owns])), (), ignore_case)
-
-
-def _scope_of(
-    ticket: Ticket, fence: Scope, named: Scope, links: Links, files: Container[str]
+def _proved(
+    ticket: Ticket, rules: PathRules, noted: Scope
 ) -> tuple[Scope | None, list[Problem], list[Problem]]:
     """Prove one ticket's patterns: its scope, problems and notes. No scope where a pattern is bad."""
-    ignore_case = fence.ignore_case
+    ignore_case = rules.ignore_case
     problems: list[Problem] = []
     notes: list[Problem] = []
-    read: dict[str, tuple[Pattern, ...]] = {}
-    for key, patterns in (("owns", ticket.owns), ("excludes", ticket.excludes), ("reads", ticket.reads)):
-        try:
-            read[key] = Scope.of(patterns, ignore_case=ignore_case, links=links, files=files).owns
-        except PatternError as error:
-            problems += [_placed(ticket, key, problem) for problem in error.problems]
-    if problems:
-        return None, problems, []
     try:
-        for pattern in read["owns"]:
-            if Scope((pattern,), (), ignore_case).within(fence):
-                reached = _reached(Scope((pattern,), (), ignore_case), named) or [NESTED_GIT]
+        scope, excludes = rules.scope_of(ticket), rules.read(ticket.excludes).owns
+        rules.read(ticket.reads)
+    except PatternError:
+        return None, _bad_patterns(ticket, rules), []
+    try:
+        for pattern in scope.owns:
+            if Scope((pattern,), (), ignore_case).within(rules.reserved_scope):
+                reached = _reached(Scope((pattern,), (), ignore_case), noted) or [NESTED_GIT]
                 what = f"`{pattern.text}` lies in what no ticket owns ({_listed(reached)})"
                 problems.append(Problem(ticket.place("owns"), what, "take it out of `owns`"))
-            elif reached := _reached(Scope((pattern,), read["excludes"], ignore_case), named):
+            elif reached := _reached(Scope((pattern,), excludes, ignore_case), noted):
                 what = f"`{pattern.text}` reaches what no ticket owns ({_listed(reached)})"
                 notes.append(Problem(ticket.place("owns"), what, "it is excluded, nothing to do", "info"))
-        scope = Scope(read["owns"], (*read["excludes"], *fence.owns), ignore_case)
         if not problems and ticket.mode == "write" and scope.is_empty():
             what = (
                 "writes but owns nothing" if not ticket.owns else "owns nothing: its excludes take all of it"
@@ -262,16 +191,27 @@ def _scope_of(
     return scope, problems, notes
 
 
+def _bad_patterns(ticket: Ticket, rules: PathRules) -> list[Problem]:
+    """List every pattern of a ticket that cannot be read, at the key that holds it."""
+    problems: list[Problem] = []
+    for key, patterns in (("owns", ticket.owns), ("excludes", ticket.excludes), ("reads", ticket.reads)):
+        try:
+            rules.read(patterns)
+        except PatternError as error:
+            problems += [_placed(ticket, key, problem) for problem in error.problems]
+    return problems
+
+
 def _placed(ticket: Ticket, key: str, problem: Problem) -> Problem:
     """Move a problem from its pattern to the template that holds the pattern."""
     return problem._replace(place=ticket.place(key), what=f"`{key}`: `{problem.place}`: {problem.what}")
 
 
-def _reached(scope: Scope, named: Scope) -> list[str]:
+def _reached(scope: Scope, noted: Scope) -> list[str]:
     """List the reserved patterns, nested repositories aside, that a scope shares a path with."""
-    if scope.overlaps(named) is None:
+    if scope.overlaps(noted) is None:
         return []
-    each = (pattern for pattern in named.owns if scope.overlaps(Scope((pattern,), (), named.ignore_case)))
+    each = (pattern for pattern in noted.owns if scope.overlaps(Scope((pattern,), (), noted.ignore_case)))
     return list(dict.fromkeys(pattern.text for pattern in each))
 
 

@@ -1,7 +1,33 @@
-"""The words that stand in tickets. A module of its own: whoever needs only words need not import pydantic."""
+"""The words that stand in tickets, and the table of agents. Imports nothing slow: state files use it too."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-AgentName = Literal["codex", "claude", "gemini", "command"]
+
+class PoolDefault(NamedTuple):
+    """What holds for an agent where AGENTS.md does not mention it."""
+
+    most: int | None = 5
+    """Workers at once; None: no limit of its own."""
+    enabled: bool = True
+
+
+AGENTS: Mapping[str, PoolDefault] = {
+    "codex": PoolDefault(),
+    "claude": PoolDefault(),
+    "gemini": PoolDefault(enabled=False),
+    "command": PoolDefault(most=None),
+}
+"""The agents, one line each. All else about an agent stands in its module, `workers.agents.NAME`."""
+
+SLOTS: Mapping[str, int] = {name: one.most for name, one in AGENTS.items() if one.most is not None}
+"""The agents that have slots of their own in the pool, and how many by default."""
+
+if TYPE_CHECKING:
+    AgentName = str
+else:
+    # At run time the names of the table, so that whoever reads data refuses any other.
+    AgentName = Literal[tuple(AGENTS)]
+
 Mode = Literal["read-only", "write"]
 Priority = Literal["P0", "P1", "P2"]

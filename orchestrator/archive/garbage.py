@@ -16,7 +16,8 @@ from orchestrator.archive.pack import GOING
 from orchestrator.archive.runs import began
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.runs.kept_refs import KEEP, drop_refs, kept_refs
-from workers.files.run_dir import ARCHIVE, RUNS, RunDir, is_empty, is_locked
+from workers.files.locks import is_locked
+from workers.files.run_dir import ARCHIVE, RUNS, RunDir, is_empty
 from workers.git.run import GitError, Repository
 from workers.pool.slots import holders
 from workers.worktree.worktree import remove_tree

@@ -10,7 +10,8 @@ from orchestrator.archive.garbage import Leftover, said_of, worktree_roots
 from orchestrator.budget.ledger import PATIENCE
 from orchestrator.budget.totals import entries_of
 from orchestrator.runs import scopes_in_use as holding
-from workers.files.run_dir import RunDir, held_folder
+from workers.files.locks import held_folder
+from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 KEPT = timedelta(days=90)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from orchestrator.archive._run_data import MESSAGES, drop_beside, message_logs, taskers
 from orchestrator.archive.runs import files_below, why_it_stays
-from workers.files.run_dir import ARCHIVE, RunDir, held_folder, held_lock
+from workers.files.locks import held_folder, held_lock
+from workers.files.run_dir import ARCHIVE, RunDir
 from workers.git.run import Repository
 from workers.worktree.worktree import remove_tree
 

@@ -11,7 +11,8 @@ from orchestrator.archive._run_data import bytes_beside, bytes_of
 from orchestrator.budget.totals import entries_of
 from orchestrator.runs.state import RunState, read_run
 from workers.files.journal import read_journal
-from workers.files.run_dir import RunDir, is_locked, runs_of
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir, runs_of
 from workers.git.run import Repository
 
 

@@ -5,7 +5,6 @@ and worktree they are made in. Lines are only added, under a lock on the folder.
 """
 
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +28,9 @@ from orchestrator.budget.totals import (
     total,
 )
 from orchestrator.settings.values import Limits
-from workers.files.run_dir import RunDir, held_folder
+from workers.files.durable import append_line
+from workers.files.locks import held_folder
+from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 PATIENCE = 30.0
@@ -166,7 +167,7 @@ class Ledger:
             self._append(reservation.day, event, one, **facts)
 
     def _append(self, day: str, event: str, one: Entry, **facts: Any) -> None:
-        """Add a line that is on the disk when this returns: a machine that stops may have spent it."""
+        """Append a line, on the disk on return: a machine that stops may have spent it."""
         root, run, worker, attempt = one.key
         at = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
         said = {
@@ -178,17 +179,4 @@ class Ledger:
             **facts,
             "root": root,
         }
-        path = self._path(day)
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            size = os.fstat(descriptor).st_size
-            # Half a line of a writer that was killed would swallow ours.
-            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-            data = (b"\n" if torn else b"") + json.dumps(said).encode() + b"\n"
-            while data:
-                data = data[os.write(descriptor, data) :]
-            os.fsync(descriptor)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        finally:
-            os.close(descriptor)
+        append_line(self._path(day), json.dumps(said).encode(), synced=True)

@@ -11,13 +11,6 @@ LEAST_USD = 0.0001
 _DUST = 1e-9
 """USD; sums of binary fractions are off by less."""
 
-STOPS_ITSELF = frozenset({"claude"})
-"""Agents that can be told an amount in USD and stop at it; others tell what they used when they end."""
-PRICES_ITSELF = frozenset({"claude"})
-"""Agents that tell what they cost."""
-NAMES_MODELS = frozenset({"gemini"})
-"""Agents that tell which models did the work, also where none was asked for; codex does not."""
-
 LimitName = Literal[
     "ticket_usd", "ticket_tokens", "run_usd", "run_tokens", "day_usd", "day_tokens", "ledger"
 ]  # fmt: skip

@@ -11,7 +11,8 @@ from orchestrator.budget.estimate import Came, Expected, kind_of, means
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
 from workers.files.journal import read_journal
-from workers.files.run_dir import RunDir, is_locked, read_json
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir, read_json
 from workers.pool.slots import holders
 
 HISTORY = 7

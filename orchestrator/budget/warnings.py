@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.budget.limits import NAMES_MODELS, PRICES_ITSELF, STOPS_ITSELF, Budget, refusal_of
+from orchestrator.budget.limits import Budget, refusal_of
 from orchestrator.budget.prices import PricedBy, price_of
 from orchestrator.budget.totals import Spent
 from orchestrator.money import dollars
@@ -12,6 +12,7 @@ from orchestrator.settings.values import Limits
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from workers.agents.agent import agent_named
 
 
 class Doers(NamedTuple):
@@ -72,7 +73,7 @@ def _agents(settings: Settings, tickets: Iterable[Ticket], doers: Doers) -> list
                 counted.setdefault((agent, model), []).append(ticket)
     return [
         {"agent": agent, "model": model, "tickets": len(first.get((agent, model), ())),
-         "fallback_for": len(later.get((agent, model), ())), "hard": agent in STOPS_ITSELF,
+         "fallback_for": len(later.get((agent, model), ())), "hard": agent_named(agent).STOPS_AT_BUDGET,
          "priced_by": _priced_by(agent, model, settings),
          **_limited([*first.get((agent, model), ()), *later.get((agent, model), ())],
                     settings.spending_limits)}
@@ -173,7 +174,7 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
     agent = one["agent"]
     if one["model"]:
         return f'write `[prices."{one["model"]}"]`'
-    if agent in NAMES_MODELS:
+    if agent_named(agent).REPORTS_MODELS:
         return f"write the prices of {agent}'s models below `[prices]`: it says at its end which it has used"
     return f"name a model (`model = ` below `[agents.{agent}]`) and write its price below `[prices]`"
 
@@ -209,10 +210,10 @@ def _limited(tickets: Sequence[Ticket], limits: Limits) -> dict[str, bool]:
 
 
 def _priced_by(agent: AgentName, model: str | None, settings: Settings) -> PricedBy:
-    if agent in PRICES_ITSELF:
+    if agent_named(agent).REPORTS_COST:
         return "agent"
     prices = settings.price_list
-    if model is None and agent in NAMES_MODELS:
+    if model is None and agent_named(agent).REPORTS_MODELS:
         # Which it will use nobody knows yet; that some are priced shows that somebody has seen to it.
         return "table" if any(name.startswith(agent) for name in prices) else "unpriced"
     return "table" if price_of(model, prices) else "unpriced"

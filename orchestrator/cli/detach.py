@@ -9,7 +9,8 @@ from orchestrator.cli.answer import Answer, problem_lines
 from orchestrator.errors import Refusal
 from orchestrator.runs.state import read_run
 from tickets.problems import Problem
-from workers.files.run_dir import RunDir, is_locked
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir
 
 APPEARS = 15.0
 """Seconds until a runtime has taken its run's lock; a machine that is busy takes its time."""

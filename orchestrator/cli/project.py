@@ -28,7 +28,8 @@ from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
 from tickets.problems import Problem
 from workers.fence.probe import begin_trial
-from workers.files.run_dir import GLANCE, RunDir
+from workers.files.locks import GLANCE
+from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 GARBAGE = 5_000

@@ -10,7 +10,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
-from workers.files.run_dir import create_file
+from workers.files.durable import create_file
 
 AGENTS = ("codex", "claude", "gemini")
 _ROOT = Path(__file__).resolve().parents[2]

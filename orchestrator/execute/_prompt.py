@@ -7,8 +7,8 @@ from orchestrator.execute.runtime import Deployment
 from tickets.prompt import PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
+from workers.files.durable import create_file
 from workers.files.read import read_start, read_whole
-from workers.files.run_dir import create_file
 
 OUTPUT_SHOWN = 100_000
 """Characters of a dependency's output that a prompt may hold; the rest is named by its path."""

@@ -16,8 +16,7 @@ from orchestrator.budget.prices import Cost
 from orchestrator.execute.runtime import Deployment
 from orchestrator.schedule.availability import why_off
 from tickets.ticket import Ticket
-from tickets.types import AgentName
-from workers.agents.agent import NAMES
+from tickets.types import AGENTS, AgentName
 from workers.engine.launch import mark_of
 from workers.pool.slots import Slot
 
@@ -63,9 +62,8 @@ async def watch_room(d: Deployment) -> None:
     """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
     for look in count():
         d.queue.look()
-        d.logins.look()
         # Less often: it goes through all that wait.
-        if look % MOVE_LOOKS == 0 and (far := {name for name in NAMES if is_far(d, name)}):
+        if look % MOVE_LOOKS == 0 and (far := {name for name in AGENTS if is_far(d, name)}):
             _end_waits(d, far)
         await anyio.sleep(LOOK)
 
@@ -181,8 +179,8 @@ async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStac
         began = anyio.current_time()
         try:
             tell = partial(hold_up, d, ticket)
-            await d.starts.turn(ticket.agent, tell)
-            held.callback(d.logins.ended, ticket.agent, await d.logins.turn(ticket.agent, tell))
+            await d.pacing.wait_turn(ticket.agent, tell)
+            held.callback(d.logins.release, ticket.agent, await d.logins.wait_turn(ticket.agent, tell))
         except BaseException:
             await give_back(d, reservation)
             raise
@@ -229,8 +227,8 @@ def _agent_for(d: Deployment, ticket: Ticket, able: Collection[AgentName]) -> Ag
     # One that has moved may move back.
     others = (ticket.agent, d.manifest.by_id(ticket.id).agent, *ticket.fallback)
     agents = [name for name in dict.fromkeys(others) if name in able] or [ticket.agent]
-    return d.providers.chosen(agents, d.settings.pool.fallback_after)  # type: ignore[return-value]  # one of these
+    return d.providers.chosen(agents, d.settings.pool.fallback_after)
 
 
 def _able(d: Deployment) -> list[AgentName]:
-    return [name for name in NAMES if why_off(name, d.settings, d.environ) is None]
+    return [name for name in AGENTS if why_off(name, d.settings, d.environ) is None]

@@ -27,11 +27,12 @@ from orchestrator.execute.runtime import Deployment
 from orchestrator.execute.workspace import is_shared
 from orchestrator.tamper.guard import told
 from tickets.ticket import Ticket
-from workers.agents.agent import Answer, Usage
+from workers.agents.agent import Answer, Usage, agent_named
 from workers.engine.launch import keep_text
 from workers.errors import WorkerError
+from workers.files.durable import create_file
 from workers.files.exit_record import Exit
-from workers.files.run_dir import AttemptFiles, create_file, is_empty, json_lines
+from workers.files.run_dir import AttemptFiles, is_empty, json_lines
 from workers.worktree.changes import Found
 from workers.worktree.worktree import Place, left_its_base, remove_place
 
@@ -80,7 +81,7 @@ async def judged_attempt(
         # Also where one stood there: what lands is what was found, whoever has written that.
         d.taken[d.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
-    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.state_files
+    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 
@@ -177,11 +178,12 @@ def so_far(d: Deployment, ticket: Ticket) -> dict[str, Any]:
 
 
 def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give what an attempt itself used: codex tells the sum of its whole thread."""
+    """Return what an attempt itself used: some CLIs report the sum of the whole thread that they resume."""
     usage = answer.usage or Usage()
     found: dict[str, Any] = {name: getattr(usage, name) for name in TOKENS}
+    is_sum = agent_named(ticket.agent).SUMS_THREAD_USAGE and answer.thread is not None
     for one in tries:
-        if ticket.agent == one["agent"] == "codex" and answer.thread == one["thread"] is not None:
+        if is_sum and (one["agent"], one["thread"]) == (ticket.agent, answer.thread):
             found = {name: max(0, count - one["usage"][name]) for name, count in found.items()}
     return {**found, "cost_usd": usage.cost_usd}
 

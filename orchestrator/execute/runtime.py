@@ -14,8 +14,8 @@ from orchestrator.execute.judgement import landable
 from orchestrator.log import info, warning
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
-from orchestrator.schedule.login_lock import Logins
-from orchestrator.schedule.pacing import Starts
+from orchestrator.schedule.login_lock import LoginLock
+from orchestrator.schedule.pacing import Pacing
 from orchestrator.schedule.queue import Queue
 from orchestrator.schedule.rate_limits import Providers
 from orchestrator.settings.settings import Settings
@@ -25,8 +25,9 @@ from tickets.ticket import Ticket
 from workers.engine.process import Nursery, hurry, kill_marked, open_nursery
 from workers.errors import WorkerError
 from workers.files.journal import Journal, read_journal
+from workers.files.locks import held_lock
 from workers.files.read import opened, refuse_larger
-from workers.files.run_dir import RunDir, held_lock
+from workers.files.run_dir import RunDir
 from workers.git.run import GitError, Repository
 from workers.pool.slots import Pool, PoolLimits
 from workers.worktree.changes import ABSENT, Change, Checker
@@ -87,7 +88,7 @@ class Deployment:
         self.state = RunState(run, roster_of(manifest))
         self.checker = Checker(repository.common, repository.own / "runs" / run.id, repository.root)
         slots = settings.slots
-        limits = PoolLimits(slots.total, slots.codex, slots.claude, slots.gemini)
+        limits = PoolLimits(slots.total, slots.agents)
         self.pool = Pool(repository.own / "slots", limits, on_dirty=_clean_up)
         self.providers = Providers(
             repository.own / "providers",
@@ -100,11 +101,11 @@ class Deployment:
         self.budget_waits = 0
         """Tickets that wait until others give back what they hold of a budget."""
         self.queue = Queue(limits.total, self.providers.room)
-        self.starts = self._new_starts()
+        self.pacing = Pacing(settings.pool.start_interval, settings.pool.max_memory, warn=self._warn)
         self.ledger = ledger_of(repository, clock)
         self.reserving = anyio.Lock()
         """Who has the turn first has what is left of a budget, not whose thread is quicker."""
-        self.logins = Logins(repository.own / "logins", environ, lambda: clock().timestamp())
+        self.logins = LoginLock(repository.own / "logins", environ, lambda: clock().timestamp())
         self.trees = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self.guard: Guard | None = None
@@ -138,15 +139,6 @@ class Deployment:
             found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
             self.note("unattributed", **told(found))
-
-    def _new_starts(self) -> Starts:
-        pool = self.settings.pool
-        return Starts(pool.start_interval, pool.max_memory, slots=self._slots, warn=self._warn)
-
-    def _slots(self) -> int:
-        """Count the slots of the pool that are held for this run."""
-        mine = (one for one in self.pool.holders() if one.holder.get("run") == self.run.id)
-        return sum(one.slot.startswith("pool-") and not one.dirty for one in mine)
 
     def _warn(self, reason: str) -> None:
         self.note("warned", reason=reason)

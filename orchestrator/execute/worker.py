@@ -100,7 +100,7 @@ async def _begin_to_guard(d: Deployment) -> None:
         d.repository,
         d.checker.directory,
         d.environ,
-        d.manifest.state_files,
+        d.manifest.rules.reserved_scope,
         ran=[name for name, one in workers if one["started"]],
         # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
         ended=[name for name, one in workers if one["ended"] and one["outcome"] != "skipped"],

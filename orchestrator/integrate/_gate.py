@@ -111,7 +111,7 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
 def _guard(d: Deployment) -> Guard | None:
     """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
     if d.guard is None and not fence_in_force(d.settings.fence).holds:
-        before = (d.repository, d.checker.directory, d.environ, d.manifest.state_files)
+        before = (d.repository, d.checker.directory, d.environ, d.manifest.rules.reserved_scope)
         if is_unseen(d):
             # What came since the run began is of interest: a gate that was cut off may have done it.
             everyone = tuple(d.state.workers)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
@@ -20,8 +20,9 @@ from orchestrator.state.errors import StateError
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.read import in_the_way, read_file, read_state
 from orchestrator.store.repo import Head, UserRepo
-from tickets.plan import OnOverlap, Plan, make_plan, plain_paths, reserved_paths, reserved_scope
+from tickets.plan import OnOverlap, Plan, make_plan
 from tickets.problems import Problem, TicketError
+from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
 from tickets.templates.diagnose import Sketch, sketch_phase
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
@@ -55,11 +56,7 @@ class Prepared(NamedTuple):
     plan: Plan
     values: Values
     head: Head
-    reserved: tuple[str, ...]
-    links: Mapping[str, str | None]
-    files: tuple[str, ...]
-    """Patterns that name a file of the base: they own that file and nothing below it."""
-    ignore_case: bool
+    rules: PathRules
     doers: Doers
     """The agent that will do each ticket: its own, or a fallback where that one is not to be had."""
     skipped: Mapping[str, str]
@@ -101,9 +98,8 @@ def examine(
     if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
     prepared = Prepared(
-        plan, found.values, found.head, found.reserved, found.links, found.files,
-        found.ignore_case, doers, skipped, tuple(dict.fromkeys(warnings)),
-    )  # fmt: skip
+        plan, found.values, found.head, found.rules, doers, skipped, tuple(dict.fromkeys(warnings))
+    )
     return prepared, tuple(dict.fromkeys(problems))
 
 
@@ -112,7 +108,7 @@ def in_use(repository: Repository, prepared: Prepared, *, new: bool) -> list[Con
     others = claimed(repository, prepared.head.branch)
     mine = [ticket for ticket in prepared.plan.tickets if ticket.id not in prepared.skipped]
     in_the_way = [other for other in others if other.standing == "running" or not new]
-    return conflicts(mine, prepared.plan.scopes, in_the_way, ignore_case=prepared.ignore_case)
+    return conflicts(mine, prepared.plan.scopes, in_the_way, ignore_case=prepared.rules.ignore_case)
 
 
 def problems_besides(repository: Repository, request: Request) -> list[Problem]:
@@ -127,15 +123,8 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
     problems: list[Problem] = []
     root, repo = repository.root, UserRepo(repository)
     found = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
-    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
-    named = plain_paths(found.tickets, links) if repo.head().sha else set()
-    facts = _Facts(
-        reserved_paths(FAMILIES),
-        links,
-        repo.setting("core.ignorecase") == "true",
-        tuple(repo.files_among(named)),
-    )
-    plan = _planned(found, facts, "refuse", problems)
+    rules = _rules(root, repo, FAMILIES, found.tickets, has_base=repo.head().sha is not None)
+    plan = _planned(found, rules, "refuse", problems)
     return [*problems, *plan.problems, *plan.notes]
 
 
@@ -146,23 +135,13 @@ class _Rendered(NamedTuple):
     sketch: Sketch | None = None
 
 
-class _Facts(NamedTuple):
-    """What a plan must know of the repository."""
-
-    reserved: tuple[str, ...]
-    links: Mapping[str, str | None]
-    ignore_case: bool
-    files: tuple[str, ...]
-
-
-def _planned(rendered: _Rendered, facts: _Facts, on_overlap: OnOverlap, problems: list[Problem]) -> Plan:
+def _planned(rendered: _Rendered, rules: PathRules, on_overlap: OnOverlap, problems: list[Problem]) -> Plan:
     """Plan the tickets. Of a sketch only the problems are taken: it is for nobody to run."""
-    rule: dict[str, Any] = {**facts._asdict(), "files": frozenset(facts.files)}
     if rendered.sketch is None:
-        return make_plan(rendered.tickets, **rule, on_overlap=on_overlap)
+        return make_plan(rendered.tickets, rules, on_overlap=on_overlap)
     on_overlap = on_overlap if rendered.sketch.is_ordered else "serialize"
-    problems += make_plan(rendered.tickets, **rule, on_overlap=on_overlap).problems
-    return make_plan((), **rule)
+    problems += make_plan(rendered.tickets, rules, on_overlap=on_overlap).problems
+    return make_plan((), rules)
 
 
 class _Examined(NamedTuple):
@@ -171,11 +150,7 @@ class _Examined(NamedTuple):
     plan: Plan
     values: Values
     head: Head
-    reserved: tuple[str, ...]
-    links: Mapping[str, str | None]
-    files: tuple[str, ...]
-    """Patterns that name a file of the base: they own that file and nothing below it."""
-    ignore_case: bool
+    rules: PathRules
     uncommitted: Sequence[str]
 
 
@@ -192,16 +167,21 @@ def _examine(
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
     rendered = _tickets(root, values, request, problems)
-    reserved = reserved_paths(families)
-    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
-    ignore_case = repo.setting("core.ignorecase") == "true"
-    named = plain_paths(rendered.tickets, links)
-    files = tuple(sorted(repo.files_among(named))) if head.sha else ()
-    plan = _planned(rendered, _Facts(reserved, links, ignore_case, files), request.on_overlap, problems)
+    rules = _rules(root, repo, families, rendered.tickets, has_base=head.sha is not None)
+    plan = _planned(rendered, rules, request.on_overlap, problems)
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
-    return _Examined(plan, values, head, reserved, links, files, ignore_case, uncommitted)
+    return _Examined(plan, values, head, rules, uncommitted)
+
+
+def _rules(
+    root: Path, repo: UserRepo, families: Sequence[str], tickets: Sequence[Ticket], *, has_base: bool
+) -> PathRules:
+    """Read from the repository what decides which paths the tickets' patterns stand for."""
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
+    return PathRules(reserved_paths(families), links, repo.setting("core.ignorecase") == "true", tuple(files))
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -349,8 +329,7 @@ def _warnings(examined: _Examined) -> list[Problem]:
     templates = [path for path in uncommitted if path.startswith(f"{FOLDER}/")]
     if templates:
         found.append(Problem(f"{FOLDER}/", f"is not committed: {_some(templates)}", "commit it"))
-    state = reserved_scope(examined.reserved, {}, ignore_case=examined.ignore_case)
-    other = [path for path in uncommitted if not state.covers(path)]
+    other = [path for path in uncommitted if not examined.rules.reserved_scope.covers(path)]
     if other:
         what = f"is not committed, and workers start from the last commit: {_some(other)}"
         found.append(Problem("work tree", what, "commit what they should see"))

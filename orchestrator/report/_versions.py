@@ -1,4 +1,4 @@
-"""What programs answer to `--version`, all asked at once, none waited for too long."""
+"""The versions of programs: `--version` of all at the same time, with a time limit."""
 
 import os
 import shutil
@@ -9,13 +9,12 @@ import time
 from collections.abc import Mapping
 from typing import IO, NamedTuple
 
+from tickets.types import AGENTS
+from workers.agents.agent import agent_named
 from workers.git.environment import common_environment
 
 LIMIT = 10.0
 """Seconds that a program may take to say its version."""
-
-# Some of them make files there even to say their version, and looking must leave no trace.
-_CONFIG = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME")
 
 
 class Said(NamedTuple):
@@ -33,7 +32,9 @@ def ask_versions(
     said: dict[str, Said] = {}
     asked: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
     home = tempfile.mkdtemp(prefix="orchestrate-versions-")
-    env = {**common_environment(environ), **dict.fromkeys(_CONFIG, home)}
+    # Some CLIs write there even to print their version, and a check must leave no trace.
+    own = (agent_named(name).CONFIG_VARIABLE for name in AGENTS)
+    env = {**common_environment(environ), **{variable: home for variable in own if variable}}
     try:
         for name, path in executables.items():
             # Into a file: a child that holds a pipe open would keep us waiting after its parent has gone.

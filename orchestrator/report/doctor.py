@@ -19,10 +19,9 @@ from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical.rules import rules
 from orchestrator.store.read import bytes_of
 from tickets.problems import Problem
-from tickets.types import AgentName
-from workers.agents.agent import NAMES
+from tickets.types import AGENTS, AgentName
 from workers.engine.launch import find_agent
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 
@@ -158,9 +157,9 @@ def _settings(repository: Repository | None, problems: list[Problem]) -> Setting
 
 
 def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound, ...]:
-    located = {name: find_agent(name, settings.agent(name), environ) for name in NAMES}
+    located = {name: find_agent(name, settings.agent(name), environ) for name in AGENTS}
     said = ask_versions({name: path for name, path in located.items() if path and name != "command"}, environ)
-    found = (_agent(name, settings, located[name], said.get(name)) for name in NAMES)
+    found = (_agent(name, settings, located[name], said.get(name)) for name in AGENTS)
     return tuple(
         one._replace(config=config_of(one.agent, environ) if one.executable else "") for one in found
     )

@@ -215,16 +215,12 @@ def _rules(root: Path, texts: Mapping[str, bytes | None], problems: list[Problem
 
 
 def _as_settings_say(root: Path, pool: rules.Pool) -> rules.Pool:
-    """Give the pool with the agents on and off that a run would take for that."""
+    """Return the pool with the agents enabled that a run would consider enabled."""
     try:
         settings = read_settings(root)
     except Refusal:
         return pool  # nothing runs with such settings; whoever needs them says what is wrong
-    return pool._replace(
-        codex_enabled=settings.is_enabled("codex"),
-        claude_enabled=settings.is_enabled("claude"),
-        gemini_enabled=settings.is_enabled("gemini"),
-    )
+    return pool._replace(enabled={name: settings.is_enabled(name) for name in pool.enabled})
 
 
 def _git(repository: Repository, problems: list[Problem]) -> tuple[Head, tuple[str, ...]]:

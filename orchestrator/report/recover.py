@@ -9,7 +9,7 @@ from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.state.errors import StateError
 from orchestrator.store.store import Store
 from tickets.problems import Problem, TicketError
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 from workers.git.run import Repository
 
 

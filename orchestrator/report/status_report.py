@@ -15,7 +15,7 @@ from orchestrator.runs.live import doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.figures import percent
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 
 NOT_RUN = "not run"
 _COMPLETE = re.compile(r"\s*\(\d+% complete\)\s*$")

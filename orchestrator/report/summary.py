@@ -89,7 +89,7 @@ def standing(found: Gathered, step: Step) -> dict[str, Any]:
         "rules": {
             "version": said.version,
             "last_updated": said.last_updated,
-            "pool": said.pool._asdict(),
+            "pool": said.pool.as_json(),
             "gates": list(said.gates),
         } if said else None,
         "decisions_since": since_of(status, found.at),

@@ -7,7 +7,8 @@ from pathlib import Path
 from orchestrator.report.history import REPORT
 from orchestrator.report.status_report import Mark, StatusReport, as_json
 from tickets.markdown import one_line
-from workers.files.run_dir import create_file, create_json, runs_of
+from workers.files.durable import create_file
+from workers.files.run_dir import create_json, runs_of
 from workers.git.run import Repository
 
 SECTIONS = (

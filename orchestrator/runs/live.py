@@ -10,7 +10,8 @@ from tickets.problems import Problem
 from workers.agents.follow import last_said
 from workers.files.exit_record import is_held, read_exit
 from workers.files.journal import JournalReader
-from workers.files.run_dir import RunDir, is_locked, runs_of
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir, runs_of
 
 NOBODY: Mapping[str, str] = {}
 NEXT = 5

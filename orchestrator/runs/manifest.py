@@ -10,13 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.errors import Refusal
 from orchestrator.runs.records import is_name
 from orchestrator.state.canonical.status import status
-from tickets.plan import reserved_scope
 from tickets.problems import Problem
+from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import Scope
 from tickets.templates.render import Values
 from tickets.ticket import Ticket
+from workers.files.durable import create_file
 from workers.files.read import read_whole
-from workers.files.run_dir import RunDir, create_file
+from workers.files.run_dir import RunDir
 
 SCHEMA = 1
 
@@ -57,24 +58,14 @@ class Manifest(BaseModel):
         return Values(self.project, self.phase, self.deliverable, self.status_text, self.decisions_text)
 
     @cached_property
-    def scopes(self) -> Mapping[str, Scope]:
-        """Give each ticket's scope, by id; state files are in none."""
-        found = {}
-        for ticket in self.tickets:
-            own = Scope.of(
-                ticket.owns,
-                ticket.excludes,
-                ignore_case=self.ignore_case,
-                links=self.links,
-                files=frozenset(self.files),
-            )
-            found[ticket.id] = Scope(own.owns, (*own.excludes, *self.state_files.owns), self.ignore_case)
-        return found
+    def rules(self) -> PathRules:
+        """The facts that the tickets' patterns were proved by."""
+        return PathRules(self.reserved, self.links, self.ignore_case, self.files)
 
     @cached_property
-    def state_files(self) -> Scope:
-        """Give the paths that no worker may touch."""
-        return reserved_scope(self.reserved, self.links, ignore_case=self.ignore_case)
+    def scopes(self) -> Mapping[str, Scope]:
+        """The paths that each ticket may change, by its id."""
+        return {ticket.id: self.rules.scope_of(ticket) for ticket in self.tickets}
 
     @cached_property
     def phase_criteria(self) -> tuple[str, ...]:

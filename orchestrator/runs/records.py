@@ -170,7 +170,7 @@ _WORKER: Mapping[str, Check] = {
 }  # fmt: skip
 _HOLDING: Mapping[str, Check] = {
     "run": is_name, "root": _text, "branch": _text_or_none, "links": _links, "files": _texts,
-    "tickets": _list,
+    "reserved?": _texts, "tickets": _list,
 }  # fmt: skip
 _OWNER: Mapping[str, Check] = {"worker": _text, "owns": _texts, "excludes": _texts}
 _AGAIN: Mapping[str, Check] = {"worker": _text, "tried?": _try}

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,9 +19,12 @@ from orchestrator.runs.manifest import Manifest
 from orchestrator.runs.records import is_holding
 from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
+from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import PatternError, Scope, find_overlaps
 from tickets.ticket import Ticket
-from workers.files.run_dir import RunDir, create_file, held_lock, is_locked, read_json
+from workers.files.durable import create_file
+from workers.files.locks import held_lock, is_locked
+from workers.files.run_dir import RunDir, read_json
 from workers.git.run import Repository
 from workers.pool.slots import holders
 
@@ -42,8 +46,15 @@ class Claimed(NamedTuple):
     standing: Standing
     files: tuple[str, ...] = ()
     """What an ended worker changed and has not landed; nothing else of its scope is in use then."""
-    links: Mapping[str, str | None] = {}
-    known_files: tuple[str, ...] = ()
+    rules: PathRules = PathRules()
+    """Those of its run; whether case counts is a fact of the file system that both runs are on."""
+
+    def scope(self, *, ignore_case: bool) -> Scope:
+        """Return the paths that it may change; the whole repository where its patterns cannot be read."""
+        try:
+            return replace(self.rules, ignore_case=ignore_case).scope_of(self)
+        except PatternError:
+            return Scope.of(["."], ignore_case=ignore_case)
 
 
 class Conflict(NamedTuple):
@@ -101,7 +112,7 @@ def write(repository: Repository, run: RunDir, manifest: Manifest) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     said = {
         "schema": SCHEMA, "run": run.id, "root": str(run.root), "branch": manifest.branch,
-        "links": manifest.links, "files": manifest.files, "tickets": tickets,
+        "reserved": manifest.reserved, "links": manifest.links, "files": manifest.files, "tickets": tickets,
     }  # fmt: skip
     create_file(path, json.dumps(said).encode() + b"\n")
 
@@ -158,6 +169,8 @@ def claimed(repository: Repository, branch: str | None, besides: RunDir | None =
             continue
         state = read_run(run)
         runs = _is_run(path, said)
+        # A run that an older version began does not say what was reserved.
+        rules = PathRules(tuple(said.get("reserved", ())), said["links"], files=tuple(said["files"]))
         is_hidden = state is None and run.manifest_path.exists()
         for one in said["tickets"]:
             is_alive = one["worker"] in living.get(run.id, ())
@@ -170,7 +183,7 @@ def claimed(repository: Repository, branch: str | None, besides: RunDir | None =
                 found.append(
                     Claimed(
                         run.id, run.root, one["worker"], tuple(one["owns"]), tuple(one["excludes"]),
-                        standing, files, said["links"], tuple(said["files"]),
+                        standing, files, rules,
                     )
                 )  # fmt: skip
     return found
@@ -188,7 +201,7 @@ def conflicts(
     if not others or not mine:
         return []
     theirs = {
-        f"2 {number}": (other, _scope(other, ignore_case=ignore_case))
+        f"2 {number}": (other, other.scope(ignore_case=ignore_case))
         for number, other in enumerate(others)
         if not other.files
     }
@@ -265,15 +278,6 @@ def _standing(
     if waits and worker not in state.landings and facts["files"]:
         return "running" if runs else "not landed", tuple(facts["files"])
     return None, ()
-
-
-def _scope(other: Claimed, *, ignore_case: bool) -> Scope:
-    known = frozenset(other.known_files)
-    try:
-        return Scope.of(other.owns, other.excludes, ignore_case=ignore_case, links=other.links, files=known)
-    except PatternError:
-        # It was read once; whatever has changed since, all of the repository is the safe answer.
-        return Scope.of(["."], ignore_case=ignore_case)
 
 
 def _conflict(ticket: Ticket, mine: Scope, other: Claimed, theirs: Scope | None, witness: str) -> Conflict:

@@ -10,7 +10,8 @@ from orchestrator.runs.records import is_roster, is_sound
 from orchestrator.runs.rerun import again_with_fallen, undone
 from tickets.problems import Problem
 from workers.files.journal import read_journal
-from workers.files.run_dir import RunDir, is_locked, read_json, runs_of
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir, read_json, runs_of
 
 JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)

@@ -25,6 +25,6 @@ def why_disabled(name: AgentName, settings: Settings) -> str | None:
         return None
     if settings.agent(name).enabled is False:
         return f"disabled (by `[agents.{name}] enabled` in {FILE})"
-    if not getattr(settings.slots, name):
+    if not settings.slots.agents[name]:
         return "disabled (AGENTS.md has no slot for it)"
     return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"

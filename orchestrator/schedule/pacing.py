@@ -1,131 +1,143 @@
-"""When a worker may start: agent CLIs one by one, more slowly on a busy machine; nobody without memory."""
+"""Pacing of starts: agent CLIs one by one, and no worker while too much memory is in use.
 
-from collections.abc import Callable
+psutil measures the machine; control groups (cgroups) tell a container's own limit.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import anyio
 
-from orchestrator.schedule._load import Load, measured
-
-LOOK = 1.0
-"""Seconds between two looks at the memory, while it is too full."""
+POLL = 1.0
+"""Seconds between two measurements of the memory while too much is in use."""
 FRESH = 0.25
-"""Seconds for which one look at the memory serves all who start: a thousand short commands need no more."""
-SLOWEST = 4.0
-"""By how much a machine without an idle moment stretches the interval."""
-
-
+"""Seconds for which one measurement serves all starts: a thousand short commands need no more."""
 WARN = 120.0
-"""Seconds without memory after which that is worth a warning."""
-PATIENCE = 600.0
-"""Seconds without memory after which one worker starts all the same, where no other of the run is out."""
+"""Seconds of waiting for memory after which that is worth a warning."""
+_ROOT = Path("/")
+_CACHES = ("active_file", "inactive_file", "slab_reclaimable")
+"""What the kernel frees before memory runs out: reading a large checkout does not fill the memory."""
 
 
-class Full(NamedTuple):
-    """A time without memory: when it began, when that was seen last, and whether it was told of."""
+class Memory(NamedTuple):
+    """Memory in use, in percent, and the bytes of which it is the percentage; 0 where that is not known."""
 
-    since: float
-    seen: float
-    is_told: bool
+    percent: float
+    total: int = 0
 
 
-class Starts:
-    """The starts of one runtime: `interval` seconds between two agent CLIs, nobody above `memory` percent.
+def measure() -> Memory:
+    """Measure the memory in use, of a container's limit where that is lower than the machine's memory."""
+    import psutil  # noqa: PLC0415 - for start-up time: 15 ms, and only a runtime needs it
+
+    machine = psutil.virtual_memory()
+    limits = (Memory(100 * used / limit, limit) for used, limit in limited(machine.total))
+    return max([Memory(machine.percent, machine.total), *limits])
+
+
+class Pacing:
+    """The starts of one runtime: `interval` seconds between two agent CLIs, none above `max_memory` percent.
 
     An agent CLI costs a second of processor time to start, so all at once would be slower than one by one.
-    Neither is looked at where it is 0. Where somebody else has the memory, and for good, workers start one
-    by one in the end: a run that waits for ever would help nobody, and one worker is what a person would try.
+    An interval of 0 is not waited for, and a `max_memory` of 0 is not measured. `warn` is called once for
+    each time in which nothing started for `WARN` seconds.
     """
 
     def __init__(
         self,
         interval: float,
-        memory: float,
-        probe: Callable[[], Load] = measured,
-        *,
-        slots: Callable[[], int] = lambda: 0,
+        max_memory: float,
+        measure: Callable[[], Memory] = measure,
         warn: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """Take what counts the slots of the run, those too of who waits here, and what tells of trouble."""
         self._interval = interval
-        self._memory = memory
-        self._probe = probe
-        self._slots = slots
+        self._max_memory = max_memory
+        self._measure = measure
         self._warn = warn
         self._lock = anyio.Lock()
         self._started = float("-inf")
-        self._at_start: Load | None = None
-        self._looked = float("-inf")
-        self._load = Load(0.0, 0.0, 0.0)
-        self._waiting = 0
-        self._full = Full(float("-inf"), float("-inf"), is_told=False)
+        self._memory = Memory(0.0)
+        self._measured = float("-inf")
+        self._is_warned = False
 
-    async def turn(self, agent: str, tell: Callable[[str], None]) -> None:
-        """Wait until a worker may start; `tell` hears once why, if it is for want of memory."""
-        told = False
+    async def wait_turn(self, agent: str, tell: Callable[[str], None]) -> None:
+        """Wait until a worker may start; `tell` is called once with the reason if it lacks memory."""
+        has_waited = await self._wait_memory(tell)
+        if agent == "command" or not self._interval:
+            return
+        async with self._lock:
+            await anyio.sleep_until(self._started + self._interval)
+            # Another process may have filled the memory during the interval.
+            await self._wait_memory(None if has_waited else tell)
+            self._started = anyio.current_time()
 
-        def tell_once(why: str) -> None:
-            nonlocal told
-            if not told:
-                told = True
-                tell(why)
-
-        is_alone = False
-        self._waiting += 1
-        try:
-            while True:
-                is_alone = is_alone or await self._wait_memory(tell_once)
-                if agent == "command" or not self._interval:
-                    return
-                async with self._lock:
-                    await anyio.sleep_until(self._started + self._interval)
-                    await anyio.sleep_until(self._started + self._interval * self._stretch())
-                    if is_alone or not self._is_full():
-                        self._started, self._at_start = anyio.current_time(), self._look(0.0)
-                        return
-        finally:
-            self._waiting -= not is_alone
-
-    def _stretch(self) -> float:
-        """Give 1 after an idle interval, up to `SLOWEST` after one without an idle moment."""
-        if self._at_start is None or anyio.current_time() >= self._started + SLOWEST * self._interval:
-            return 1.0
-        load = self._look(0.0)
-        busy, idle = load.busy - self._at_start.busy, load.idle - self._at_start.idle
-        if busy <= 0 or busy + idle <= 0:
-            return 1.0
-        return 1.0 + (SLOWEST - 1.0) * min(1.0, busy / (busy + idle))
-
-    async def _wait_memory(self, tell: Callable[[str], None]) -> bool:
-        """Wait for memory; true where there is none, and one is to start all the same."""
+    async def _wait_memory(self, tell: Callable[[str], None] | None) -> bool:
+        """Wait until there is memory; return whether there was none at first."""
+        if not self._is_full():
+            return False
+        began = anyio.current_time()
+        if tell is not None:
+            tell(self._describe())
         while self._is_full():
-            now = anyio.current_time()
-            # Of a time in which nobody looked nobody knows anything.
-            if now - self._full.seen > PATIENCE:
-                self._full = Full(now, now, is_told=False)
-            passed, was_told = now - self._full.since, self._full.is_told
-            self._full = self._full._replace(seen=now, is_told=self._full.is_told or passed >= WARN)
-            why = self._in_words()
-            tell(why)
-            if passed >= PATIENCE and self._slots() <= self._waiting:
-                self._waiting -= 1  # from here on it is one that is out, and the others wait for it
-                self._warn(f"{why}, and nothing else of the run is out: one worker starts all the same")
-                return True
-            if passed >= WARN and not was_told:
-                self._warn(f"{why}, for {passed / 60:.0f} minutes: nothing starts")
-            await anyio.sleep(LOOK)
-        self._full = self._full._replace(seen=float("-inf"))
-        return False
-
-    def _in_words(self) -> str:
-        size = f" of {self._load.total / 2**30:.1f} GiB" if self._load.total else ""
-        return f"memory: {self._load.memory:.0f}%{size} in use, above [pool] max_memory = {self._memory:g}"
+            passed = anyio.current_time() - began
+            if passed >= WARN and not self._is_warned:
+                self._is_warned = True
+                self._warn(
+                    f"{self._describe()}, for {passed / 60:.0f} minutes: no worker starts until there is less"
+                )
+            await anyio.sleep(POLL)
+        return True
 
     def _is_full(self) -> bool:
-        return bool(self._memory) and self._look(FRESH).memory > self._memory
-
-    def _look(self, fresh: float) -> Load:
+        if not self._max_memory:
+            return False
         now = anyio.current_time()
-        if now - self._looked >= fresh:
-            self._load, self._looked = self._probe(), now
-        return self._load
+        if now - self._measured >= FRESH:
+            self._memory, self._measured = self._measure(), now
+        is_full = self._memory.percent > self._max_memory
+        self._is_warned &= is_full
+        return is_full
+
+    def _describe(self) -> str:
+        percent, total = self._memory
+        size = f" of {total / 2**30:.1f} GiB" if total else ""
+        return f"memory: {percent:.0f}%{size} in use, above [pool] max_memory = {self._max_memory:g}"
+
+
+def limited(total: int, root: Path = _ROOT) -> Iterator[tuple[int, int]]:
+    """Yield (bytes in use, limit) of each control group around this process with less than `total` bytes."""
+    for folder, limit_name, used_name, prefix in _groups(root):
+        try:
+            limit = int((folder / limit_name).read_text())
+            if not 0 < limit < total:
+                continue
+            used = int((folder / used_name).read_text())
+            lines = (folder / "memory.stat").read_text().splitlines()
+            figures = dict(line.split(" ", 1) for line in lines if " " in line)
+            spare = sum(int(figures.get(f"{prefix}{name}", 0)) for name in _CACHES)
+        except (OSError, ValueError):
+            continue  # "max", or no such file: a group that limits nothing
+        yield max(0, used - spare), limit
+
+
+def _groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
+    """Yield our memory groups, innermost first, with the file names that their version of cgroups has."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return  # no Linux
+    for line in lines:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not path:
+            continue
+        if not controllers:
+            mount, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "")
+        elif "memory" in controllers.split(","):
+            mount = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+        else:
+            continue
+        # In a container the path may be the host's, and not exist; the mount itself is ours.
+        folder = mount / path.lstrip("/")
+        yield from ((group, *names) for group in (folder, *folder.parents) if group.is_relative_to(mount))

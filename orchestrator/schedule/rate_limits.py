@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from workers.files.durable import replace_file
 from workers.files.read import read_whole
 from workers.pool.slots import PoolLimits
 
@@ -159,19 +160,12 @@ class Providers:
 
     def _write(self, agent: str, known: _Known | None) -> None:
         path = self.folder / f"{agent}.json"
-        beside = self.folder / f"{agent}.{os.getpid()}"
         # Where nothing can be written (a full disk), this process goes on with what it knows itself.
         with contextlib.suppress(OSError):
             if known is None:
                 path.unlink(missing_ok=True)
             else:
-                beside.unlink(missing_ok=True)  # of one with our number who died while it wrote
-                descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                try:
-                    os.write(descriptor, json.dumps(known._asdict()).encode())
-                finally:
-                    os.close(descriptor)
-                beside.replace(path)
+                replace_file(path, json.dumps(known._asdict()).encode(), synced=False)
         self._read[agent] = (_signature(path), known or _Known())
 
     @contextlib.contextmanager

@@ -24,12 +24,10 @@ TEXT = """\
 
 [pool]
 # Pause between the starts of two agent CLIs, so that they do not all log in at once.
-# On a busy machine it is up to four times as long.
 # start_interval = "0.3s"
 
 # Percent of the memory (of a container's own limit, where it has one) above which no worker starts, until
-# there is less in use again; 0: do not look. After ten minutes in which nothing of the run is out either,
-# workers start one by one all the same.
+# there is less in use again; 0: memory is not measured.
 # max_memory = 90
 
 # How long a ticket with a `fallback` waits for a provider that is parked (rate limit, overload) before

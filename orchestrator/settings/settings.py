@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     StrictBool,
     ValidationError,
+    create_model,
 )
 
 from orchestrator.errors import Refusal
@@ -29,7 +30,7 @@ from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
 from tickets.problems import Problem
 from tickets.scopes.scope import PatternError, parse_pattern
-from tickets.types import AgentName
+from tickets.types import AGENTS, AgentName
 from workers.agents.agent import AgentSettings, FenceWanted
 
 FILE = "orchestrate.toml"
@@ -197,11 +198,20 @@ class _Command(_Agent):
     network: Literal["open", "none"] = "open"
 
 
-class _Agents(_Section):
-    codex: _Agent = _Agent()
-    claude: _Agent = _Agent()
-    gemini: _Agent = _Agent()
-    command: _Command = _Command()
+def _agent_table(name: AgentName) -> _Agent:
+    return _Command() if name == "command" else _Agent()
+
+
+if TYPE_CHECKING:
+
+    class _Agents(_Section):
+        """`[agents]`: one table for each agent."""
+else:
+    _Agents = create_model(
+        "_Agents",
+        __base__=_Section,
+        **{name: (type(table), table) for name in AGENTS if (table := _agent_table(name))},
+    )
 
 
 class _File(_Section):
@@ -248,13 +258,13 @@ class Settings(_File):
         return {model: Price(**dict(price)) for model, price in self.prices.items()}
 
     def is_enabled(self, name: AgentName) -> bool:
-        """Tell whether an agent may run: `[agents.NAME] enabled` where it is set, else as AGENTS.md says."""
+        """Return whether an agent may run: as `[agents.NAME] enabled` states, else as AGENTS.md does."""
         stated = self.agent(name).enabled
         if name == "command":
             return stated is not False
-        if not getattr(self.slots, name):
+        if not self.slots.agents[name]:
             return False
-        return bool(getattr(self.slots, f"{name}_enabled")) if stated is None else stated
+        return self.slots.enabled[name] if stated is None else stated
 
 
 def read_settings(root: Path) -> Settings:

@@ -16,6 +16,7 @@ from orchestrator.state.errors import StateError
 from orchestrator.store.intent import Move, digest
 from orchestrator.store.read import bytes_of, led_to
 from tickets.problems import Problem
+from workers.files.durable import replace_file, sync_folder, write_over
 from workers.files.read import NotRegularError, read_whole
 
 _NUMBERS = itertools.count(1)
@@ -52,13 +53,13 @@ class Files:
         if moves:
             # Whoever comes after a kill knows from this what to take away.
             names = [*self._noted(), *(move.temporary for move in moves)]
-            _write(self._note, json.dumps(names).encode(), 0o644, synced=False)
+            write_over(self._note, json.dumps(names).encode(), synced=False)
         for move in moves:
             target = self.root / move.target
             if not target.parent.is_dir():
                 target.parent.mkdir(parents=True, exist_ok=True)
             mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-            _write(self.root / move.temporary, texts[move.path], mode)
+            write_over(self.root / move.temporary, texts[move.path], mode, synced=True)
         return moves
 
     def are_current(self, moves: Iterable[Move]) -> bool:
@@ -77,7 +78,7 @@ class Files:
             if digest(self.text(move.path)) not in (move.old, move.new):
                 return moves[at:]
             (self.root / move.temporary).replace(self.root / move.target)
-            _sync_folder((self.root / move.target).parent)
+            sync_folder((self.root / move.target).parent)
         return ()
 
     def new_text(self, move: Move) -> bytes:
@@ -137,27 +138,4 @@ class Files:
 
 def write_intent(path: Path, intent: Mapping[str, Any]) -> None:
     """Decide: when this returns, or is killed after its rename, the intent will be carried out."""
-    temporary = path.with_suffix(".tmp")
-    _write(temporary, json.dumps(intent).encode(), 0o644)
-    temporary.replace(path)
-    _sync_folder(path.parent)
-
-
-def _write(path: Path, data: bytes, mode: int, *, synced: bool = True) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        if synced:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    replace_file(path, json.dumps(intent).encode(), synced=True)

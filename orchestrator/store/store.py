@@ -15,13 +15,13 @@ from filelock import FileLock, Timeout
 from orchestrator.errors import HELD, Refusal
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.events import Event
-from orchestrator.store import _lock_queue as turns
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent
 from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refuse_unready
 from orchestrator.store.read import SAVING
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from tickets.problems import Problem
+from workers.files.locks import POLL, FairQueue
 from workers.git.run import Repository
 from workers.worktree.changes import Change as ChangedPath
 
@@ -133,9 +133,9 @@ class Store:
     def _locked(self) -> Iterator[None]:
         self._own.mkdir(parents=True, exist_ok=True)
         path = self._own / "store.lock"
-        lock = FileLock(path, poll_interval=turns.POLL)
+        lock = FileLock(path, poll_interval=POLL)
         try:
-            with turns.turn(self._own / "turns", LOCK_WAIT) as left:
+            with FairQueue(self._own / "turns").turn(LOCK_WAIT) as left:
                 lock.acquire(timeout=left)
         except (Timeout, TimeoutError):
             problem = Problem(str(path), "another orchestrate is writing", "try again when it has ended")

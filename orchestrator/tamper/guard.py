@@ -13,8 +13,9 @@ import anyio.to_thread
 from orchestrator.tamper.run_files import Leavings
 from tickets.problems import Problem
 from tickets.scopes.scope import Scope
+from workers.files.durable import create_file
 from workers.files.read import read_whole
-from workers.files.run_dir import RunDir, create_file
+from workers.files.run_dir import RunDir
 from workers.git.metadata import own_moves
 from workers.git.run import Repository
 from workers.git.snapshot import Lens, as_text, compare, from_text

@@ -27,7 +27,9 @@ from orchestrator.tamper._fingerprints import (
 )
 from tickets.problems import Problem
 from workers.fence.policy import message_log
-from workers.files.run_dir import STARTED, RunDir, create_file, is_locked, read_json
+from workers.files.durable import create_file
+from workers.files.locks import is_locked
+from workers.files.run_dir import STARTED, RunDir, read_json
 from workers.git.metadata import MOVES
 from workers.git.run import Repository
 

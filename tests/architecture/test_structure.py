@@ -8,7 +8,7 @@ import pytest
 from support.paths import ROOT, TESTS
 
 from orchestrator.state import DOCUMENTS
-from tickets.plan import reserved_paths, reserved_scope
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.scopes.scope import Scope
 
 MODULES = {
@@ -18,20 +18,19 @@ MODULES = {
 }
 
 REPLACES = {
-    "orchestrator/schedule/login_lock.py": (
-        {"open", "ftruncate"}, "a lock beside the slots, with who holds it"
-    ),
+    "orchestrator/schedule/login_lock.py": ({"replace_file"}, "who goes alone, beside the slots"),
     "orchestrator/store/_replace.py": (
-        {"replace", "open"}, "the sole writer's hands: written beside a target, then moved over it"
+        {"replace", "replace_file", "write_over"},
+        "the sole writer's hands: written beside a target, then moved over it",
     ),
     "orchestrator/archive/pack.py": ({"rename"}, "the folder of an old run that is packed"),
-    "orchestrator/schedule/rate_limits.py": ({"replace"}, "a provider's state, beside the slots"),
+    "orchestrator/schedule/rate_limits.py": ({"replace_file"}, "a provider's state, beside the slots"),
     "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, in their own folder"),
     "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
     "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file, for hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
-    "orchestrator/budget/ledger.py": ({"open"}, "the ledger of the days, appended to under its lock"),
+    "orchestrator/budget/ledger.py": ({"append_line"}, "the ledger of the days, under its lock"),
     "orchestrator/cli/detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
     "orchestrator/cli/terminal/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree/worktree.py": (
@@ -40,12 +39,14 @@ REPLACES = {
     "workers/worktree/changes.py": (
         {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and our indexes"
     ),
-    "workers/git/metadata.py": ({"open"}, "the list of our own moves of refs, appended to"),
+    "workers/git/metadata.py": ({"append_line"}, "the list of our own moves of refs"),
     "workers/worktree/_filters.py": ({"copy2"}, "an index of our own, for one question"),
     "workers/worktree/furnish.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
-    "workers/git/run.py": ({"open"}, "a temporary file, linked into its place if there is none"),
     "workers/files/journal.py": ({"open"}, "the journal of a run, appended to"),
-    "workers/files/run_dir.py": ({"open"}, "lock files"),
+    "workers/files/durable.py": (
+        {"open", "replace", "write_over"}, "the one place that does it for those above and below"
+    ),
+    "workers/files/locks.py": ({"open"}, "lock files"),
     "workers/pool/slots.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
     "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
@@ -63,12 +64,12 @@ READS = {
     "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",
     "orchestrator/store/intent.py": "a work tree's git file, by which it was found",
     "orchestrator/archive/garbage.py": "git's own list of work trees",
-    "orchestrator/schedule/_load.py": "/proc and /sys",
-    "orchestrator/schedule/login_lock.py": "a lock of ours beside the slots",
+    "orchestrator/schedule/pacing.py": "/proc and /sys",
     "orchestrator/archive/pack.py": "an archive that we have just made",
     "workers/worktree/changes.py": "settings and attributes of git's own folder",
     "workers/worktree/_filters.py": "files of a worktree, listed as regular",
-    "workers/git/run.py": "a work tree's git file, and a file that we have just made",
+    "workers/git/run.py": "a work tree's git file",
+    "workers/files/durable.py": "a file that we have just made",
     "workers/git/snapshot.py": "git's own folder, looked at by kind first",
     "workers/git/metadata.py": "a work tree's git file",
     "workers/worktree/_patches.py": "a patch that we have just made",
@@ -88,7 +89,7 @@ ONLY_HERE = {
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/templates/_front_matter.py", "tickets/markdown/_front_matter.py"),
     "structlog": ("orchestrator/log.py",),
-    "psutil": ("orchestrator/schedule/_load.py",),
+    "psutil": ("orchestrator/schedule/pacing.py",),
     "argparse": ("orchestrator/cli/", "orchestrator/demo/mend.py"),
     "anyio": ("workers/", "orchestrator/"),
     "subprocess": ("workers/", "orchestrator/"),
@@ -98,6 +99,10 @@ OWN_CLOCK = ("workers/shim/shim.py", "orchestrator/rehearsal/_streams.py")
 """A shim outlives the runtime, so nobody could tell it the time; a fake agent is a program of its own."""
 
 CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
+
+
+DURABLE = ("append_line", "replace_file", "write_over")
+"""What `workers.files.durable` offers beside creating files: whoever calls one needs a reason, too."""
 
 
 def called(node):
@@ -119,7 +124,7 @@ def overwrites(node):
     if name == "replace":
         # Texts take two arguments, dates take names: one plain argument is a path's.
         return "replace" if on == "os" or (plain == 1 and len(node.args) == 1) else None
-    if name in ("rename", "renames", "write_text", "write_bytes"):
+    if name in ("rename", "renames", "write_text", "write_bytes", *DURABLE):
         return name
     if (on in ("os", "shutil") and name in ("truncate", "ftruncate", "move")) or (
         name.startswith("copy") and on == "shutil"
@@ -156,7 +161,8 @@ def test_only_the_store_and_a_few_with_a_reason_write_over_files():
         ("open(p, 'x')", None),
         ("path.write_text('')", "write_text"), ("os.open(p, os.O_WRONLY | os.O_CREAT)", "open"),
         ("os.open(p, os.O_WRONLY | os.O_CREAT | os.O_EXCL)", None), ("shutil.copyfile(a, b)", "copyfile"),
-        ("os.fdopen(d, 'r+')", "open"), ("shutil.move(a, b)", "move"), ("os.truncate(p, 0)", "truncate"),
+        ("os.fdopen(d, 'r+')", "open"), ("replace_file(p, b'', synced=True)", "replace_file"),
+         ("shutil.move(a, b)", "move"), ("os.truncate(p, 0)", "truncate"),
     ],
 )  # fmt: skip
 def test_a_call_that_writes_over_a_file_is_seen(text, way):
@@ -239,7 +245,7 @@ def test_every_path_has_one_document_that_owns_it():
 
 def test_no_ticket_can_own_what_a_document_owns():
     families = ("canonical", "checkpoints", "phases", "ai_memory", "chief_of_staff")
-    fence = reserved_scope(reserved_paths(families), {}, ignore_case=False)
+    fence = PathRules(reserved_paths(families)).reserved_scope
     for document in DOCUMENTS:
         assert Scope.of(document.OWNS).within(fence), document.__name__
 

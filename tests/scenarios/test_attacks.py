@@ -105,12 +105,12 @@ def printed(lab, worker):
 
 
 @pytest.fixture(scope="module", params=[one.name for one in people()])
-def came(request, pattern):
+def came(request, pattern_repository):
     """Give what came of all attacks for one user, behind a fence and without one."""
     (somebody,) = (one for one in people() if one.name == request.param)
 
     def outcome(fence):
-        with walled_for(pattern, somebody) as lab:
+        with walled_for(pattern_repository, somebody) as lab:
             found, workers = attacked(lab, fence)
             levels = {one["fence"] for one in workers.values()}
             assert levels == {FENCES[fence]}

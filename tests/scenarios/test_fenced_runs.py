@@ -301,7 +301,7 @@ def test_the_wheel_s_bubblewrap_does_as_well_where_the_system_has_none(mine):
     code = (
         "import shutil, sys; found = shutil.which\n"
         "shutil.which = lambda name, **more: None if name == 'bwrap' else found(name, **more)\n"
-        "from orchestrator.cli import main; sys.exit(main())"
+        "from orchestrator.cli.main import main; sys.exit(main())"
     )
     env = mine.env(PYTHONPATH=python_path())
     argv = [mine.somebody.python, "-P", "-c", code, "run", "phase-1", "--json"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.repository import SCRIPT, shell
 
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 
 WORKERS = 8
 UNFENCED = 'fence = "off"\n'

@@ -26,10 +26,10 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.fixture
-def world(pattern, fakes, tmp_path):
+def world(pattern_repository, fakes, tmp_path):
     """Give the repository of a soak; all that lives in it is dead afterwards, whatever it came to."""
     seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
-    world = World(tmp_path, pattern, fakes, seed)
+    world = World(tmp_path, pattern_repository, fakes, seed)
     yield world
     world.see_dead()
 

@@ -93,11 +93,6 @@ def place_of(somebody, folder):
     return made
 
 
-def remove(folder):
-    """Take such a folder away."""
-    shutil.rmtree(folder)
-
-
 def refusing(what, *argv, python=sys.executable):
     """Give the command line of a program on a system that refuses `namespaces`, `landlock`, or both."""
     calls = [str(number) for number in _CALLS[platform.machine()]]
@@ -186,11 +181,6 @@ def listening():
     import socket
 
     return socket.create_server(("127.0.0.1", 0))
-
-
-def is_root():
-    """Tell whether the tests run as root."""
-    return os.geteuid() == 0
 
 
 LEVELS = ("namespaces", "landlock")

@@ -18,7 +18,8 @@ from support.repository import SCRIPT, TEMPLATES
 from support.soak_tickets import phase_of, settings_with
 
 from orchestrator.runs.state import read_run
-from workers.files.run_dir import RunDir, is_locked
+from workers.files.locks import is_locked
+from workers.files.run_dir import RunDir
 
 MARK, TRACE = "ORCHESTRATE_MARK", "LC_SOAK"
 """What a worker's tree carries, and what our allow-lists pass on to shims and workers alike."""

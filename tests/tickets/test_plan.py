@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickets.plan import make_plan, reserved_paths
+from tickets.plan import make_plan
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.ticket import Ticket
 
 RESERVED = reserved_paths([])
@@ -27,8 +28,8 @@ def ticket(id_, owns=(), depends_on=(), **more):
     )
 
 
-def plan(*tickets, **more):
-    return make_plan(tickets, **{"reserved": RESERVED, **more})
+def plan(*tickets, on_overlap="refuse", **rules):
+    return make_plan(tickets, PathRules(**{"reserved": RESERVED, **rules}), on_overlap=on_overlap)
 
 
 def problems(*tickets, **more):

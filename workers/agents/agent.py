@@ -1,6 +1,11 @@
-"""The agents there are, and what each of them must be able to say about itself."""
+"""What an agent module provides, and the values that it and its callers exchange.
 
-from collections.abc import Mapping
+`tickets.types.AGENTS` lists the agents. To add one, write a module that satisfies `Agent`, and add a line
+there.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -81,8 +86,8 @@ class ModelUse(NamedTuple):
 class Usage(NamedTuple):
     """What a worker used, as far as its CLI tells. Tokens include cached ones; USD.
 
-    Of one attempt, but for a thread of codex that went on: there it is the sum of the whole thread, and
-    who knows the earlier attempts (`orchestrator.evidence`) subtracts what they have told.
+    Of one attempt; where an agent has `SUMS_THREAD_USAGE`, that of a resumed thread is the sum of the whole
+    thread, and `orchestrator.execute.evidence` subtracts what earlier attempts have used.
     """
 
     input_tokens: int = 0
@@ -150,12 +155,39 @@ class Reader(Protocol):
         """
 
 
+class Login(NamedTuple):
+    """Where a CLI keeps the user's own login."""
+
+    folders: tuple[str, ...] = ()
+    """Files and folders below the user's home that the CLI writes when no key is set."""
+    locked: tuple[str, ...] = ()
+    """Names in them that a fence keeps read-only: what they hold would run as the user later."""
+
+
+NO_LOGIN = Login()
+
+
 class Agent(Protocol):
-    """A plain module that satisfies this is an agent."""
+    """A plain module that satisfies this is an agent: all facts about its CLI are attributes of it."""
 
     NAME: AgentName
     KEYS: tuple[str, ...]
     """Environment variables that hold this agent's credentials; other agents never see them."""
+    LOGIN: Login
+    CONFIG_VARIABLE: str | None
+    """The variable that names the CLI's configuration directory, where that is not to be the user's."""
+    INSTRUCTION_FILES: tuple[str, ...]
+    """Files at the root of a repository that the CLI reads as instructions."""
+    STOPS_AT_BUDGET: bool
+    """It accepts an amount in USD and stops there; others report their use only when they end."""
+    REPORTS_COST: bool
+    """Its stream names the cost in USD."""
+    REPORTS_MODELS: bool
+    """Its stream names the models that did the work, also where none was asked for."""
+    SUMS_THREAD_USAGE: bool
+    """The use that it reports when a thread is resumed is the sum of the whole thread."""
+    STDERR_RETRY: bytes
+    """Part of a line on standard error by which a repeated request is known; empty: the stream has it."""
 
     def locate(self, settings: AgentSettings, path: str) -> str | None:
         """Find the executable on `path` (a PATH string): an absolute path, or None."""
@@ -164,13 +196,24 @@ class Agent(Protocol):
         """Build the command line, environment and files. Raises WorkerError."""
 
     def new_reader(self) -> Reader:
-        """Make a reader for one attempt."""
-
-
-NAMES: tuple[AgentName, ...] = ("codex", "claude", "gemini", "command")
+        """Return a reader for one attempt."""
 
 
 def agent_named(name: AgentName) -> Agent:
-    """Give the module of an agent; imported late, since `plan` and `status` need none of them."""
+    """Return the module of an agent; imported late, since `plan` and `status` need none of them."""
     module: Agent = import_module(f"workers.agents.{name}")  # a module satisfies it
     return module
+
+
+def find_executable(default: str, settings: AgentSettings, path: str) -> str | None:
+    """Find the executable that the settings name, else `default`, on `path`: absolute, or None."""
+    import shutil  # noqa: PLC0415 - for start-up time: `ps` reads streams, and finds no executables
+
+    wanted = os.path.expanduser(settings.executable or default)  # noqa: PTH111  # Path raises without a home
+    found = shutil.which(wanted, path=path)
+    return None if found is None else str(Path(found).absolute())
+
+
+def variables_set(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `names` that are set and not empty."""
+    return {name: environ[name] for name in names if environ.get(name)}

@@ -6,8 +6,18 @@ from tickets.types import AgentName
 from workers.agents._failures import kind_of, settle
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
-from workers.agents.agent import AgentSettings, Answer, Failure, Invocation, Job, Progress, Usage
-from workers.agents.executables import find, present
+from workers.agents.agent import (
+    AgentSettings,
+    Answer,
+    Failure,
+    Invocation,
+    Job,
+    Login,
+    Progress,
+    Usage,
+    find_executable,
+    variables_set,
+)
 from workers.agents.stream import (
     Records,
     count_at,
@@ -23,6 +33,20 @@ from workers.errors import WorkerError
 NAME: AgentName = "claude"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 PASSED = ("ANTHROPIC_BASE_URL",)
+LOGIN = Login(
+    (".claude", ".claude.json"),
+    (
+        *("settings.json", "settings.local.json", "CLAUDE.md"),
+        *("agents", "commands", "hooks", "plugins", "skills"),
+    ),
+)
+CONFIG_VARIABLE = "CLAUDE_CONFIG_DIR"
+INSTRUCTION_FILES = ("CLAUDE.md",)
+STOPS_AT_BUDGET = True
+REPORTS_COST = True
+REPORTS_MODELS = False
+SUMS_THREAD_USAGE = False
+STDERR_RETRY = b""
 
 LARGEST_PROMPT = 8 * 2**20
 """Bytes."""
@@ -42,7 +66,7 @@ _FAILURES: dict[str, Failure] = {"error_max_budget_usd": "budget"}
 
 def locate(settings: AgentSettings, path: str) -> str | None:
     """Find claude on `path`."""
-    return find("claude", settings, path)
+    return find_executable("claude", settings, path)
 
 
 def invocation(job: Job) -> Invocation:
@@ -56,8 +80,8 @@ def invocation(job: Job) -> Invocation:
             f"{job.prompt.name}: the prompt begins with '/', which claude takes for a command of its own;"
             " begin it with a heading or a word"
         )
-    keys = present(KEYS, job.environ)
-    env = {**_QUIET, **present(PASSED, job.environ), **keys}
+    keys = variables_set(KEYS, job.environ)
+    env = {**_QUIET, **variables_set(PASSED, job.environ), **keys}
     if keys:
         env["CLAUDE_CONFIG_DIR"] = str(job.home / ".claude")
     if job.fenced and os.geteuid() == 0:

@@ -10,13 +10,30 @@ from tickets.types import AgentName
 from workers.agents._failures import retry, settle
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
-from workers.agents.agent import AgentSettings, Answer, Invocation, Job, Progress, Usage
-from workers.agents.executables import find, present
+from workers.agents.agent import (
+    AgentSettings,
+    Answer,
+    Invocation,
+    Job,
+    Login,
+    Progress,
+    Usage,
+    find_executable,
+    variables_set,
+)
 from workers.agents.stream import Records, count_at, id_at, paragraphs, printable, text_at, value_at
 
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 PASSED = ("OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+LOGIN = Login((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json"))
+CONFIG_VARIABLE = "CODEX_HOME"
+INSTRUCTION_FILES = ("AGENTS.md",)
+STOPS_AT_BUDGET = False
+REPORTS_COST = False
+REPORTS_MODELS = False
+SUMS_THREAD_USAGE = True
+STDERR_RETRY = b""
 
 LARGEST_PROMPT = 1_000_000
 """Bytes; codex refuses more than 1,048,576 characters."""
@@ -42,15 +59,15 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 def locate(settings: AgentSettings, path: str) -> str | None:
     """Find codex; the program itself rather than its launcher, which leaves it behind when it is killed."""
-    found = find("codex", settings, path)
+    found = find_executable("codex", settings, path)
     return None if found is None else _native(Path(found)) or found
 
 
 def invocation(job: Job) -> Invocation:
     """Build the command line; everything is set by `-c`, so the user's own directory is never written."""
     check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = present(KEYS, job.environ)
-    env = {**present(PASSED, job.environ), **keys}
+    keys = variables_set(KEYS, job.environ)
+    env = {**variables_set(PASSED, job.environ), **keys}
     files: dict[str, bytes] = {}
     if keys:
         env["CODEX_HOME"] = str(job.home / ".codex")

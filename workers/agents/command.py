@@ -5,12 +5,20 @@ from typing import Literal
 
 from tickets.types import AgentName
 from workers.agents._failures import last_words
-from workers.agents.agent import AgentSettings, Answer, Invocation, Job, Progress
+from workers.agents.agent import NO_LOGIN, AgentSettings, Answer, Invocation, Job, Progress
 from workers.agents.stream import MAX_RECORD, printable, text_at
 from workers.errors import WorkerError
 
 NAME: AgentName = "command"
 KEYS = ()
+LOGIN = NO_LOGIN
+CONFIG_VARIABLE = None
+INSTRUCTION_FILES = ()
+STOPS_AT_BUDGET = False
+REPORTS_COST = False
+REPORTS_MODELS = False
+SUMS_THREAD_USAGE = False
+STDERR_RETRY = b""
 RESULT = "ORCHESTRATE-RESULT"
 
 _Status = Literal["complete", "blocked", "needs_clarification"]

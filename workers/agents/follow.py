@@ -21,12 +21,14 @@ _TAIL = 1 << 16
 class Follower:
     """Follows the standard output of one attempt, in bounded memory.
 
-    With `stderr`, also what gemini says there, and nowhere else: that a failed request is made again.
+    With `stderr`, also the repeated requests that some CLIs report there and nowhere else.
     """
 
     def __init__(self, agent: AgentName, stdout: Path, stderr: Path | None = None) -> None:
-        self._reader = agent_named(agent).new_reader()
-        self._stderr = stderr if agent == "gemini" else None
+        cli = agent_named(agent)
+        self._reader = cli.new_reader()
+        self._retry_mark = cli.STDERR_RETRY
+        self._stderr = stderr if self._retry_mark else None
         self._is_command = agent == "command"
         self._heard = 0
         self._lines = Lines()
@@ -103,7 +105,7 @@ class Follower:
             return
         self._heard += len(whole) + len(end)
         for line in whole.splitlines():
-            if b"etrying " in line:
+            if self._retry_mark in line:
                 self._note(retry(line.decode("utf-8", "replace")), found)
 
     def _take(self, line: bytes, found: list[Progress]) -> None:

@@ -7,8 +7,19 @@ from tickets.types import AgentName
 from workers.agents._failures import settle
 from workers.agents._instructions import check_prompt
 from workers.agents._questions import Asking
-from workers.agents.agent import AgentSettings, Answer, Failure, Invocation, Job, ModelUse, Progress, Usage
-from workers.agents.executables import find, present
+from workers.agents.agent import (
+    AgentSettings,
+    Answer,
+    Failure,
+    Invocation,
+    Job,
+    Login,
+    ModelUse,
+    Progress,
+    Usage,
+    find_executable,
+    variables_set,
+)
 from workers.agents.stream import Records, count_at, id_at, printable, text_at, value_at
 
 NAME: AgentName = "gemini"
@@ -17,6 +28,14 @@ PASSED = (
     *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
     *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
 )
+LOGIN = Login((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env"))
+CONFIG_VARIABLE = "GEMINI_CLI_HOME"
+INSTRUCTION_FILES = ("GEMINI.md",)
+STOPS_AT_BUDGET = False
+REPORTS_COST = False
+REPORTS_MODELS = True
+SUMS_THREAD_USAGE = False
+STDERR_RETRY = b"etrying "
 
 LARGEST_PROMPT = 7 * 2**20
 """Bytes; beyond eight MiB it drops the end in silence, and near it answers nothing and calls that success."""
@@ -45,15 +64,15 @@ _DENIED = ("tool_not_registered", "policy", "denied")
 
 def locate(settings: AgentSettings, path: str) -> str | None:
     """Find gemini on `path`."""
-    return find("gemini", settings, path)
+    return find_executable("gemini", settings, path)
 
 
 def invocation(job: Job) -> Invocation:
     """Build the command line and the settings file, which is the only way to say most of it."""
     check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = present(KEYS, job.environ)
+    keys = variables_set(KEYS, job.environ)
     env = {
-        **present(PASSED, job.environ),
+        **variables_set(PASSED, job.environ),
         **keys,
         "GEMINI_TELEMETRY_ENABLED": "false",
         "GEMINI_CLI_NO_RELAUNCH": "true",  # its second process swallows the signals meant for it

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tickets.ticket import Ticket
-from tickets.types import AgentName
-from workers.agents.agent import AgentSettings, Invocation, Job, agent_named
-from workers.agents.executables import present
+from tickets.types import AGENTS, AgentName
+from workers.agents.agent import NO_LOGIN, AgentSettings, Invocation, Job, agent_named, variables_set
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import OPEN, Fence, enclosed
-from workers.files.run_dir import AttemptFiles, RunDir, create_file
+from workers.files.durable import create_file
+from workers.files.run_dir import AttemptFiles, RunDir
 from workers.git.environment import common_environment
 from workers.git.run import Repository
 from workers.shim.spec import Launch, Limits
-
-INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
@@ -112,6 +110,7 @@ def _invocation(agent: AgentName, job: Job) -> Invocation:
 
 
 def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Walls:
+    agent = agent_named(ticket.agent)
     return worker_walls(
         run,
         repository,
@@ -120,7 +119,7 @@ def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Wal
         environ=job.environ,
         executable=job.executable,
         # A key has the CLI keep all that is its own in the worker's home.
-        login="command" if present(agent_named(ticket.agent).KEYS, job.environ) else ticket.agent,
+        login=NO_LOGIN if variables_set(agent.KEYS, job.environ) else agent.LOGIN,
         network=ticket.agent != "command" or job.settings.network == "open",
         tree=job.worktree,
     )
@@ -169,7 +168,8 @@ def keep_text(files: AttemptFiles, text: str) -> None:
 
 
 def _instructions(worktree: Path) -> tuple[str, ...]:
-    return tuple(name for name in INSTRUCTIONS if (worktree / name).is_file())
+    names = dict.fromkeys(name for agent in AGENTS for name in agent_named(agent).INSTRUCTION_FILES)
+    return tuple(name for name in names if (worktree / name).is_file())
 
 
 def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tickets.types import AgentName, Mode
+from tickets.types import Mode
+from workers.agents.agent import NO_LOGIN, Login
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
@@ -21,19 +22,6 @@ CACHES = {
     "npm_config_cache": "npm",
 }
 """Variables that move a tool's cache out of a home that cannot be written, and where below `caches`."""
-LOGINS: Mapping[AgentName, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "codex": ((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json")),
-    "claude": (
-        (".claude", ".claude.json"),
-        (
-            *("settings.json", "settings.local.json", "CLAUDE.md"),
-            *("agents", "commands", "hooks", "plugins", "skills"),
-        ),
-    ),
-    "gemini": ((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env")),
-    "command": ((), ()),
-}  # fmt: skip
-"""Below the home: what a CLI that was logged in there writes; and in it, what would run as the user later."""
 
 
 class Walls(NamedTuple):
@@ -56,7 +44,7 @@ def worker_walls(
     mode: Mode,
     environ: Mapping[str, str],
     executable: str = "",
-    login: AgentName = "command",
+    login: Login = NO_LOGIN,
     network: bool = True,
     tree: Path | None = None,
 ) -> Walls:
@@ -64,12 +52,12 @@ def worker_walls(
 
     `tree` is where it works, if that is not the worktree called after it.
 
-    `login` is the agent whose directory in the user's home must be written, since no key stands in for it.
+    `login` is what the agent's CLI must write in the user's home, since no key stands in for it.
     """
     tree, ticket = tree or run.worktree(worker), run.ticket(worker)
     taskers = run.root / ".taskers"
     own = (run.scratch(worker), run.home(worker), message_log(run, worker))
-    mine, locked = _login_of(login, environ)
+    mine, locked = _login_paths(login, environ)
     writes = mode == "write"
     return Walls(
         writable=(*((tree,) if writes else ()), *(path for path in own if path.exists()), *mine),
@@ -93,11 +81,10 @@ def cache_environment(scratch: Path) -> dict[str, str]:
     return {name: str(scratch / "caches" / below) for name, below in CACHES.items()}
 
 
-def _login_of(agent: AgentName, environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+def _login_paths(login: Login, environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
     home = Path(environ.get("HOME") or "/nonexistent")
-    places, dangers = LOGINS[agent]
-    written = [home / place for place in places if (home / place).exists()]
-    return written, [folder / name for folder in written for name in dangers if (folder / name).exists()]
+    written = [home / folder for folder in login.folders if (home / folder).exists()]
+    return written, [folder / name for folder in written for name in login.locked if (folder / name).exists()]
 
 
 def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:

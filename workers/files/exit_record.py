@@ -6,8 +6,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, NamedTuple, get_args
 
+from workers.files.locks import is_locked
 from workers.files.read import NotRegularError, read_whole
-from workers.files.run_dir import is_locked
 
 End = Literal[
     "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",

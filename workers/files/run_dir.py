@@ -1,26 +1,22 @@
 """The directory of one run: files are created there, never replaced; the journal is only appended to."""
 
 import contextlib
-import fcntl
 import json
 import os
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workers.files.durable import create_file
 from workers.files.read import NotRegularError, read_whole
-from workers.shim.atomic import create_whole
 
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
 """Where packed runs lie."""
 STARTED = ".started.json"
 """How the name of the file ends by which a shim says that it has begun."""
-GLANCE = 0.25
-"""Seconds after which a lock is somebody's for good, and not just looked at."""
 LARGEST = 1 << 26
 """Bytes that a record may have: as values it takes many times its size."""
 _encoded = json.JSONEncoder().encode
@@ -221,11 +217,6 @@ def _age(name: str) -> tuple[str, int]:
     return stem, int(rest) if rest.isdigit() else 1
 
 
-def create_file(path: Path, data: bytes) -> None:
-    """Create a file whole or not at all; never replaces one. Raises FileExistsError."""
-    create_whole(str(path), data)
-
-
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
     """Create a JSON file whole or not at all, one field a line."""
     create_file(path, json_lines(value))
@@ -269,59 +260,3 @@ def is_empty(folder: Path) -> bool:
             return next(entries, None) is None
     except OSError:
         return False
-
-
-@contextlib.contextmanager
-def held_lock(path: Path) -> Iterator[bool]:
-    """Hold a raw `flock` on a file for the block, waiting no more than a glance: gives whether it was free.
-
-    Our death frees it, whatever kills us; so a free lock on a run that has not ended means `interrupted`.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    until = time.monotonic() + GLANCE
-    try:
-        free = try_lock(descriptor, fcntl.LOCK_EX)
-        # Whoever only looks, as `status` does, has the lock for an instant.
-        while not free and time.monotonic() < until:
-            time.sleep(0.005)
-            free = try_lock(descriptor, fcntl.LOCK_EX)
-        yield free
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def held_folder(folder: Path, patience: float) -> Iterator[bool]:
-    """Hold a raw `flock` on a folder for the block, waiting `patience` seconds: gives whether it was had.
-
-    No lock file is made, so that a command which is refused leaves no trace.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    until = time.monotonic() + patience
-    try:
-        while not (had := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
-            time.sleep(0.02)
-        yield had
-    finally:
-        os.close(descriptor)
-
-
-def is_locked(path: Path) -> bool:
-    """Tell whether some process holds the lock of `held_lock`."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        return not try_lock(descriptor, fcntl.LOCK_SH)
-    finally:
-        os.close(descriptor)
-
-
-def try_lock(descriptor: int, kind: int) -> bool:
-    """Take a `flock` (`LOCK_EX` or `LOCK_SH`) if it is to be had at once."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from workers.files.durable import append_line
 from workers.files.read import read_whole
 from workers.git.run import Repository
 
@@ -24,11 +25,7 @@ def git_directory(repository: Repository) -> Path:
 
 def note_move(own: Path, commit: str) -> None:
     """Write down, before a ref is moved, that it is us who move it."""
-    descriptor = os.open(own / MOVES, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, commit.encode() + b"\n")
-    finally:
-        os.close(descriptor)
+    append_line(own / MOVES, commit.encode(), 0o600, synced=False)
 
 
 def own_moves(own: Path) -> frozenset[str]:

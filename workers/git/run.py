@@ -1,19 +1,16 @@
 """Git by subprocess: one way to call it, blind to whatever repository the environment names."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from workers.files.durable import created
 from workers.git.environment import drop_foreign_git
 
 # A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
-
-
-_PART = 1 << 24
 
 
 class Repository(NamedTuple):
@@ -109,35 +106,8 @@ def git(
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
     """Run git with its standard output in a new file, whole or not at all, whatever its size."""
-    with _created(path) as file:
+    with created(path) as file:
         git(*arguments, cwd=cwd, env=env, into=file)
-
-
-def create_from(path: Path, source: Path, offset: int) -> None:
-    """Create a file of what stands in another one from a place on, whole or not at all."""
-    with _created(path) as file, source.open("rb") as found:
-        size = os.fstat(found.fileno()).st_size
-        while offset < size:
-            offset += os.sendfile(file.fileno(), found.fileno(), offset, min(size - offset, _PART))
-
-
-@contextmanager
-def _created(path: Path) -> Iterator[IO[bytes]]:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            # The tree that it was taken from goes next: a power cut must not take the only copy too.
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def git_line(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True) -> str:

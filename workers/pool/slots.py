@@ -1,4 +1,4 @@
-"""Slots as locked files, shared by every process on the repository. Light to import, for `ps`."""
+"""The pool: slots as locked files, shared by every process on the repository."""
 
 import fcntl
 import json
@@ -6,34 +6,35 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tickets.types import SLOTS
+from workers.files.locks import FairQueue, Place, Waiter, try_lock
 from workers.files.read import refuse_irregular
-from workers.files.run_dir import try_lock
-from workers.pool.queue import Lack, Line, Spot, Waiter
 
 if TYPE_CHECKING:
     import anyio
 
 Holder = Mapping[str, str]
 """Who holds a slot: `run`, `worker`, `at`, and what else its holder wants found (`mark`)."""
+Lack = Literal["agent", "pool"]
+"""What a worker waits for: a slot of its agent, or, where one of those is free, a slot of the pool."""
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
+_STALE = 5.0
+"""Seconds without a poll after which a waiting process is passed over: it is stopped (Ctrl-Z), not dead."""
 
 
 class PoolLimits(NamedTuple):
-    """How many workers run at once; `command` has no limit of its own."""
+    """How many workers run at once, in all and of each agent that has a limit of its own."""
 
     total: int = 15
-    codex: int = 5
-    claude: int = 5
-    gemini: int = 5
+    agents: Mapping[str, int] = SLOTS
 
     def of(self, agent: str) -> int | None:
-        """Give an agent's own limit, None where it has none."""
-        found: int | None = self._asdict().get(agent) if agent != "total" else None
-        return found
+        """Return an agent's own limit, None where it has none."""
+        return self.agents.get(agent)
 
 
 class Taken(NamedTuple):
@@ -95,7 +96,7 @@ class Pool:
         """What this process holds, which it need not look at to know."""
         self._on_dirty = on_dirty
         self._waiting: list[anyio.Event] = []
-        self._line = Line(directory / "waiting")
+        self._queue = FairQueue(directory / "waiting", _STALE)
         directory.mkdir(parents=True, exist_ok=True)
 
     def acquire_nowait(self, agent: str, holder: Holder, limit: int | None = None) -> Slot | None:
@@ -122,22 +123,21 @@ class Pool:
         if 0 in (self.limits.total, self.limits.of(agent)):
             return None
         pause = _FIRST_PAUSE
-        spot: Spot | None = None
+        place: Place | None = None
         try:
             with anyio.move_on_after(timeout):
                 while True:
-                    found = self._try(agent, holder, limit and limit(), spot)
+                    found = self._try(agent, holder, limit and limit(), place)
                     if isinstance(found, Slot):
                         return found
-                    if spot is None:
-                        spot = self._line.enter(agent, found)
-                    else:
-                        spot.looked(found)
+                    if place is None:
+                        place = self._queue.enter(agent)
+                    place.write(found)
                     pause = _FIRST_PAUSE if await self._woken(pause) else min(_LONGEST_PAUSE, pause * 2)
             return None
         finally:
-            if spot is not None:
-                spot.leave()
+            if place is not None:
+                place.leave()
 
     async def _woken(self, pause: float) -> bool:
         """Wait until somebody in this process lets go, or for `pause` seconds; tell which."""
@@ -182,13 +182,13 @@ class Pool:
         """List what is taken, by slot. No lock that is held is touched; a dirty slot's is, for an instant."""
         return holders(self.directory)
 
-    def _try(self, agent: str, holder: Holder, limit: int | None, spot: Spot | None) -> Slot | Lack:
+    def _try(self, agent: str, holder: Holder, limit: int | None, place: Place | None) -> Slot | Lack:
         """Take a slot, or say what is missing."""
         own = self.limits.of(agent)
         most = own if own is None or limit is None else min(own, limit)
         mine = [f"{agent}-{number}" for number in range(1, (most or 0) + 1)]
         all_of_us = [f"pool-{number:02}" for number in range(1, self.limits.total + 1)]
-        if lack := self._lack_behind(self._line.ahead(spot), agent, mine, all_of_us):
+        if lack := self._lack_behind(self._queue.ahead(place), agent, mine, all_of_us):
             return lack
         taken: list[tuple[str, int]] = []
         try:
@@ -215,9 +215,9 @@ class Pool:
         """Say what is missing where those ahead get theirs first; None if there is enough for us, too."""
         same = needed = 0
         for one in ahead:
-            same += one.agent == agent
+            same += one.label == agent
             # Who lacks a slot of its own agent has no use for one of the pool: others may have that.
-            needed += one.lack == "pool" or one.agent == agent
+            needed += one.note == "pool" or one.label == agent
             if mine and same >= len(mine):
                 return "agent"
             if needed >= len(pool):

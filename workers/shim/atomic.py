@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and replace none. Part of the shim: standard library only."""
+"""Files that appear whole or not at all, and replace none."""
 
 # pathlib would be a third of the shim's time:
 # ruff: noqa: PTH108
@@ -16,7 +16,7 @@ def create_whole(path: str, data: bytes, mode: int = 0o644) -> None:
         _create_renamed(path, data, mode)
         return
     try:
-        _write(descriptor, data)
+        write_all(descriptor, data)
         try:
             # No second name that comes and goes: half the time, and a kill leaves nothing behind.
             os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
@@ -44,7 +44,7 @@ def _create_renamed(path: str, data: bytes, mode: int) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         try:
-            _write(descriptor, data)
+            write_all(descriptor, data)
         finally:
             os.close(descriptor)
         os.link(temporary, path)
@@ -52,7 +52,8 @@ def _create_renamed(path: str, data: bytes, mode: int) -> None:
         os.unlink(temporary)
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of some bytes, however many a single call accepts."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from workers.files.durable import create_file
 from workers.files.read import read_whole
-from workers.files.run_dir import create_file, create_json, read_json
+from workers.files.run_dir import create_json, read_json
 from workers.git.run import git, git_fields
 from workers.worktree._git_config import escaped
 from workers.worktree.worktree import Place

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workers.errors import WorkerError
-from workers.files.run_dir import create_file, create_json, read_json
-from workers.git.run import GitError, create_from, git, git_fields, git_line
+from workers.files.durable import create_file, create_from
+from workers.files.run_dir import create_json, read_json
+from workers.git.run import GitError, git, git_fields, git_line
 from workers.worktree._filters import Filters
 from workers.worktree._git_config import config_text, drivers_among, settings_of
 from workers.worktree._listing import listed

@@ -142,9 +142,8 @@ def _rules_line(rules: dict[str, Any] | None) -> str:
     if rules is None:
         return "rules         AGENTS.md cannot be read"
     pool = rules["pool"]
-    kinds = ", ".join(
-        f"{name} {pool[name] if pool[f'{name}_enabled'] else 'off'}" for name in ("codex", "claude", "gemini")
-    )
+    names = [name for name in pool if f"{name}_enabled" in pool]
+    kinds = ", ".join(f"{name} {pool[name] if pool[f'{name}_enabled'] else 'off'}" for name in names)
     version = f"version {rules['version']}, " if rules["version"] else ""
     gates = len(rules["gates"])
     return f"rules         {version}{pool['total']} workers ({kinds}); {gates} approval gates"

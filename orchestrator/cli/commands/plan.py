@@ -17,7 +17,6 @@ from orchestrator.prepare.start_order import Starter, starting_order
 from orchestrator.run import Project
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.settings.settings import Settings
-from tickets.plan import reserved_scope
 from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
 from tickets.templates.fan_out import gathered, stem_of
@@ -31,8 +30,6 @@ MOST_UNOWNED = 1_000
 
 MOST_OVERLAPS = 1_000
 """Overlaps that the document lists; a fan-out of a thousand tickets can have half a million."""
-_LIMITED: tuple[AgentName, ...] = ("codex", "claude", "gemini")
-"""Agents that have slots of their own."""
 MOST_IN_FULL = 8
 """Tickets of one fan-out that a person is shown each."""
 
@@ -90,14 +87,13 @@ def _order(settings: Settings, prepared: Prepared) -> list[list[str]]:
         Starter(one.id, prepared.doers.of(one), one.priority, prepared.plan.dependencies.get(one.id, ()))
         for one in prepared.plan.tickets
     ]
-    rooms: dict[str, int] = {name: _slots(settings, name) for name in _LIMITED}
+    rooms: dict[str, int] = {name: _slots(settings, name) for name in settings.slots.agents}
     return starting_order(starters, prepared.skipped, settings.slots.total, rooms)
 
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
     files = git_fields("ls-files", "-z", cwd=repository.root)
-    reserved = reserved_scope(prepared.reserved, prepared.links, ignore_case=prepared.ignore_case)
-    return ownership(files, prepared.plan.scopes, reserved)
+    return ownership(files, prepared.plan.scopes, prepared.rules.reserved_scope)
 
 
 def _document(
@@ -113,7 +109,7 @@ def _document(
         base=head.sha,
         branch=head.branch,
         fence=fence_of(project.settings).level,
-        slots={"total": slots.total, **{name: _slots(project.settings, name) for name in _LIMITED}},
+        slots={"total": slots.total, **{name: _slots(project.settings, name) for name in slots.agents}},
         budget=seen.budget,
         tickets=[_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
         order=seen.order,
@@ -130,8 +126,8 @@ def _document(
 
 
 def _slots(settings: Settings, name: AgentName) -> int:
-    """Give how many of an agent's workers may run at once; none where it is switched off."""
-    return int(getattr(settings.slots, name)) if settings.is_enabled(name) else 0
+    """Return how many of an agent's workers may run at once; 0 where it is disabled."""
+    return settings.slots.agents[name] if settings.is_enabled(name) else 0
 
 
 def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:

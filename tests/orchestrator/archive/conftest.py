@@ -8,10 +8,10 @@ from support.repository import Lab, shell
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory, pattern):
+def ran(tmp_path_factory, pattern_repository):
     """Run one phase for real: one worker's work lands, one goes beyond its scope and waits for a word."""
     folder = tmp_path_factory.mktemp("ran")
-    shutil.copytree(pattern, folder / "lab", symlinks=True)
+    shutil.copytree(pattern_repository, folder / "lab", symlinks=True)
     made = Lab(folder / "lab" / "project", folder / "lab" / "home")
     made.templates(
         command_1=shell("mkdir -p out; echo 1 > out/a; echo done", mode="write", owns=["out/**"]),

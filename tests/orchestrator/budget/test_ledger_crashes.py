@@ -17,7 +17,8 @@ from orchestrator.budget.limits import Budget
 from orchestrator.budget.prices import Cost
 from orchestrator.budget.totals import Spent, entries_of
 from orchestrator.settings.values import Limits
-from workers.files.run_dir import create_json, held_lock
+from workers.files.locks import held_lock
+from workers.files.run_dir import create_json
 from workers.pool.slots import Pool, PoolLimits
 
 
@@ -150,10 +151,11 @@ WORKER = """
 import random, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from orchestrator.admission import Budget, Limits
-from orchestrator.prices import Cost
-from orchestrator.spending import Ledger, Reservation
-from workers.output import RunDir
+from orchestrator.budget.ledger import Ledger, Reservation
+from orchestrator.budget.limits import Budget
+from orchestrator.budget.prices import Cost
+from orchestrator.settings.values import Limits
+from workers.files.run_dir import RunDir
 
 folder, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 at = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)

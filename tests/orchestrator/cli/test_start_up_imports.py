@@ -94,7 +94,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown._positions", "tickets.markdown._tables", "tickets.problems", "tickets.types",
         "workers.git.environment", "workers.git.run", "workers.files.journal",
         "workers.files.run_dir", "workers.pool.slots",
-        "workers.files.read", "workers.pool.queue", "workers.shim.atomic",
+        "workers.files.durable", "workers.files.locks", "workers.files.read", "workers.shim.atomic",
     }  # fmt: skip
 
 

@@ -82,10 +82,10 @@ DAMAGE = {
 
 
 @pytest.fixture(scope="module")
-def whole(pattern, tmp_path_factory):
+def whole(pattern_repository, tmp_path_factory):
     """Give a project in which every writing command has something to do."""
     folder = tmp_path_factory.mktemp("whole") / "lab"
-    shutil.copytree(pattern, folder, symlinks=True)
+    shutil.copytree(pattern_repository, folder, symlinks=True)
     lab = Lab(folder / "project", folder / "home")
     lab.commit({STATUS: PLAN, DONE: BACKLOG})
     lab.templates(command_1=template(phase="phase-2"))

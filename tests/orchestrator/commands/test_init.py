@@ -20,7 +20,8 @@ from orchestrator.settings.settings import _Agent, _Command, _File, read_setting
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
-from workers.agents.agent import NAMES, AgentSettings
+from tickets.types import AGENTS
+from workers.agents.agent import AgentSettings
 
 CANONICAL = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 FACTS = Facts("project", "Ada", datetime(2026, 2, 16, 14, 28, tzinfo=UTC))
@@ -249,7 +250,7 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
     written = read_settings(tmp_path)
     (tmp_path / "orchestrate.toml").write_text("")
     assert written == read_settings(tmp_path)
-    assert all(written.agent(name) == AgentSettings() for name in NAMES)
+    assert all(written.agent(name) == AgentSettings() for name in AGENTS)
 
 
 def test_every_setting_stands_in_the_text_with_its_default():

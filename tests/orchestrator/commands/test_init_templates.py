@@ -12,7 +12,8 @@ from support.repository import seen_in
 from orchestrator.commands.init import shipped_templates
 from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
-from tickets.plan import make_plan, reserved_paths
+from tickets.plan import make_plan
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.templates.render import FOLDER, Values, is_template, read_templates, render_tickets
 from tickets.ticket import Ticket
 from workers.agents.command import new_reader
@@ -46,7 +47,7 @@ def tickets():
 
 
 def test_the_templates_are_eight_read_only_tickets_that_share_no_path(tickets):
-    plan = make_plan(list(tickets.values()), reserved=reserved_paths(()))
+    plan = make_plan(list(tickets.values()), PathRules(reserved_paths(())))
     assert (plan.problems, plan.notes) == ((), ())
     counts = {}
     for ticket in plan.tickets:

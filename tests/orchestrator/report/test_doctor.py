@@ -208,7 +208,7 @@ def test_the_stores_lock_and_the_slots_taken_are_shown(doctor, lab):
 
 def test_a_slot_whose_holder_died_is_shown_as_dirty(doctor, lab):
     code = (
-        "import os, sys; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "import os, sys; from pathlib import Path; from workers.pool.slots import Pool, PoolLimits\n"
         "Pool(Path(sys.argv[1]), PoolLimits()).acquire_nowait('codex', {'run': 'R', 'worker': 'W'})\n"
         "os._exit(0)"
     )

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.report.agent_config import VARIABLES, config_of
-from workers.agents.agent import NAMES, AgentSettings, Job, agent_named
-from workers.fence.policy import LOGINS, worker_walls
+from orchestrator.report.agent_config import config_of
+from tickets.types import SLOTS
+from workers.agents.agent import AgentSettings, Job, agent_named
+from workers.fence.policy import worker_walls
 from workers.files.run_dir import RunDir
 from workers.git.run import find_repository
 
-AGENTS = [name for name in NAMES if name != "command"]
+AGENTS = tuple(SLOTS)
 
 
 def invocation(tmp_path, name, environ):
@@ -31,20 +32,22 @@ def test_with_a_key_each_worker_has_a_directory_of_its_own(tmp_path, name):
     for key in agent_named(name).KEYS:
         environ = {"HOME": str(tmp_path), key: "sk-test-not-real"}
         made = invocation(tmp_path, name, environ)
-        assert Path(made.env[VARIABLES[name]]).is_relative_to(tmp_path / "own")
+        assert Path(made.env[agent_named(name).CONFIG_VARIABLE]).is_relative_to(tmp_path / "own")
         said = config_of(name, environ)
-        assert said.startswith(f"{key} is set: each worker has a {VARIABLES[name]} of its own")
-        assert all(f"~/{place}" in said for place in LOGINS[name][0])
+        assert said.startswith(
+            f"{key} is set: each worker has a {agent_named(name).CONFIG_VARIABLE} of its own"
+        )
+        assert all(f"~/{place}" in said for place in agent_named(name).LOGIN.folders)
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_without_a_key_all_use_the_users_own(tmp_path, name):
-    place = LOGINS[name][0][0]
+    place = agent_named(name).LOGIN.folders[0]
     (tmp_path / place).mkdir()
-    kept = LOGINS[name][1][0]
+    kept = agent_named(name).LOGIN.locked[0]
     (tmp_path / place / kept).write_text("")
     environ = {"HOME": str(tmp_path)}
-    assert VARIABLES[name] not in invocation(tmp_path, name, environ).env
+    assert agent_named(name).CONFIG_VARIABLE not in invocation(tmp_path, name, environ).env
     said = config_of(name, environ)
     assert said.startswith(f"no key is set: all workers use ~/{place} as it is; nothing is linked or copied")
     assert said.endswith(f"but for {kept}, which a fence keeps as they are")
@@ -63,10 +66,12 @@ def test_a_command_worker_has_none():
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_is_said_to_be_shared_is_what_the_fence_lets_them_write(tmp_path, name):
     home, root = tmp_path / "home", tmp_path / "shop"
-    (home / LOGINS[name][0][0]).mkdir(parents=True)
+    (home / agent_named(name).LOGIN.folders[0]).mkdir(parents=True)
     subprocess.run(["git", "init", "-q", root], check=True)
     repository = find_repository(root)
     environ = {"HOME": str(home)}
     run = RunDir(repository.root, "20260216_142834")
-    walls = worker_walls(run, repository, "W-1", mode="read-only", environ=environ, login=name)
-    assert home / LOGINS[name][0][0] in walls.writable
+    walls = worker_walls(
+        run, repository, "W-1", mode="read-only", environ=environ, login=agent_named(name).LOGIN
+    )
+    assert home / agent_named(name).LOGIN.folders[0] in walls.writable

@@ -10,7 +10,7 @@ from filelock import FileLock
 from support.repository import shell
 from support.runtimes import kill, kill_and_see_dead, started, wait_until
 
-from workers.files.run_dir import is_locked
+from workers.files.locks import is_locked
 
 
 def writer(owns, *, phase="phase-1", script="true", **more):

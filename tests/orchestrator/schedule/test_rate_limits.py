@@ -136,8 +136,8 @@ def test_a_success_from_before_the_pause_proves_nothing(providers, clock):
 
 def test_a_limit_from_the_rules_that_is_lower_holds(providers, clock):
     providers.park("codex", "429", None)
-    assert another(providers, clock, PoolLimits(codex=1)).limit("codex") == 1
-    none = another(providers, clock, PoolLimits(codex=0))
+    assert another(providers, clock, PoolLimits(agents={"codex": 1})).limit("codex") == 1
+    none = another(providers, clock, PoolLimits(agents={"codex": 0}))
     clock.now += LONGEST_PAUSE
     none.park("codex", "429", None)
     assert none.limit("codex") == 0
@@ -222,11 +222,11 @@ def test_what_is_known_already_is_not_read_again(providers, clock):
 RACE = """
 import sys
 from pathlib import Path
-from orchestrator.providers import Providers
-from workers.pool import PoolLimits
+from orchestrator.schedule.rate_limits import Providers
+from workers.pool.slots import PoolLimits
 
 folder, how, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-providers = Providers(folder, PoolLimits(codex=1000), lambda: 100.0)
+providers = Providers(folder, PoolLimits(agents={"codex": 1000}), lambda: 100.0)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(times):
@@ -262,7 +262,7 @@ def test_no_success_of_four_processes_is_lost_and_one_limit_counts_once(tmp_path
     folder = tmp_path / "providers"
     raced(folder, "park", 50)
     now = [100.0]
-    providers = Providers(folder, PoolLimits(codex=1000), lambda: now[0])
+    providers = Providers(folder, PoolLimits(agents={"codex": 1000}), lambda: now[0])
     assert providers.parked("codex").until == 249.0
     assert providers.limit("codex") == 500
     text = json.loads((folder / "codex.json").read_text())
@@ -286,6 +286,9 @@ def test_who_dies_while_it_writes_blocks_nobody(providers, clock):
 
 
 def test_reading_how_they_stand_costs_no_heavy_import():
-    text = "import sys, orchestrator.providers; print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    text = (
+        "import sys, orchestrator.schedule.rate_limits; "
+        "print({'anyio', 'asyncio', 'pydantic'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -152,7 +152,7 @@ def test_a_completed_file_keeps_every_line_and_takes_events(before):
 
 def test_reading_imports_neither_pydantic_nor_yaml():
     code = (
-        "import sys; from orchestrator.state.canonical import status; status.read(b'# T\\n');"
+        "import sys; from orchestrator.state.canonical.status import status; status.read(b'# T\\n');"
         "sys.exit(bool({'pydantic', 'yaml', 'structlog', 'git'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,7 +3,8 @@
 import pytest
 from support.templates import FOLDER, VALUES, front
 
-from tickets.plan import make_plan, reserved_paths
+from tickets.plan import make_plan
+from tickets.scopes.rules import PathRules, reserved_paths
 from tickets.templates.diagnose import sketch_phase
 
 
@@ -12,7 +13,7 @@ def told(**texts):
     files = {f"{FOLDER}/{stem.replace('_', '-')}.md": text.encode() for stem, text in texts.items()}
     sketch = sketch_phase(files, VALUES)
     rule = "refuse" if sketch.is_ordered else "serialize"
-    plan = make_plan(sketch.tickets, reserved=reserved_paths(()), on_overlap=rule)
+    plan = make_plan(sketch.tickets, PathRules(reserved_paths(())), on_overlap=rule)
     return [str(problem).removeprefix(f"{FOLDER}/") for problem in (*sketch.problems, *plan.problems)]
 
 

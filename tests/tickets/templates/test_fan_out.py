@@ -4,6 +4,7 @@ import pytest
 
 from tickets.plan import make_plan
 from tickets.problems import TicketError
+from tickets.scopes.rules import PathRules
 from tickets.templates.fan_out import gathered, idle_keys, members, named
 from tickets.templates.render import FOLDER, Values, read_template, render_body, render_tickets
 
@@ -36,7 +37,7 @@ def complaints(**texts):
 
 
 def plan(tickets, **more):
-    return make_plan(tickets, reserved=(), **more)
+    return make_plan(tickets, PathRules(), **more)
 
 
 def said(problems):

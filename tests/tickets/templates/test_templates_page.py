@@ -6,6 +6,7 @@ import pytest
 from support.paths import ROOT
 
 from tickets.plan import make_plan
+from tickets.scopes.rules import PathRules
 from tickets.templates._keys import KEYS
 from tickets.templates.render import FOLDER, Values, read_template, render_body, render_tickets
 
@@ -30,7 +31,7 @@ def test_the_long_example_is_a_ticket_with_every_key_but_three():
 
 def test_the_sweep_runs_at_once_and_its_review_waits_for_all_of_it():
     tickets = render(codex_3=SWEEP, claude_1=REVIEW)
-    made = make_plan(tickets, reserved=())
+    made = make_plan(tickets, PathRules())
     assert (made.problems, made.overlaps) == ((), ())
     sweep = tuple(f"codex-3[package={name}]" for name in ("api", "db", "web"))
     assert made.dependencies == {"claude-1": sweep, **dict.fromkeys(sweep, ())}
@@ -41,7 +42,7 @@ def test_the_sweep_runs_at_once_and_its_review_waits_for_all_of_it():
 
 def test_the_message_about_a_key_that_is_not_used_is_the_one_that_comes():
     (problem,) = make_plan(
-        render(codex_3=SWEEP.replace("packages/{{ matrix.package }}/**", "src/**", 1)), reserved=()
+        render(codex_3=SWEEP.replace("packages/{{ matrix.package }}/**", "src/**", 1)), PathRules()
     ).problems
     assert str(problem).removeprefix(f"{FOLDER}/") in PAGE
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.agents.agent import NAMES, AgentSettings, Job, agent_named
+from tickets.types import AGENTS
+from workers.agents.agent import AgentSettings, Job, agent_named
 from workers.errors import WorkerError
 
 CLIS = ("codex", "claude", "gemini")
@@ -253,7 +254,7 @@ def test_a_command_worker_runs_its_own_arguments(job):
     assert agent_named("command").locate(AgentSettings(), "") == "command"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", AGENTS)
 def test_each_agent_says_what_it_is(name):
     assert name == agent_named(name).NAME
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workers.agents.agent import NAMES, Usage, agent_named
+from tickets.types import AGENTS
+from workers.agents.agent import Usage, agent_named
 from workers.agents.stream import MAX_RECORD, Lines
 
 STREAMS = Path(__file__).parent / "streams"
@@ -281,7 +282,7 @@ kinds = [
 
 @settings(max_examples=60)
 @given(
-    name=st.sampled_from(NAMES),
+    name=st.sampled_from(tuple(AGENTS)),
     records=st.lists(st.tuples(st.sampled_from([*kinds, "tool_result", "init"]), shapes), max_size=6),
     noise=st.lists(st.binary(max_size=40), max_size=3),
     exit_code=st.sampled_from([None, 0, 1, -9, 130]),

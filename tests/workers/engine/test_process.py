@@ -185,8 +185,9 @@ RUNTIME = """
 import sys
 from pathlib import Path
 import anyio
-from workers.process import Launch, Limits, open_nursery
-from workers.pool import Pool, PoolLimits
+from workers.shim.spec import Launch, Limits
+from workers.engine.process import open_nursery
+from workers.pool.slots import Pool, PoolLimits
 
 async def main(folder, mark):
     pool = Pool(folder / "slots", PoolLimits())
@@ -217,7 +218,7 @@ async def test_workers_of_a_killed_runtime_live_on_keep_their_slots_and_are_adop
         runtime.kill()
     await wait_gone(nursery)
     assert all(lives(pid) for pid in workers)
-    pool = Pool(tmp_path / "slots", PoolLimits(total=3, codex=3))
+    pool = Pool(tmp_path / "slots", PoolLimits(total=3, agents={"codex": 3}))
     assert pool.acquire_nowait("codex", {"worker": "new"}) is None
     assert {taken.holder["worker"] for taken in pool.holders() if not taken.dirty} == set(names)
     (tmp_path / "go").touch()

@@ -40,7 +40,9 @@ PEOPLE = pytest.mark.parametrize("somebody", people(), ids=lambda one: one.name)
 def test_the_strongest_that_the_system_lets_us_have_is_found_by_trying(somebody, refused, level):
     if why := unfit(somebody):
         pytest.skip(why)
-    code = "from workers.fence import fence_in_force as f; print(f('auto').level); print(f('auto').reason)"
+    code = (
+        "from workers.fence.probe import fence_in_force as f; print(f('auto').level); print(f('auto').reason)"
+    )
     argv = refusing(refused, somebody.python, "-c", code, python=somebody.python)
     done = somebody.run(argv, cwd="/", env={"PATH": os.environ["PATH"], "PYTHONPATH": python_path()})
     found, reason = done.stdout.splitlines()
@@ -90,7 +92,7 @@ def test_a_trial_that_was_begun_early_is_the_one_that_counts(monkeypatch, tmp_pa
 def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
     """Tried as the second process of a namespace, where a mistake costs nobody anything."""
     bwrap = [programs()[0], "--unshare-user", "--unshare-pid", "--dev-bind", "/", "/", "--proc", "/proc"]
-    code = f"import sys; sys.path.append({str(ROOT)!r}); from workers.keeper import main; main(['true'])"
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from workers.shim.init import main; main(['true'])"
     script = 'exec 3>&1; "$0" -I -S -c "$1"; echo alive'
     done = subprocess.run(
         [*bwrap, "--", "sh", "-c", script, sys.executable, code],
@@ -226,7 +228,7 @@ def test_a_command_that_ends_before_its_trial_leaves_nothing_of_it(tmp_path):
     slow.chmod(0o755)
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    code = "from workers.fence import begin_trial; begin_trial('auto')"
+    code = "from workers.fence.probe import begin_trial; begin_trial('auto')"
     env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -10,17 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from workers.files.durable import create_file
 from workers.files.journal import Journal, read_journal
-from workers.files.run_dir import (
-    RunDir,
-    create_file,
-    create_json,
-    held_lock,
-    is_locked,
-    new_run_dir,
-    read_json,
-    runs_of,
-)
+from workers.files.locks import held_lock, is_locked
+from workers.files.run_dir import RunDir, create_json, new_run_dir, read_json, runs_of
 
 AT = datetime(2026, 2, 16, 14, 28, 34, tzinfo=UTC)
 
@@ -91,7 +84,7 @@ def test_a_journal_that_is_not_there_is_empty(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from workers.output import held_lock
+from workers.files.locks import held_lock
 with held_lock(Path(sys.argv[1])) as free:
     print(free, flush=True)
     sys.stdin.read()

@@ -33,7 +33,7 @@ async def test_who_waits_is_woken_by_a_release_and_gives_up_in_time(tmp_path):
 
 
 async def test_an_agent_without_slots_is_told_so_at_once(tmp_path):
-    assert await Pool(tmp_path, PoolLimits(gemini=0)).acquire("gemini", HOLDER) is None
+    assert await Pool(tmp_path, PoolLimits(agents={"gemini": 0})).acquire("gemini", HOLDER) is None
 
 
 async def waits(group, pool, agent, got, **how):
@@ -55,7 +55,7 @@ def spots(pool):
 
 
 async def test_who_lets_go_and_asks_again_comes_after_another_process_that_waits(tmp_path):
-    hundred, one = (Pool(tmp_path, PoolLimits(codex=2)) for _ in range(2))
+    hundred, one = (Pool(tmp_path, PoolLimits(agents={"codex": 2})) for _ in range(2))
     held = [hundred.acquire_nowait("codex", HOLDER) for _ in range(2)]
     got: list = []
     async with anyio.create_task_group() as group:
@@ -87,7 +87,7 @@ async def test_who_waits_longest_gets_the_next_slot_of_the_pool_whatever_its_age
 
 
 async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(tmp_path):
-    pool = Pool(tmp_path, PoolLimits(total=3, codex=1))
+    pool = Pool(tmp_path, PoolLimits(total=3, agents={"codex": 1}))
     held = pool.acquire_nowait("codex", HOLDER)
     got: list = []
     async with anyio.create_task_group() as group:
@@ -106,7 +106,7 @@ async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(
 def test_the_place_of_one_who_died_is_taken_away(tmp_path):
     pool = Pool(tmp_path, PoolLimits(total=1))
     text = (
-        "import sys, anyio; from pathlib import Path; from workers.pool import Pool, PoolLimits\n"
+        "import sys, anyio; from pathlib import Path; from workers.pool.slots import Pool, PoolLimits\n"
         "anyio.run(Pool(Path(sys.argv[1]), PoolLimits(total=1)).acquire, 'command', {})"
     )
     held = pool.acquire_nowait("command", HOLDER)
@@ -124,14 +124,15 @@ def test_the_place_of_one_who_died_is_taken_away(tmp_path):
 
 def test_one_who_has_long_not_looked_is_passed_over_and_keeps_its_place(tmp_path):
     pool, stopped = (Pool(tmp_path, PoolLimits(total=1)) for _ in range(2))
-    spot = stopped._line.enter("command", "pool")
+    place = stopped._queue.enter("command")
+    place.write("pool")
     assert pool.acquire_nowait("command", HOLDER) is None
-    os.pwrite(spot._descriptor, b"pool  00000000000000000001", 0)  # as after Ctrl-Z
+    os.pwrite(place._descriptor, b"pool  00000000000000000001", 0)  # as after Ctrl-Z
     slot = pool.acquire_nowait("command", HOLDER)
     slot.release()
-    spot.looked("pool")
+    place.write("pool")
     assert pool.acquire_nowait("command", HOLDER) is None
-    spot.leave()
+    place.leave()
 
 
 async def test_a_limit_that_rises_while_one_waits_is_taken_up(tmp_path):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_an_agent_has_its_own_limit_and_the_pool_one_for_all(tmp_path):
-    pool = Pool(tmp_path, PoolLimits(total=4, codex=2, claude=3))
+    pool = Pool(tmp_path, PoolLimits(total=4, agents={"codex": 2, "claude": 3}))
     taken = [
         pool.acquire_nowait(agent, HOLDER)
         for agent in ("codex", "codex", "codex", "claude", "command", "claude")
@@ -190,7 +190,7 @@ RACER = """
 import json, os, sys, time
 from pathlib import Path
 import anyio
-from workers.pool import Pool, PoolLimits
+from workers.pool.slots import Pool, PoolLimits
 
 FOLDER, RACERS, SECONDS, LIMIT = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 AGENTS = sys.argv[5:]

@@ -83,7 +83,7 @@ def test_without_proc_a_file_is_made_the_other_way(tmp_path, monkeypatch):
 
 def test_of_many_who_make_one_file_at_once_one_does_and_it_is_whole(tmp_path):
     code = (
-        "import sys; from workers.whole import create_whole\n"
+        "import sys; from workers.shim.atomic import create_whole\n"
         "for n in range(200):\n"
         "    try: create_whole(f'{sys.argv[1]}/{n}', (sys.argv[2] * 1000).encode())\n"
         "    except FileExistsError: pass\n"

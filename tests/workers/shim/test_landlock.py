@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has n
 def held(folder, script):
     """Run a shell script that may write below `folder/in`; give what it printed."""
     code = (
-        f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.landlock import restrict;"
+        f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.shim.landlock import restrict;"
         f"restrict([{str(folder / 'in')!r}]); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
     )
     done = subprocess.run(
@@ -74,7 +74,9 @@ def test_what_it_does_not_hold_is_known(folder):
 
 
 def test_there_is_no_way_back(folder):
-    python = f"import sys; sys.path.append('{ROOT}'); from workers.landlock import restrict; restrict(['/'])"
+    python = (
+        f"import sys; sys.path.append('{ROOT}'); from workers.shim.landlock import restrict; restrict(['/'])"
+    )
     script = f"{sys.executable} -I -S -c \"{python}; open('{folder}/out/new', 'w')\""
     assert "Permission denied" in held(folder, script)
     assert not (folder / "out" / "new").exists()
@@ -82,7 +84,7 @@ def test_there_is_no_way_back(folder):
 
 def test_a_single_file_can_be_let_through(folder, tmp_path):
     code = (
-        f"import sys; sys.path.append({str(ROOT)!r}); from workers.landlock import restrict\n"
+        f"import sys; sys.path.append({str(ROOT)!r}); from workers.shim.landlock import restrict\n"
         f"restrict([{str(folder / 'out' / 'old')!r}])\n"
         "open('out/old', 'a').write('more\\n')\n"
         "try: open('out/new', 'w')\n"

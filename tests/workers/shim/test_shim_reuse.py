@@ -155,7 +155,8 @@ async def test_waiting_shims_are_gone_once_the_nursery_is_closed(tmp_path, launc
 RUNTIME = """
 import sys, os, json, anyio
 from pathlib import Path
-from workers.process import Launch, Limits, open_nursery
+from workers.shim.spec import Launch, Limits
+from workers.engine.process import open_nursery
 folder, mark = Path(sys.argv[1]), sys.argv[2]
 
 async def main():

@@ -152,7 +152,7 @@ def count(event, arguments):
         calls += 1
         if calls == at:
             os._exit(9)
-from workers.worktree import make_place
+from workers.worktree.worktree import make_place
 sys.addaudithook(count)
 make_place(Path(root), Path(common), Path(path), base, Path(index))
 """

@@ -24,45 +24,48 @@ from tickets.markdown import (
 )
 from tickets.markdown.sections import Part
 from tickets.problems import Problem
+from tickets.types import AGENTS, SLOTS, AgentName
 
 PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
 LIMIT = 15
 """More workers than this need an approval on record."""
 
-_AGENT = re.compile(r"\b(codex|claude|gemini)\b", re.IGNORECASE)
+_AGENT = re.compile(rf"\b({'|'.join(SLOTS)})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _OFF = re.compile(r"\b(?:disabled|off|optional)\b|\bnot enabled\b", re.IGNORECASE)
 _ON = re.compile(r"\b(?:enabled|on|active)\b", re.IGNORECASE)
-_GEMINI = "5 Gemini where `orchestrate.toml` enables it"
 _TOTAL = frozenset(
     ("maximum workers", "max workers", "maximum concurrent workers", "max concurrent workers",
      "total workers", "maximum", "total", "pool size", "worker pool", "worker pool size")
 )  # fmt: skip
 _COUNT = frozenset(("pool size", "workers", "maximum workers", "max workers", "count", "size", "limit"))
 _STATE = frozenset(("status", "state", "enabled", "default"))
-
-
 _ASK = "orchestrate approve pool-"
+_ENABLED = {name: AGENTS[name].enabled for name in SLOTS}
 
 
 class Pool(NamedTuple):
-    """How many workers may run at once, in all and of each agent."""
+    """How many workers may run at once, in all and of each agent; and which agents are enabled."""
 
     total: int = 15
-    codex: int = 5
-    claude: int = 5
-    gemini: int = 5
-    codex_enabled: bool = True
-    claude_enabled: bool = True
-    gemini_enabled: bool = False
+    agents: Mapping[AgentName, int] = SLOTS
+    enabled: Mapping[AgentName, bool] = _ENABLED
+
+    def as_json(self) -> dict[str, int | bool]:
+        """Return the pool as JSON documents show it: `total`, then `AGENT`, then `AGENT_enabled` of each."""
+        return {
+            "total": self.total,
+            **self.agents,
+            **{f"{name}_enabled": is_on for name, is_on in self.enabled.items()},
+        }
 
 
 def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[Problem]]:
-    """Give the pool as the file states it, and what is doubtful about it.
+    """Return the pool as the file states it, and what is doubtful about it.
 
     What is not stated has its default. `approved` is the largest pool on record; more than that is an
-    error, and the pool given is cut to it. The smaller of two contradicting numbers holds.
+    error, and the pool returned is cut to it. The smaller of two contradicting numbers holds.
     """
     if text is None:
         return Pool(), [_default("the file is missing")]
@@ -70,11 +73,11 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         document = parse(text, PATH)
     except MarkdownError as error:
         return Pool(), list(error.problems)
-    said: dict[str, int | bool] = {}
+    said: dict[str, int] = {}
     found: list[Problem] = []
     for name, worth, line in _statements(document):
         if name in said and said[name] != worth:
-            what = f"`{name.replace('_', ' ')}` is stated twice ({said[name]} and {worth})"
+            what = f"`{name}` is stated twice ({said[name]} and {worth})"
             found.append(
                 Problem(f"{PATH}:{line}", what, "leave it once; the smaller holds until then", "warning")
             )
@@ -89,8 +92,10 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         except StateError as error:
             return Pool(), list(error.problems)
         return Pool(), [_default("no worker pool is stated")]
-    pool = Pool()._replace(**said)  # type: ignore[arg-type]  # the names are the fields
-    return pool._replace(total=min(pool.total, approved)), found
+    default = Pool()
+    agents = {name: said.get(name, most) for name, most in default.agents.items()}
+    enabled = {name: bool(said.get(f"{name} enabled", is_on)) for name, is_on in default.enabled.items()}
+    return Pool(min(said.get("total", default.total), approved), agents, enabled), found
 
 
 def asks_approval(problem: Problem) -> str:
@@ -153,12 +158,15 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 
 def _default(why: str) -> Problem:
-    what = f"{why}, so the defaults hold (15 in all, 5 Codex, 5 Claude; {_GEMINI})"
+    most = {name: f"{number} {name.capitalize()}" for name, number in SLOTS.items()}
+    on = ", ".join([f"{Pool().total} in all", *(most[name] for name in most if _ENABLED[name])])
+    off = [f"; {most[name]} where `orchestrate.toml` enables it" for name in most if not _ENABLED[name]]
+    what = f"{why}, so the defaults hold ({on}{''.join(off)})"
     return Problem(PATH, what, "`orchestrate init` appends the section", "warning")
 
 
-def _statements(document: Document) -> Iterator[tuple[str, int | bool, int]]:
-    """Give (field of Pool, worth, line) for each line that says something about the pool."""
+def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
+    """Yield (name, value, line) of what each line states; the name is `total`, `AGENT` or `AGENT enabled`."""
     for title, part in _pool_parts(document):
         of_title = _AGENT.search(title)
         for one in fields(document, part):
@@ -172,15 +180,15 @@ def _statements(document: Document) -> Iterator[tuple[str, int | bool, int]]:
             if number and (agent or key in _COUNT):
                 yield name, int(number[0]), one.line
             if _OFF.search(one.value):
-                yield f"{name}_enabled", False, one.line
+                yield f"{name} enabled", False, one.line
             elif (
                 _ON.search(one.value)
                 or (agent and number)
                 or (key == "enabled" and one.value.lower() in {"yes", "true"})
             ):
-                yield f"{name}_enabled", True, one.line
+                yield f"{name} enabled", True, one.line
         if of_title and (_OFF.search(title) or _ON.search(title)):
-            yield f"{of_title[1].lower()}_enabled", not _OFF.search(title), part.line
+            yield f"{of_title[1].lower()} enabled", not _OFF.search(title), part.line
 
 
 def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:

@@ -1,0 +1,97 @@
+"""Files that are whole whatever kills the writer: created, appended to, or replaced in one step.
+
+`create_file` and `created` replace nothing. Who may call the others stands in `tests/architecture`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from workers.shim.atomic import create_whole, write_all
+
+_PART = 1 << 24
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Create a file whole or not at all; never replace one. Raises FileExistsError."""
+    create_whole(str(path), data)
+
+
+@contextmanager
+def created(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file for the block; it gets its name at the end, once it is on the disk.
+
+    Where the block raises, nothing stays. Raises FileExistsError.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            # What it was made of is deleted next: a power cut must not take the only copy too.
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def create_from(path: Path, source: Path, offset: int) -> None:
+    """Create a file from the content of another one from an offset on, whole or not at all."""
+    with created(path) as file, source.open("rb") as found:
+        size = os.fstat(found.fileno()).st_size
+        while offset < size:
+            offset += os.sendfile(file.fileno(), found.fileno(), offset, min(size - offset, _PART))
+
+
+def append_line(path: Path, line: bytes, mode: int = 0o644, *, synced: bool) -> None:
+    """Append a line to a file, which is created if need be; `synced`: it is on the disk on return.
+
+    Raises OSError, with the path.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        size = os.fstat(descriptor).st_size
+        # Half a line of a writer that was killed would swallow ours.
+        torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+        write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")
+        if synced:
+            os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, data: bytes, *, synced: bool) -> None:
+    """Create or replace a file in one step, under a lock of the caller's; `synced`: on the disk on return.
+
+    A killed writer leaves at most a `.tmp` of the same stem, which the next one writes over.
+    """
+    temporary = path.with_suffix(".tmp")
+    write_over(temporary, data, synced=synced)
+    temporary.replace(path)
+    if synced:
+        sync_folder(path.parent)
+
+
+def write_over(path: Path, data: bytes, mode: int = 0o644, *, synced: bool) -> None:
+    """Write a temporary file in place; a kill leaves it torn. `synced`: it is on the disk on return."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        write_all(descriptor, data)
+        if synced:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,171 @@
+"""Locks between processes: raw `flock`s, which the death of their holder releases, and a fair queue."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+GLANCE = 0.25
+"""Seconds after which a lock is held for good, and not just tested by another process."""
+POLL = 0.01
+"""Seconds between two polls of a place in a queue."""
+_NUMBERS = count()
+
+
+@contextlib.contextmanager
+def held_lock(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file for the block, waiting no longer than `GLANCE`: yield whether it was free.
+
+    The death of the holder releases it, so a free lock on a run that has not ended means `interrupted`.
+    """
+    # Whoever only tests it, as `status` does, has the lock for an instant.
+    with _held(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), GLANCE, 0.005) as free:
+        yield free
+
+
+@contextlib.contextmanager
+def held_folder(folder: Path, patience: float) -> Iterator[bool]:
+    """Hold the lock of a folder for the block, waiting `patience` seconds: yield whether it was free.
+
+    No lock file is made, so that a command which is refused leaves no trace.
+    """
+    with _held(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), patience, 0.02) as free:
+        yield free
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether some process holds the lock of `held_lock`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Acquire a `flock` (`LOCK_EX` or `LOCK_SH`) if it is free at this moment; return whether it was."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _held(descriptor: int, patience: float, pause: float) -> Iterator[bool]:
+    until = time.monotonic() + patience
+    try:
+        while not (free := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
+            time.sleep(pause)
+        yield free
+    finally:
+        os.close(descriptor)
+
+
+class Waiter(NamedTuple):
+    """An entry of a queue, as the others see it."""
+
+    label: str
+    """What it entered with."""
+    note: str
+    """What it wrote last, without spaces around it."""
+
+
+class Place:
+    """An own entry of a queue: a file that stays locked for as long as its process lives."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.name = path.name
+        self._path = path
+        self._descriptor = descriptor
+
+    def write(self, note: str) -> None:
+        """Write what this entry waits for, at most 5 letters, and that its process is not stopped."""
+        os.pwrite(self._descriptor, f"{note:<5} {time.monotonic_ns():020}".encode(), 0)
+
+    def leave(self) -> None:
+        """Leave the queue."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+        with contextlib.suppress(OSError):
+            self._path.parent.rmdir()  # no folder: an empty queue, which one call shows
+
+
+class FairQueue:
+    """A queue that all processes share which name the same folder: first come, first served.
+
+    Without it a lock that is polled for goes to whoever polls next, which is mostly the one that has just
+    released it. The entries of dead processes are removed; those that were not written for `stale_after`
+    seconds are passed over, since their process is stopped (Ctrl-Z).
+    """
+
+    def __init__(self, folder: Path, stale_after: float | None = None) -> None:
+        self._folder = folder
+        self._stale_after = stale_after
+
+    def enter(self, label: str = "") -> Place:
+        """Enter at the end of the queue."""
+        end = f".{label}" if label else ""
+        while True:
+            path = self._folder / f"{time.monotonic_ns():020}-{os.getpid()}-{next(_NUMBERS)}{end}"
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            except FileNotFoundError:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                continue
+            # Before it is locked it looks like that of a dead process, and may be removed.
+            if try_lock(descriptor, fcntl.LOCK_EX) and path.exists():
+                return Place(path, descriptor)
+            os.close(descriptor)
+
+    def ahead(self, place: Place | None = None) -> Iterator[Waiter]:
+        """Yield the entries before `place`, or all of them where it is None, oldest first."""
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - one call where the queue is empty
+        except FileNotFoundError:
+            return
+        for name in sorted(name for name in names if place is None or name < place.name):
+            path = self._folder / name
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                continue  # it has just left, or is another user's
+            try:
+                if try_lock(descriptor, fcntl.LOCK_SH):
+                    path.unlink(missing_ok=True)  # its process has died
+                    continue
+                note, _, at = os.pread(descriptor, 64, 0).decode(errors="replace").partition(" ")
+            finally:
+                os.close(descriptor)
+            if not self._is_stale(at.strip()):
+                yield Waiter(name.partition(".")[2], note)
+
+    @contextlib.contextmanager
+    def turn(self, seconds: float) -> Iterator[float]:
+        """Hold a place for the block, entered when it is the first; yield the seconds that are left.
+
+        Raises TimeoutError where it does not become the first in time.
+        """
+        deadline = time.monotonic() + seconds
+        place = self.enter()
+        try:
+            while next(self.ahead(place), None) is not None:
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                time.sleep(POLL)
+            yield max(0.0, deadline - time.monotonic())
+        finally:
+            place.leave()
+
+    def _is_stale(self, at: str) -> bool:
+        # Without a time it has only just entered.
+        if self._stale_after is None or not at.isdecimal():
+            return False
+        return time.monotonic_ns() - int(at) >= self._stale_after * 1e9
