@@ -14,8 +14,7 @@ Arguments = TypeVar("Arguments")
 
 
 OLD = frozenset((
-    "cancel", "demo", "deploy", "integrate", "logs", "plan", "ps", "resume", "run", "runtime", "status",
-    "wait", "watch",
+    "cancel", "logs", "ps", "status", "wait", "watch",
 ))  # fmt: skip
 """Modules that are one function yet, in `cli/commands/`."""
 

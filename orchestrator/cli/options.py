@@ -36,3 +36,26 @@ def add_checks(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--verify", action="store_true", help=f"{what} (`[checks]` in orchestrate.toml)")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S",
                         help="most seconds for one check (default: 300)")  # fmt: skip
+
+
+def add_phase_options(parser: argparse.ArgumentParser) -> None:
+    """Declare how a phase's tickets are chosen: the same for the commands that show and that run them."""
+    parser.add_argument("--only", nargs="+", metavar="TICKET", help="just these tickets")
+    parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
+    parser.add_argument("--on-overlap", choices=["refuse", "serialize"],
+                        help="what becomes of tickets that own the same path")  # fmt: skip
+
+
+def add_start_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what a command takes that starts workers."""
+    add_lead(parser)
+    parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
+    parser.add_argument("--wait", type=_seconds, metavar="S",
+                        help="seconds to wait for scopes that other runs hold (default: 0)")  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+    return seconds

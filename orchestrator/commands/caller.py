@@ -1,13 +1,17 @@
 """Who calls a command: from which folder, with which clock and environment, under which name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
 from workers.git.run import Repository, find_repository, git_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from orchestrator.execute.runtime import Tell
 
 
 class Caller(NamedTuple):
@@ -19,6 +23,10 @@ class Caller(NamedTuple):
     environ: Mapping[str, str]
     lead: str | None = None
     """The lead's name, where the call states one."""
+    tell: "Tell | None" = None
+    """Called with each event of a run as it happens."""
+    beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
+    """Runs beside the stages of a run, to show what is going on; cancelled when they have ended."""
 
 
 class NoArguments(NamedTuple):

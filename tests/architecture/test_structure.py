@@ -31,7 +31,7 @@ REPLACES = {
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/budget/ledger.py": ({"append_line"}, "the ledger of the days, under its lock"),
-    "orchestrator/cli/detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
+    "orchestrator/commands/_detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
     "orchestrator/cli/terminal/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree/worktree.py": (
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"

@@ -1,9 +1,11 @@
 """`orchestrate cancel RUN [WORKER...]`: whole process trees, gone, whether a runtime lives or not."""
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import repository_of
@@ -116,15 +118,14 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
 
 def _close(arguments: argparse.Namespace, run: RunDir) -> list[Problem]:
     """Do what the run's runtime would have done, had it lived: judge what ended, close the run."""
-    from orchestrator.cli.project import finish, project_of  # noqa: PLC0415 - for start-up time
-    from orchestrator.cli.terminal.progress import tell_nothing  # noqa: PLC0415 - as above
+    from orchestrator.cli.calling import now  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - as above
+    from orchestrator.commands.caller import Caller  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
-    project = project_of(arguments)._replace(tell=tell_nothing)
-    closed = finish(project, partial(go_on, project, run))
-    return [
-        Problem(one["place"], one["what"], one["do"], one["severity"]) for one in closed.document["problems"]
-    ]
+    caller = Caller((arguments.project or Path.cwd()).absolute(), now, os.environ)
+    project = project_of(caller)
+    return list(finish(caller, project, partial(go_on, project, run)).problems)
 
 
 def _answered(

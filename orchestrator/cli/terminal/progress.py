@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.budget.totals import told_by
-from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal.terminal import columns, say
 from orchestrator.cli.terminal.width import cells, cut, shortened, wrapped
+from orchestrator.cli.text import clean
+from orchestrator.commands.answer import Answer
 from orchestrator.runs.live import clock
 from orchestrator.runs.pending import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
@@ -24,10 +25,6 @@ def tell_lines(record: Mapping[str, Any], state: RunState) -> None:
     line = event_line(record, state)
     if line:
         say(line, sys.stdout)
-
-
-def tell_nothing(record: Mapping[str, Any], state: RunState) -> None:
-    """Print nothing: the answer comes as one document."""
 
 
 def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
@@ -74,6 +71,11 @@ def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
 
 def _line(what: str, who: str, rest: str) -> str:
     return f"{what:<{_WIDTH}} {who:<17} {rest}".rstrip()
+
+
+def run_lines(answer: Answer[RunState]) -> list[str]:
+    """Return the answer about a run as text."""
+    return summary_lines(answer.view, answer.problems, answer.next_action)
 
 
 def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:

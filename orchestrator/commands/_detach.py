@@ -1,29 +1,29 @@
-"""A runtime as a process of its own, which no terminal and no tool call takes with it."""
+"""A runtime as a process of its own, which outlives the terminal or the tool call that starts it."""
 
-import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 
-from orchestrator.cli.answer import Answer, problem_lines
+from orchestrator.commands.answer import Answer
 from orchestrator.errors import Refusal
-from orchestrator.runs.state import read_run
+from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir
 
 APPEARS = 15.0
-"""Seconds until a runtime has taken its run's lock; a machine that is busy takes its time."""
+"""Seconds until a runtime has taken its run's lock, also on a busy machine."""
 
 
-def detach(run: RunDir, warnings: tuple[Problem, ...]) -> Answer:
+def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str]) -> Answer[RunState]:
     """Start the runtime of a run in a session of its own, and answer once it has taken the run over."""
     log = run.path / "runtime.log"
     with log.open("ab") as output:
         started = subprocess.Popen(
             [sys.executable, "-P", "-m", "orchestrator", "_runtime", run.id, "--project", str(run.root)],
             cwd=run.root,
-            env={**os.environ, "ORCHESTRATE_LOG": "info"},
+            env={**environ, "ORCHESTRATE_LOG": "info"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -41,5 +41,4 @@ def detach(run: RunDir, warnings: tuple[Problem, ...]) -> Answer:
     document = state.document()
     document["problems"] = [problem.as_json() for problem in warnings]
     document["next_action"] = f"orchestrate wait {run.id}"
-    lines = [f"run {run.id} of {state.phase} goes on by itself, {len(state.workers)} tickets"]
-    return Answer(0, document, (*lines, *problem_lines(warnings, document["next_action"])))
+    return Answer(0, document, warnings, state)

@@ -1,86 +1,45 @@
-"""What `resume` answers without a run: one screen for a person, one document for an agent."""
+"""`orchestrate resume` on the command line."""
 
 import argparse
-import os
 from typing import Any
 
-from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import lead_of, now, repository_of
+from orchestrator.cli.options import add_checks
+from orchestrator.cli.terminal.progress import run_lines
 from orchestrator.cli.terminal.width import cut
-from orchestrator.commands._checks import run_checks
-from orchestrator.errors import Refusal
-from orchestrator.report.gather import gather
-from orchestrator.report.recover import look, standing_of
-from orchestrator.report.summary import fitted, standing, step_of, tokens_of
-from orchestrator.settings.settings import read_settings
-from tickets.problems import Problem
-from workers.errors import WorkerError
-from workers.git.run import Repository
+from orchestrator.cli.text import clean, with_ending
+from orchestrator.commands import resume
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.resume import Arguments
+from orchestrator.runs.state import RunState
 
 SHOWN = 5
-"""How many of a kind stand on the screen before the rest is counted."""
+"""How many of a kind are shown on the screen before the rest is counted."""
 _WIDE = 200
 
 
-def answer_standing(arguments: argparse.Namespace) -> Answer:
-    """Say where the project stands, what was repaired, what is stale, and what is next."""
-    repository, at = repository_of(arguments), now()
-    problems: list[Problem] = []
-    commits = _commits(repository, problems)
-    stood = look(repository, at, lead_of(arguments, repository), commit=commits)
-    if arguments.verify:
-        problems += _verified(arguments, repository)
-    found = gather(repository, at)
-    step = step_of(found, stood.runs)
-    problems = list(dict.fromkeys((*stood.problems, *found.problems, *problems)))
-    errors = any(problem.severity == "error" for problem in problems)
-    runs = [
-        {
-            "run": state.run.id,
-            "phase": state.phase,
-            "status": state.status(),
-            "workers": standing_of(state),
-            "next_action": state.next_action(),
-        }
-        for state in stood.runs
-    ]
-    document = envelope(
-        problems, step.command, ok=not errors, repaired=list(stood.repaired), runs=runs,
-        **standing(found, step), left_out=[],
-    )  # fmt: skip
-    lines = (*_lines(document), *problem_lines(problems, step.command))
-    if arguments.max_tokens is not None:
-        document = _within(document, arguments.max_tokens)
-    return Answer(1 if errors else 0, document, lines)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `resume` takes."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help="go on with this run: its workers, its queue")
+    parser.add_argument("--max-tokens", type=int, metavar="N",
+                        help="leave out what is needed least until the JSON fits")  # fmt: skip
+    add_checks(parser, "run the smoke tests, too")
 
 
-def _commits(repository: Repository, problems: list[Problem]) -> bool:
-    try:
-        return read_settings(repository.root).git.commit != "never"
-    except Refusal as refusal:
-        # A new lead needs to know where things stand, above all where the settings are broken.
-        problems += refusal.problems
-        return True
+def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[Any]:
+    """Call the command; where it goes on with a run, show events as they happen."""
+    if arguments.run is None:
+        return resume.call(caller, arguments)
+    from orchestrator.cli.terminal.screen import on_screen  # noqa: PLC0415 - the report needs less
+
+    return on_screen(resume.call, caller, arguments, as_json=as_json)
 
 
-def _verified(arguments: argparse.Namespace, repository: Repository) -> list[Problem]:
-    try:
-        settings = read_settings(repository.root)
-        return run_checks(
-            repository, settings, ("smoke",), at=now(), timeout=arguments.timeout, environ=os.environ
-        )
-    except WorkerError as error:
-        return [Problem("[checks] smoke", str(error), "`orchestrate doctor` says more")]
-
-
-def _within(document: dict[str, Any], tokens: int) -> dict[str, Any]:
-    shorter, out = fitted(document, tokens)
-    shorter = {**shorter, "left_out": list(out)}
-    if tokens_of(shorter) > tokens:
-        what = f"{tokens} tokens are fewer than the least that has to be said ({tokens_of(shorter)})"
-        more = Problem("--max-tokens", what, "give more", "warning").as_json()
-        shorter["problems"] = [*shorter["problems"], more]
-    return shorter
+def lines(answer: Answer[Any], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    if isinstance(answer.view, RunState):
+        return run_lines(answer)
+    return with_ending(_lines(answer.view), answer)
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
