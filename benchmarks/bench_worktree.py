@@ -12,8 +12,7 @@ from lab import say
 
 from workers.git.run import find_repository
 from workers.worktree.changes import Checker
-from workers.worktree.checkout import make_tree
-from workers.worktree.furnish import Furniture
+from workers.worktree.checkout import Furniture, make_tree
 from workers.worktree.worktree import Place, remove_place
 
 FILES, WORKERS, AT_ONCE = 20_000, 15, 4

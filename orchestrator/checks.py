@@ -13,12 +13,12 @@ import anyio.to_thread
 
 from orchestrator.state.figures import percent
 from workers.agents.follow import read_tail
+from workers.engine.launch import common_environment
 from workers.engine.process import open_nursery, stop
 from workers.files.durable import create_file
 from workers.files.exit_record import Exit
 from workers.files.read import read_whole
 from workers.files.run_dir import create_json, read_json
-from workers.git.environment import common_environment
 from workers.shim.spec import Launch, Limits
 from workers.worktree.worktree import remove_tree
 

@@ -14,8 +14,7 @@ from orchestrator.errors import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.files.read import NotRegularError
-from workers.git.environment import drop_foreign_git
-from workers.git.run import Repository, find_repository, git_line
+from workers.git.run import Repository, drop_foreign_git, find_repository, git_line
 
 if TYPE_CHECKING:
     from orchestrator.commands.table import Command

@@ -3,7 +3,7 @@
 from orchestrator.execute.command import CheckResult, free_stem, run_in_tree
 from orchestrator.execute.runtime import Deployment
 from orchestrator.settings.settings import Settings
-from workers.worktree.furnish import Furniture
+from workers.worktree.checkout import Furniture
 
 
 def furniture_of(settings: Settings) -> Furniture:

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from tickets.types import AGENTS
 from workers.agents.agent import agent_named
-from workers.git.environment import common_environment
+from workers.engine.launch import common_environment
 
 LIMIT = 10.0
 """Seconds that a program may take to say its version."""

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
-from workers.git.environment import drop_foreign_git
 from workers.git.metadata import git_directory, note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
-from workers.git.run import QUIET, GitError, Repository, git
+from workers.git.run import QUIET, GitError, Repository, drop_foreign_git, git
 from workers.worktree.changes import WHO
 
 if TYPE_CHECKING:

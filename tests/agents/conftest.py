@@ -14,7 +14,7 @@ from support import stub_model
 from support.real_phase import AGENTS, Project
 
 from workers.agents.agent import AgentSettings, Job, agent_named
-from workers.git.environment import common_environment
+from workers.engine.launch import common_environment
 
 HERE = Path(__file__).parent
 BIN = HERE / "node_modules" / ".bin"

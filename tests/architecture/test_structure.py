@@ -41,7 +41,7 @@ REPLACES = {
     ),
     "workers/git/metadata.py": ({"append_line"}, "the list of our own moves of refs"),
     "workers/worktree/_filters.py": ({"copy2"}, "an index of our own, for one question"),
-    "workers/worktree/furnish.py": ({"copy2"}, "into a fresh worktree, where nothing may stand at the place"),
+    "workers/worktree/checkout.py": ({"copy2"}, "into a fresh worktree, where no file may be at the path"),
     "workers/files/journal.py": ({"open"}, "the journal of a run, appended to"),
     "workers/files/durable.py": (
         {"open", "replace", "write_over"}, "the one place that does it for those above and below"
@@ -66,13 +66,12 @@ READS = {
     "orchestrator/archive/garbage.py": "git's own list of work trees",
     "orchestrator/schedule/pacing.py": "/proc and /sys",
     "orchestrator/archive/pack.py": "an archive that we have just made",
-    "workers/worktree/changes.py": "settings and attributes of git's own folder",
+    "workers/worktree/changes.py": "settings of git's own folder, a patch that we have just made",
     "workers/worktree/_filters.py": "files of a worktree, listed as regular",
     "workers/git/run.py": "a work tree's git file",
     "workers/files/durable.py": "a file that we have just made",
     "workers/git/snapshot.py": "git's own folder, looked at by kind first",
     "workers/git/metadata.py": "a work tree's git file",
-    "workers/worktree/_patches.py": "a patch that we have just made",
     "workers/engine/process.py": "/proc, and what a living shim has written",
     "workers/git/refs.py": "git's own folder",
     "workers/shim/shim.py": "/proc",

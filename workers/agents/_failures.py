@@ -1,11 +1,10 @@
-"""Why an agent failed, in one plain line, and of which kind that failure is."""
+"""The failures of agent CLIs: the reason in one plain line, and its kind."""
 
 import json
 import re
-from typing import Literal
 
 from workers.agents._retry_after import Reset, delay_in, reset_in
-from workers.agents.agent import Answer, Failure, Progress, Usage
+from workers.agents.agent import Answer, Failure, Progress
 from workers.agents.stream import printable, text_at, value_at
 
 LONGEST = 400
@@ -68,7 +67,7 @@ _NOISE = re.compile(
 
 
 def one_line(text: str) -> str:
-    """Make a provider's error plain: one line, no control characters, the message instead of raw JSON."""
+    """Return a provider's error as one plain line: the message instead of raw JSON, no control characters."""
     start = text.find("{")
     if start >= 0:
         try:
@@ -82,7 +81,7 @@ def one_line(text: str) -> str:
 
 
 def last_words(stderr_tail: str) -> str:
-    """Give the last line of standard error that says something: no stack frames, no greetings."""
+    """Return the last line of standard error that has a meaning: no stack frames, no greetings."""
     lines = [printable(line) for line in stderr_tail.splitlines()]
     # A refused flag is named first, and a page of help follows.
     page = next((at for at, line in enumerate(lines) if at and line.lower().startswith("usage:")), len(lines))
@@ -93,7 +92,7 @@ def last_words(stderr_tail: str) -> str:
 
 
 def kind_of(error: str, status: int | None = None) -> Failure | None:
-    """Tell what kind of failure an error text (or the HTTP status beside it) speaks of."""
+    """Return the kind of failure that an error text (or the HTTP status beside it) names."""
     text = _URL.sub("", error)
     if status is None and (named := _STATUS.search(text)):
         status = int(named[1])
@@ -104,14 +103,14 @@ def kind_of(error: str, status: int | None = None) -> Failure | None:
 
 
 def retry(text: str, status: int | None = None) -> Progress:
-    """Tell of a failed request that a CLI makes again, from what it says of that."""
+    """Return the progress record of a failed request that a CLI repeats, from its message."""
     if status is None and (named := _STATUS.search(_URL.sub("", text))):
         status = int(named[1])
     return Progress("retry", printable(text), delay_in(text), status)
 
 
 def is_throttled(progress: Progress) -> bool:
-    """Tell whether a request is made again because the provider has no more to give now."""
+    """Return whether a request is repeated because its provider is rate limited or overloaded."""
     if progress.kind != "retry":
         return False
     if progress.status in (429, *OVERLOADED):
@@ -122,55 +121,43 @@ def is_throttled(progress: Progress) -> bool:
 _EPOCH = re.compile(r"\|\d{10,13}\b")
 
 
-def settle(
-    said: Literal["success", "error", "none"],
-    *,
-    exit_code: int | None,
-    stderr_tail: str,
-    text: str,
-    error: str,
-    failure: Failure | None = None,
-    thread: str | None = None,
-    usage: Usage | None = None,
-    flags: tuple[str, ...] = (),
-    question: str = "",
-    resets: str = "",
-    now: float | None = None,
+def judge_end(
+    said: Answer, *, exit_code: int | None, stderr_tail: str, resets: str = "", now: float | None = None
 ) -> Answer:
-    """Weigh the closing record against how the process ended.
+    """Weigh what a stream said against how its process ended.
 
     A record of success stands when the process exited with 0, or was stopped by a signal after it had
-    said everything (flag `did_not_exit`); with any other exit code it is an error. `resets` is what a
+    said everything (flag `did_not_exit`); with any other exit code it is an error. `resets` is what the
     stream said, beside its error, of when to ask again.
     """
     by_signal = exit_code is None or exit_code < 0
-    if said == "success" and not by_signal and exit_code != 0:
-        said, error = (
-            "error",
-            error or last_words(stderr_tail) or f"said success, then exited with {exit_code}",
-        )
-    if said == "success":
-        flags = (*flags, "did_not_exit") if by_signal else flags
-        return Answer("success", text, thread=thread, usage=usage, flags=flags, question=question)
     words = last_words(stderr_tail)
+    if said.ended == "success" and not by_signal and exit_code != 0:
+        error = said.error or words or f"said success, then exited with {exit_code}"
+        said = said._replace(ended="error", error=error)
+    if said.ended == "success":
+        flags = (*said.flags, "did_not_exit") if by_signal else said.flags
+        return said._replace(error="", failure=None, flags=flags)
+    error, failure = one_line(said.error), said.failure
     if failure is None:
-        # A stopped worker did not end for what stands on standard error; for what it told its stream, maybe.
-        failure = kind_of(one_line(error)) or (None if said == "none" and by_signal else kind_of(words))
+        # A stopped worker did not end for what is on standard error; for what it told its stream, maybe.
+        failure = kind_of(error) or (None if said.ended == "none" and by_signal else kind_of(words))
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"
-    told = f"{error}\n{stderr_tail}"
-    if _LOST.search(told):
-        flags = (*flags, "thread_lost")
+    told = f"{said.error}\n{stderr_tail}"
+    flags = (*said.flags, "thread_lost") if _LOST.search(told) else said.flags
     reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
     # When to ask again is known by now, and seconds since 1970 tell a person nothing.
-    error = (
-        _EPOCH.sub("", one_line(error))
-        or words
-        or (NO_RECORD if said == "none" else "the agent gave no reason")
+    error = _EPOCH.sub("", error) or words
+    return said._replace(
+        error=error or (NO_RECORD if said.ended == "none" else "the agent gave no reason"),
+        failure=failure,
+        flags=flags,
+        # What failed does not wait for an answer: it waits for its provider, or for no reply at all.
+        question="" if failure else said.question,
+        retry_after=reset.after,
+        resets_at=reset.at,
     )
-    # What failed does not wait for an answer: it waits for its provider, or for nobody.
-    question = "" if failure else question
-    return Answer(said, text, error, failure, thread, usage, flags, None, question, *reset)
 
 
 def _kind_of_status(status: int | None) -> Failure | None:

@@ -18,7 +18,7 @@ class Instruction(NamedTuple):
 
 
 def check_prompt(prompt: Path, *, agent: str, at_most: int) -> bytes:
-    """Give the first bytes of a prompt. Raises WorkerError where this agent would not read it as it is."""
+    """Return the first bytes of a prompt. Raises WorkerError where this agent would not read it as it is."""
     try:
         size = prompt.stat().st_size
         head = read_start(prompt, 4096)

@@ -23,7 +23,7 @@ _PROMPT = re.compile(r"[\[(](?:y/n|yes/no)[^\])]{0,12}[\])]\s*[:?>]?\s*$", re.IG
 
 
 class Asking:
-    """Keeps what an agent has asked for last, and whether it went on without it."""
+    """The last question of an agent, and whether it went on without an answer."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -31,7 +31,7 @@ class Asking:
         self._denied = ""
 
     def called(self, call: str, tool: str, given: object) -> Progress:
-        """Take a tool call: who calls another tool goes on without what it was denied."""
+        """Note a tool call: an agent that calls another tool goes on without what it was denied."""
         self._denied = ""
         if tool in ASKING:
             self._asked[call] = _question_in(given)
@@ -42,7 +42,7 @@ class Asking:
         return Progress("tool", printable(self._calls[call]))
 
     def ended(self, call: str, said: str = "", *, failed: bool = False, denied: bool = False) -> Progress:
-        """Take the end of a call: `denied` where the record says so, else by what a failed one says."""
+        """Note the end of a call: `denied` where the record says so, else by what a failed one says."""
         wanted, question = self._calls.pop(call, ""), self._asked.pop(call, "")
         if not (failed or denied):
             self._denied = ""
@@ -53,7 +53,7 @@ class Asking:
         return Progress("text" if question else "tool_end", printable(said)[:LONGEST])
 
     def question(self, said: Literal["success", "error", "none"], *, text: str = "", stderr: str = "") -> str:
-        """Give the question that is open at the end, on one line; nothing where there is none.
+        """Return the question that is open at the end, on one line; `""` where there is none.
 
         Of a stream that was cut off only a question that it waited at: refusals do not make it wait. Of one
         that closed well also a refusal after which it tried nothing more, and an answer that is a question.

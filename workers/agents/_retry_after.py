@@ -1,4 +1,4 @@
-"""When a provider says that it may be asked again, in whatever words its CLI repeats that. Pure."""
+"""When a provider says that it may be asked again, in whatever words its CLI repeats that."""
 
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -98,7 +98,7 @@ def _of_iso(found: re.Match[str], _now: float, zone: tzinfo | None) -> float | N
 
 
 def _of_clock(found: re.Match[str], now: float, zone: tzinfo | None) -> float | None:
-    """Give the time that is meant: the next of its kind, where the day is left open."""
+    """Return the time that is meant: the next of its kind, where the day is left open."""
     parts = found.groupdict()
     half = (parts.get("half") or "").lower()
     if not half and parts["minute"] is None:
@@ -138,7 +138,7 @@ _UNKNOWN = timezone(timedelta(hours=23, minutes=59), "unknown")
 
 
 def _zone(name: str | None, zone: tzinfo | None) -> tzinfo | None:
-    """Give the zone of a name; without one the zone that is given, and `_UNKNOWN` for no zone's name."""
+    """Return the zone of a name; without a name `zone`, and `_UNKNOWN` where no zone has that name."""
     if not name or name.lower() in ("and", "or", "on", "to", "for", "if", "when", "local", "time"):
         return zone
     if name.upper() == "Z":

@@ -68,7 +68,7 @@ class Invocation(NamedTuple):
 
     argv: tuple[str, ...]
     env: dict[str, str]
-    """What the agent adds to the common environment (`workers.git.environment`)."""
+    """What the agent adds to the common environment (`workers.engine.launch.common_environment`)."""
     files: dict[str, bytes]
     """Files to create below `Job.home` first, by relative path."""
     capture: Literal["file", "pipe"] = "file"
@@ -146,7 +146,7 @@ class Reader(Protocol):
     """Reads one worker's standard output, record by record."""
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended. `exit_code` is None where a signal ended the worker.

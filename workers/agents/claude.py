@@ -3,7 +3,7 @@
 import os
 
 from tickets.types import AgentName
-from workers.agents._failures import kind_of, settle
+from workers.agents._failures import judge_end, kind_of
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
 from workers.agents.agent import (
@@ -109,7 +109,7 @@ def invocation(job: Job) -> Invocation:
 
 
 def new_reader() -> "ClaudeReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return ClaudeReader()
 
 
@@ -125,7 +125,7 @@ class ClaudeReader:
         self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
@@ -149,43 +149,25 @@ class ClaudeReader:
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
-        result = self._result
-        flags = self._records.flags()
+        said = self._said(stderr_tail)
+        return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, resets=self._resets, now=now)
+
+    def _said(self, stderr_tail: str) -> Answer:
+        result, flags = self._result, self._records.flags()
         if result is None:
-            error = self._error
-            return settle(
-                "none",
-                exit_code=exit_code,
-                stderr_tail=stderr_tail,
-                text="",
-                error=error,
-                thread=self._thread,
-                flags=flags,
-                question=self._asking.question("none", stderr=stderr_tail),
-                resets=self._resets,
-                now=now,
-            )
+            question = self._asking.question("none", stderr=stderr_tail)
+            return Answer("none", "", self._error, thread=self._thread, flags=flags, question=question)
         if value_at(result, "permission_denials"):
             flags = (*flags, "permission_denied")
         subtype = text_at(result, "subtype")
-        good = result.get("is_error") is False and subtype == "success"
-        error = "" if good else _error_of(result) or self._error
-        status = count_at(result, "api_error_status") or None
-        text = text_at(result, "result") if good else ""
-        return settle(
-            "success" if good else "error",
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            text=text,
-            error=error,
-            failure=None if good else _FAILURES.get(subtype) or kind_of(error, status),
-            thread=self._thread,
-            usage=_usage(result),
-            flags=flags,
-            question=self._asking.question("success" if good else "error", text=text),
-            resets=self._resets,
-            now=now,
-        )
+        if result.get("is_error") is False and subtype == "success":
+            text = text_at(result, "result")
+            question = self._asking.question("success", text=text)
+            return Answer("success", text, "", None, self._thread, _usage(result), flags, None, question)
+        error = _error_of(result) or self._error
+        failure = _FAILURES.get(subtype) or kind_of(error, count_at(result, "api_error_status") or None)
+        question = self._asking.question("error")
+        return Answer("error", "", error, failure, self._thread, _usage(result), flags, None, question)
 
     def _retry(self, record: dict[str, object]) -> Progress:
         status = count_at(record, "error_status")

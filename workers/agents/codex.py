@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tickets.types import AgentName
-from workers.agents._failures import retry, settle
+from workers.agents._failures import judge_end, retry
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
 from workers.agents.agent import (
@@ -106,7 +106,7 @@ def _way(job: Job, sandbox: str) -> tuple[str, ...]:
 
 
 def new_reader() -> "CodexReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return CodexReader()
 
 
@@ -124,7 +124,7 @@ class CodexReader:
         self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
@@ -151,18 +151,17 @@ class CodexReader:
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
-        return settle(
-            self._said or "none",
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            text=self._text,
-            error=self._error,
+        ended = self._said or "none"
+        said = Answer(
+            ended,
+            self._text,
+            self._error,
             thread=self._thread,
             usage=self._usage,
             flags=(*self._records.flags(), *(("permission_denied",) if denied else ())),
-            question=self._asking.question(self._said or "none", text=self._text, stderr=stderr_tail),
-            now=now,
+            question=self._asking.question(ended, text=self._text, stderr=stderr_tail),
         )
+        return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
     def _item(self, record: dict[str, object]) -> Progress | None:
         done = record.get("type") == "item.completed"
@@ -221,7 +220,7 @@ def _toml(text: str) -> str:
 
 
 def _native(launcher: Path) -> str | None:
-    """Give the program that the launcher from npm would start: it lies in a package of its own."""
+    """Return the program that the launcher from npm would start: it lies in a package of its own."""
     script = launcher.resolve()
     if script.name != "codex.js":
         return None

@@ -26,13 +26,13 @@ _STATUSES: tuple[_Status, ...] = ("complete", "blocked", "needs_clarification")
 _SHOWN = 200
 
 
-def locate(settings: AgentSettings, path: str) -> str | None:  # noqa: ARG001  # each ticket brings its own program
-    """Say that this agent is always there."""
+def locate(settings: AgentSettings, path: str) -> str | None:  # noqa: ARG001
+    """Return a name that is always found: each ticket brings its own program."""
     return "command"
 
 
 def invocation(job: Job) -> Invocation:
-    """Take the ticket's own argument list. Raises WorkerError where it has none."""
+    """Return the ticket's own argument list. Raises WorkerError where it has none."""
     if not job.command or not job.command[0]:
         raise WorkerError(
             f"{job.worker}: a command worker without a command; give `command` in the ticket's front matter"
@@ -49,7 +49,7 @@ def invocation(job: Job) -> Invocation:
 
 
 def new_reader() -> "CommandReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return CommandReader()
 
 
@@ -64,7 +64,7 @@ class CommandReader:
         self._flags: tuple[str, ...] = ()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; only the last that is not blank can be the result."""
+        """Accept one line, without its end; only the last that is not blank can be the result."""
         if not line.strip():
             return None
         self._silent, self._status, self._summary = False, None, ""

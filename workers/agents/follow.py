@@ -1,4 +1,4 @@
-"""What a worker prints, read while it prints it: by its runtime, and by whoever watches."""
+"""The output of a worker, read while it is written: by its runtime, and by commands that watch it."""
 
 import contextlib
 import os
@@ -48,7 +48,7 @@ class Follower:
 
     @property
     def offset(self) -> int:
-        """Give how far it has read, in bytes."""
+        """Return how far it has read, in bytes."""
         return self._offset or 0
 
     def read_more(self, most: int = MOST) -> list[Progress]:
@@ -131,9 +131,9 @@ class Follower:
 
 
 def last_said(agent: AgentName, stdout: Path) -> str:
-    """Give what a worker said or did last, on one line; looks no further back than 64 KiB.
+    """Return what a worker printed or did last, on one line, from the last 64 KiB of its output.
 
-    Begins at the end, since whoever asks for fifteen workers has no time for all that they said.
+    Read from the end, since a caller that asks for fifteen workers has no time for all of it.
     """
     tail = _end_of(stdout, _TAIL)
     lines = tail.split(b"\n")
@@ -147,12 +147,12 @@ def last_said(agent: AgentName, stdout: Path) -> str:
 
 
 def read_tail(path: Path, size: int = 4096) -> str:
-    """Give the end of a text file, `""` where there is none."""
+    """Return the end of a text file, `""` where there is none."""
     return _end_of(path, size).decode("utf-8", "replace")
 
 
 def _last_change(*paths: Path) -> float | None:
-    """Give when a worker printed last, which is when its provider's "in five minutes" began."""
+    """Return when a worker printed last, which is when its provider's "in five minutes" began."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def _last_change(*paths: Path) -> float | None:
 
 
 def _size(path: Path) -> int:
-    """Give the size of a regular file in bytes; 0 where there is none. Raises OSError."""
+    """Return the size of a regular file in bytes; 0 where there is none. Raises OSError."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -4,7 +4,7 @@ import json
 from typing import Literal
 
 from tickets.types import AgentName
-from workers.agents._failures import settle
+from workers.agents._failures import judge_end
 from workers.agents._instructions import check_prompt
 from workers.agents._questions import Asking
 from workers.agents.agent import (
@@ -106,7 +106,7 @@ def invocation(job: Job) -> Invocation:
 
 
 def new_reader() -> "GeminiReader":
-    """Make a reader for one attempt."""
+    """Return a reader for one attempt."""
     return GeminiReader()
 
 
@@ -125,7 +125,7 @@ class GeminiReader:
         self._asking = Asking()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Take one line, without its end; noise is ignored."""
+        """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
             return None
@@ -165,19 +165,17 @@ class GeminiReader:
             error = "" if text.strip() else "no result: it says success and gave no answer"
         elif result is not None:
             error = text_at(result, "error", "message") or error
-        return settle(
+        answer = Answer(
             said,
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            text=text if said == "success" else "",
-            error=error,
-            failure=failure,
-            thread=self._thread,
-            usage=_usage(result),
-            flags=flags,
+            text if said == "success" else "",
+            error,
+            failure,
+            self._thread,
+            _usage(result),
+            flags,
             question=self._asking.question(said, text=text, stderr=stderr_tail),
-            now=now,
         )
+        return judge_end(answer, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
     def _message(self, delta: str) -> Progress | None:
         if self._after_tool:  # what it said before a tool is not its answer

@@ -1,4 +1,4 @@
-"""Records out of an agent's standard output: one JSON object a line, in whatever noise surrounds it."""
+"""Records in an agent's standard output: one JSON object a line, in whatever noise surrounds it."""
 
 import json
 import re
@@ -23,7 +23,7 @@ class Lines:
         self._held = bytearray()
 
     def add(self, chunk: bytes) -> list[bytes]:
-        """Give the lines that `chunk` completes, without their ends."""
+        """Return the lines that `chunk` completes, without their ends."""
         *ended, rest = chunk.split(b"\n")
         lines = []
         for part in ended:
@@ -34,7 +34,7 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """Give what follows the last line's end: a record that was cut, or nothing."""
+        """Return what follows the last line's end: a record that was cut, or nothing."""
         return bytes(self._held)
 
     def _hold(self, part: bytes) -> None:
@@ -50,7 +50,7 @@ class Records:
         self._cut = False
 
     def take(self, line: bytes) -> dict[str, Any] | None:
-        """Give the line's record, or None for noise."""
+        """Return the line's record, or None for noise."""
         if len(line) > MAX_RECORD:
             self._oversize, self._cut = True, False
             return None
@@ -69,25 +69,25 @@ class Records:
         return record
 
     def flags(self) -> tuple[str, ...]:
-        """Say what the caller must know: `cut_record` only where nothing readable came after it."""
+        """Return what was wrong with the records: `cut_record` only where nothing readable came after it."""
         return (*(["oversize_record"] if self._oversize else []), *(["cut_record"] if self._cut else []))
 
 
 def text_at(record: Mapping[str, Any], *path: str) -> str:
-    """Give the text at a path of keys, or nothing where the record has another shape."""
+    """Return the text at a path of keys, or nothing where the record has another shape."""
     found = value_at(record, *path)
     # A lone surrogate is valid in JSON and cannot be written to a file.
     return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
 
 
 def id_at(record: Mapping[str, Any], *path: str) -> str | None:
-    """Give the id at a path of keys, or None where it is none: it goes back to a command line one day."""
+    """Return the id at a path of keys, or None where it is none: it goes back to a command line one day."""
     found = text_at(record, *path)
     return found if _ID.fullmatch(found) else None
 
 
 def number_at(record: Mapping[str, Any], *path: str) -> float | None:
-    """Give the number at a path of keys, or None; one below 0 or without end is none."""
+    """Return the number at a path of keys, or None; one below 0 or without end is none."""
     found = value_at(record, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
@@ -95,13 +95,13 @@ def number_at(record: Mapping[str, Any], *path: str) -> float | None:
 
 
 def count_at(record: Mapping[str, Any], *path: str) -> int:
-    """Give the count at a path of keys, or 0."""
+    """Return the count at a path of keys, or 0."""
     found = value_at(record, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def value_at(record: object, *path: str) -> Any:
-    """Give the value at a path of keys, or None."""
+    """Return the value at a path of keys, or None."""
     for key in path:
         if not isinstance(record, Mapping):
             return None
@@ -120,7 +120,7 @@ def paragraphs(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Take out what a terminal would act upon, and leave the spaces as they are."""
+    """Remove what a terminal would act upon, and leave the spaces as they are."""
     text = _ESCAPE.sub("", text.rstrip("\r").expandtabs())
     if text.isprintable():
         return text  # as most is: to look at each character takes longer than to read the record

@@ -13,9 +13,16 @@ from workers.fence.policy import Walls, cache_environment, message_log, worker_w
 from workers.fence.probe import OPEN, Fence, enclosed
 from workers.files.durable import create_file
 from workers.files.run_dir import AttemptFiles, RunDir
-from workers.git.environment import common_environment
 from workers.git.run import Repository
 from workers.shim.spec import Launch, Limits
+
+ALLOWED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "all_proxy",
+})  # fmt: skip
+ALLOWED_PREFIXES = ("LC_",)
 
 
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
@@ -123,6 +130,15 @@ def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Wal
         network=ticket.agent != "command" or job.settings.network == "open",
         tree=job.worktree,
     )
+
+
+def common_environment(environ: Mapping[str, str], passed: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the variables of `environ` that every worker may see, and those named in `passed`."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in ALLOWED or name.startswith(ALLOWED_PREFIXES) or name in passed
+    }
 
 
 def worker_environment(

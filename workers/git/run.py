@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from workers.files.durable import created
-from workers.git.environment import drop_foreign_git
 
 # A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+
+# These name another repository (or a config of somebody's choosing) to every git below us.
+FOREIGN_GIT = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES",
+    "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE", "GIT_REPLACE_REF_BASE", "GIT_EXTERNAL_DIFF", "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_ATTR_SOURCE", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+)  # fmt: skip
 
 
 class Repository(NamedTuple):
@@ -58,6 +67,13 @@ def _program() -> str:
     import shutil  # noqa: PLC0415 - for start-up time: it brings three compressors
 
     return shutil.which("git") or "git"
+
+
+def drop_foreign_git(environ: dict[str, str]) -> None:
+    """Remove the variables that point git at another repository from `environ`, in place."""
+    for name in list(environ):
+        if name in FOREIGN_GIT or name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")):
+            del environ[name]
 
 
 def _inherited() -> Mapping[str, str]:

@@ -19,10 +19,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from workers.shim._capture import Stream
-from workers.shim._idle import Idle
 from workers.shim._programs import is_there, why_not
 from workers.shim.atomic import create_whole
-from workers.shim.processes import below, processes
+from workers.shim.processes import Idle, below, processes
 from workers.shim.start import Keeper, killed_by, start_worker, why_not_behind
 
 SCHEMA = 1

@@ -13,11 +13,9 @@ from typing import NamedTuple
 from workers.errors import WorkerError
 from workers.files.durable import create_file, create_from
 from workers.files.run_dir import create_json, read_json
-from workers.git.run import GitError, git, git_fields, git_line
+from workers.git.run import GitError, git, git_fields, git_into, git_line
 from workers.worktree._filters import Filters
 from workers.worktree._git_config import config_text, drivers_among, settings_of
-from workers.worktree._listing import listed
-from workers.worktree._patches import Patch, compared, write_patch
 from workers.worktree._scan import files_below, walk_round
 from workers.worktree.submodules import gitlinks
 from workers.worktree.worktree import Module, Place, Start, left_its_base, modules_of, start_of
@@ -25,6 +23,10 @@ from workers.worktree.worktree import Module, Place, Start, left_its_base, modul
 ABSENT = "000000"
 PATIENCE = 600.0
 """Seconds that git may take in a worker's tree: whatever it may be made to wait for there, it ends."""
+_FORM = (
+    *("-p", "--binary", "--full-index", "--no-renames"),
+    *("--no-ext-diff", "--no-textconv", "--no-color"),
+)
 WHO = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -63,18 +65,36 @@ class _Taken(NamedTuple):
     """Files that git did not know."""
 
 
+class _Listed(NamedTuple):
+    """The paths of a tree."""
+
+    known: set[str]
+    """Tracked, and not left out of the tree by a sparse checkout."""
+    changed: list[str]
+    untracked: list[str]
+    """Not ignored; `x/` is a repository inside."""
+
+
+class _Patch(NamedTuple):
+    """A patch that git has written already, into a file of ours."""
+
+    path: Path
+    offset: int
+    """Where in the file it begins."""
+
+
 class _Made(NamedTuple):
     """A patch that was made when changes were listed."""
 
     changes: tuple[Change, ...]
-    patch: Patch
+    patch: _Patch
 
 
 class Checker:
     """Git with a directory of its own: the user's objects, nobody's config, an index for each question."""
 
     def __init__(self, common: Path, directory: Path, root: Path | None = None) -> None:
-        """Take the user's git common directory, a directory of ours beside it, and the user's checkout.
+        """Accept the user's git common directory, a directory of ours beside it, and the user's checkout.
 
         Without the checkout files come and go as they are: there is nowhere to run the user's filters.
         """
@@ -190,7 +210,7 @@ class Checker:
         self, place: Place, env: Mapping[str, str], patch_cap: int | None, there: frozenset[str]
     ) -> "_Taken":
         """Stage all that differs from an index; `there` are the files of the tree."""
-        known, changed, untracked = listed(place, self._common, env, there, patience=PATIENCE)
+        known, changed, untracked = _list_paths(place, self._common, env, there)
         if changed and (untouched := self.filters.untouched(place)):
             changed = [path for path in changed if path not in untouched]
         new = [path for entry in untracked for path in files_below(place.path, entry)]
@@ -259,7 +279,7 @@ class Checker:
         """List how an index differs from a base, and keep the patch that git makes by the way."""
         if left := self._patches.pop(place.path, None):
             left.patch.path.unlink(missing_ok=True)
-        fields, made = compared(self._scratch_index("patch"), place.base, cwd=place.path, env=env)
+        fields, made = _compare(self._scratch_index("patch"), place.base, cwd=place.path, env=env)
         changes = _changes_in(fields)
         self._patches[place.path] = _Made(tuple(changes), made)
         return changes
@@ -271,7 +291,7 @@ class Checker:
             create_from(path, known.patch.path, known.patch.offset)
         else:
             tree = self.tree_with(place.base, found.changes)
-            write_patch(path, place.base, tree, cwd=self._bare, env=self._env())
+            git_into(path, "diff-tree", "-r", *_FORM, place.base, tree, cwd=self._bare, env=self._env())
 
     def changes_of_patch(self, base: str, patch: Path) -> list[Change]:
         """Read a patch back as changes of `base`; it is the durable form of what a worker did."""
@@ -347,6 +367,41 @@ class Checker:
         if lines:
             feed = b"".join(os.fsencode(line) + b"\0" for line in lines)
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
+
+
+def _list_paths(place: Place, common: Path, env: Mapping[str, str], there: frozenset[str]) -> _Listed:
+    """List tracked paths, those that differ, and untracked ones; `there` are the files of the tree.
+
+    Submodules are compared separately, since git would read their metadata. Raises GitError.
+    """
+    links = gitlinks(Path(env["GIT_INDEX_FILE"]), common)
+    asked = ("-c", "-o") if links else ("-c", "-m", "-o")
+    fields = git_fields("ls-files", "-t", *asked, "--exclude-standard", "-z",
+                        cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
+    known = {field[2:] for field in fields if field[0] == "H"}
+    changed = {field[2:] for field in fields if field[0] == "C"}
+    if links:
+        found = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=all", "-z",
+                           cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
+        changed.update(found[1::2])
+    # Git follows a link in place of a folder, and would find there what it looks for.
+    gone = (path for path in known - there if path not in links or not os.path.lexists(place.path / path))
+    changed.update(gone)
+    return _Listed(known, sorted(changed), [field[2:] for field in fields if field[0] == "?"])
+
+
+def _compare(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], _Patch]:
+    """Return the fields that git prints of how an index differs from a base, and their patch."""
+    with path.open("xb") as file:
+        git("diff-index", "--cached", "-z", "--raw", *_FORM, base, cwd=cwd, env=env, into=file)
+    head = b""
+    with path.open("rb") as file:
+        # No field is empty, so that two ends in a row are the end of the list.
+        while b"\0\0" not in head and (part := file.read(1 << 16)):
+            head += part
+    raw = head.partition(b"\0\0")[0]
+    fields = [os.fsdecode(field) for field in raw.split(b"\0")] if raw else []
+    return fields, _Patch(path, len(raw) + 2)
 
 
 def _refuse_lost(new: frozenset[str], taken: Iterable[str]) -> None:

@@ -93,7 +93,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown._edits", "tickets.markdown.errors", "tickets.markdown._front_matter",
         "tickets.markdown._text", "tickets.markdown._lines", "tickets.markdown.sections",
         "tickets.markdown._positions", "tickets.markdown._tables", "tickets.problems", "tickets.types",
-        "workers.git.environment", "workers.git.run", "workers.files.journal",
+        "workers.git.run", "workers.files.journal",
         "workers.files.run_dir", "workers.pool.slots",
         "workers.files.durable", "workers.files.locks", "workers.files.read", "workers.shim.atomic",
     }  # fmt: skip

@@ -9,8 +9,7 @@ from support.changes import Lab
 from workers.errors import WorkerError
 from workers.git.run import find_repository, git, git_line
 from workers.worktree.changes import Checker
-from workers.worktree.checkout import Made, make_tree
-from workers.worktree.furnish import Furniture
+from workers.worktree.checkout import Furniture, Made, make_tree
 from workers.worktree.worktree import Place, found_place, modules_of, remove_place, remove_places_below
 
 CAP = 10_000_000
