@@ -14,7 +14,7 @@ from orchestrator.errors import Refusal
 from orchestrator.state.errors import StateError
 from tickets.problems import Problem, TicketError
 from workers.files.read import NotRegularError
-from workers.git.environment import drop_foreign_git
+from workers.git.run import drop_foreign_git
 
 _OUTSIDE = frozenset((
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EISDIR,
