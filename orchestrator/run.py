@@ -18,6 +18,7 @@ from orchestrator.integrate.integrate import Decision, integrate
 from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.prepare.prepare import Prepared, Request, prepare
 from orchestrator.runs import scopes_in_use as holding
+from orchestrator.runs.events import RunReopened, RunStopped
 from orchestrator.runs.kept_refs import let_bases_go
 from orchestrator.runs.lost import superseded
 from orchestrator.runs.manifest import Manifest, read_manifest, write_manifest
@@ -155,7 +156,7 @@ def _refuse_overtaken(d: Deployment) -> None:
         return
     with held_folder(d.repository.common, START_WAIT):
         others = [one for one in holding.claimed(d.repository, None, d.run) if one.standing == "running"]
-    mine = [ticket for ticket in d.manifest.tickets if not d.facts(ticket)["ended"]]
+    mine = [ticket for ticket in d.manifest.tickets if not d.of(ticket).ended]
     found = holding.conflicts(mine, d.manifest.scopes, others, ignore_case=d.manifest.ignore_case)
     holding.refuse_conflicts(found)
 
@@ -175,7 +176,7 @@ def _leave_roster(d: Deployment, status: Literal["cancelled", "interrupted"]) ->
     if d.state.closed == status or d.state.is_integrated:
         return []
     problems = _told(d, RunClosed(d.run.id, d.clock(), d.manifest.lead, status))
-    d.note("closed", status=status)
+    d.note(RunStopped(status))
     return problems
 
 
@@ -185,7 +186,7 @@ def _return_to_roster(d: Deployment) -> list[Problem]:
     roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
     event = RunDeployed(d.run.id, d.manifest.phase, d.clock(), d.manifest.lead, roster)
     problems = _told(d, event)
-    d.note("opened")
+    d.note(RunReopened())
     return problems
 
 
@@ -225,7 +226,7 @@ def _clear(repository: Repository, state: RunState, base: str) -> None:
         for folder in (repository.own / "runs" / run.id, scratch):
             remove_tree(folder)
         # A worktree that no patch could be taken of holds the only copy of somebody's work.
-        if not any(facts.get("worktree") for facts in state.workers.values()):
+        if not any(worker.evidence.worktree for worker in state.workers.values()):
             remove_places_below(repository.common, root / "worktrees" / run.id)
         with contextlib.suppress(OSError):
             (root / "homes" / run.id).rmdir()

@@ -115,9 +115,9 @@ def _why(state: RunState) -> str:
     run = state.run
     if state.is_unfinished:
         return f"is {state.status()}: `{state.next_action()}`"
-    for name, facts in state.workers.items():
-        waits = facts["verdict"] == "pending" or state.is_to_land(name)
-        if facts["files"] and waits and name not in state.landings:
+    for name, worker in state.workers.items():
+        waits = worker.verdict == "pending" or state.is_to_land(name)
+        if worker.evidence.files and waits and name not in state.landings:
             return f"the work of {name} has not landed: `orchestrate integrate {run.id}`"
     places = run.worktree("").parent / run.id
     with suppress(FileNotFoundError, NotADirectoryError):

@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from orchestrator.runs.events import PricedBy
 from orchestrator.settings.values import Price
 from workers.agents.agent import ModelUse, Usage
 
 _MILLION = 1_000_000
-
-PricedBy = Literal["agent", "table", "unpriced"]
-"""Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""
 
 
 class Cost(NamedTuple):

@@ -267,13 +267,14 @@ def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
 def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
     found = []
     for worker in workers:
-        facts = state.workers[worker]
-        if not facts["started"]:
+        known = state.workers[worker]
+        if not known.started:
             continue  # ten thousand may wait, and a table is drawn every moment
-        with suppress(KeyError, TypeError, ValueError):
-            for number, usage in _usages(facts, facts["attempts"]).items():
-                usd, tokens = _used(usage)
-                found.append(attempt_of(state.run, worker, number)._replace(usd=usd, tokens=tokens))
+        used = {one.attempt: one.usage for one in known.tries} or {known.attempts: known.evidence.usage}
+        for number, usage in used.items():
+            tokens = int(usage.input_tokens) + int(usage.output_tokens)
+            entry = attempt_of(state.run, worker, number)
+            found.append(entry._replace(usd=usage.cost_usd, tokens=tokens))
     return found
 
 

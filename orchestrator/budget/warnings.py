@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.budget.limits import Budget, refusal_of
-from orchestrator.budget.prices import PricedBy, price_of
+from orchestrator.budget.prices import price_of
 from orchestrator.budget.totals import Spent
 from orchestrator.money import dollars
+from orchestrator.runs.events import PricedBy
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import Limits
 from tickets.problems import Problem

@@ -65,7 +65,7 @@ def judged(state: RunState, names: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     for name in names:
         workers = _meant(state, name) or [name]
-        waiting = [one for one in workers if state.workers.get(one, {}).get("verdict") == "pending"]
+        waiting = [one for one in workers if one in state.workers and state.workers[one].verdict == "pending"]
         found += waiting or workers
     return tuple(dict.fromkeys(found))
 
@@ -74,7 +74,7 @@ def _meant(state: RunState, name: str) -> list[str]:
     """List the workers that a name means: itself, its ticket's, or all of a fan-out's."""
     if name in state.workers:
         return [name]
-    tickets = {facts["ticket"]: worker for worker, facts in state.workers.items()}
+    tickets = {worker.ticket: name for name, worker in state.workers.items()}
     if name in tickets:
         return [tickets[name]]
     return [worker for ticket, worker in tickets.items() if ticket.partition("[")[0] == name]

@@ -40,14 +40,15 @@ def proposed(writer: Writer, name: str, kind: Kind) -> Proposals:
     if state is None:
         raise Refusal(*(problems or [unreadable(run, run.roster_path.name, "it is damaged")]))
     found: list[Proposal] = []
-    for worker, facts in state.workers.items():
-        text = read_file(writer.repository.root, facts["output"]) if facts["output"] else None
+    for worker in state.workers.values():
+        output = worker.evidence.output
+        text = read_file(writer.repository.root, output) if output else None
         report = read_report((text or b"").decode("utf-8", "replace"))
         # The same line in two reports is one proposal.
         new = [" ".join(line.split()) for line in getattr(report, kind)]
         known = {one.text for one in found}
         found += [
-            Proposal(len(found) + number, worker, facts["verdict"], line)
+            Proposal(len(found) + number, worker.worker, worker.verdict, line)
             for number, line in enumerate((line for line in dict.fromkeys(new) if line not in known), 1)
         ]
     return Proposals(run.id, tuple(found))

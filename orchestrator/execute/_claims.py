@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
-from tickets.report import Report, ReportStatus, read_report
+from orchestrator.runs.events import Claims
+from tickets.report import Report, read_report
 
 MOST_NAMED = 50
 """Paths of each kind that a record keeps; a report may name thousands."""
@@ -17,23 +17,6 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _NONE = re.compile(r"(?:none|n/a|nothing|no files?|no changes?)(?:[\s.,:;(].*)?", re.IGNORECASE | re.DOTALL)
 
 
-class Claims(NamedTuple):
-    """The account in a report, and where the files tell another story."""
-
-    status: ReportStatus | None
-    files: tuple[str, ...]
-    """Paths that it names as affected."""
-    not_found: tuple[str, ...]
-    """Of these, what it did not change."""
-    not_said: tuple[str, ...]
-    """What it changed and did not name."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Give it as a record keeps it."""
-        kept = {name: list(getattr(self, name)[:MOST_NAMED]) for name in ("files", "not_found", "not_said")}
-        return {"status": self.status, **kept}
-
-
 def claims_of(text: str, changed: Sequence[str]) -> Claims:
     """Read a final answer and compare it with the paths that were changed."""
     report = read_report(text)
@@ -43,6 +26,12 @@ def claims_of(text: str, changed: Sequence[str]) -> Claims:
     not_found = tuple(path for path in named if path not in found)
     not_said = tuple(path for path in changed if said.isdisjoint(_with_folders(path)))
     return Claims(report.status, named, not_found, not_said)
+
+
+def kept_claims(claims: Claims) -> Claims:
+    """Return claims as a record keeps them: with the first paths of each kind."""
+    paths = (claims.files, claims.not_found, claims.not_said)
+    return Claims(claims.status, *(some[:MOST_NAMED] for some in paths))
 
 
 def says_why_nothing_changed(report: Report) -> bool:

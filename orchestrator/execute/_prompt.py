@@ -59,10 +59,10 @@ def rendered(d: Deployment, ticket: Ticket) -> str:
 
 
 def _output(d: Deployment, ticket_id: str) -> str:
-    facts = d.facts(d.manifest.by_id(ticket_id))
-    if not facts.get("output"):
+    output = d.of(d.manifest.by_id(ticket_id)).evidence.output
+    if not output:
         return ""
-    text = read_start(d.run.root / facts["output"], 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
+    text = read_start(d.run.root / output, 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
     if len(text) <= OUTPUT_SHOWN:
         return text
-    return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {facts['output']}]\n"
+    return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {output}]\n"

@@ -2,6 +2,7 @@
 
 from orchestrator.execute.command import CheckResult, free_stem, run_in_tree
 from orchestrator.execute.runtime import Deployment
+from orchestrator.runs.events import TreeSetUp
 from orchestrator.settings.settings import Settings
 from workers.worktree.checkout import Furniture
 
@@ -28,7 +29,7 @@ async def set_up(d: Deployment, tree: str) -> CheckResult | None:
         stem = await free_stem(d, f"{tree}.setup-{at}")
         limit = d.settings.worktree.setup_timeout
         result = await run_in_tree(d, stem, command, tree=tree, limit=limit)
-        d.note("set_up", worker=tree, command=command, passed=result.passed, seconds=result.seconds)
+        d.note(TreeSetUp(tree, command, result.passed, result.seconds))
         if not result.passed:
             return result
     return None

@@ -1,9 +1,8 @@
 """One attempt of one worker: how it begins, started or taken over, followed to its end."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -15,6 +14,7 @@ from orchestrator.execute.evidence import Judged, Tried, account
 from orchestrator.execute.judgement import Judgement
 from orchestrator.execute.runtime import Deployment
 from orchestrator.execute.workspace import placed_earlier
+from orchestrator.runs.events import AttemptRepeated, Begin
 from tickets.ticket import Ticket
 from workers.agents.follow import Follower
 from workers.engine.launch import find_agent, mark_of, prepare_launch
@@ -34,35 +34,6 @@ SHOWN = 20
 
 ANSWERS = ("text", "tool", "tool_end", "question")
 """What a stream says only once its provider has answered."""
-
-Kind = Literal["first", "again", "thread", "asked"]
-"""`again`: the ticket and what an earlier attempt left; `thread`: on in that one's thread; `asked`: for what
-its report lacks."""
-
-
-class Begin(NamedTuple):
-    """How an attempt begins: from nothing, or from what the one before it left."""
-
-    kind: Kind = "first"
-    thread: str | None = None
-    reason: str = ""
-    """Why the attempt before it ended, or what its report lacks."""
-    changed: tuple[str, ...] = ()
-    """What it changed, as far as it is named; `more` counts the rest."""
-    more: int = 0
-    said: str = ""
-    """Its last words."""
-
-    @classmethod
-    def noted(cls, facts: Mapping[str, Any]) -> "Begin | None":
-        """Read how the next attempt of a worker was to begin when its runtime died; None where none was."""
-        begin = facts.get("begin") if facts.get("retrying") else None
-        return None if begin is None else cls(**{**begin, "changed": tuple(begin["changed"])})
-
-    def elsewhere(self) -> "Begin":
-        """Give it as another agent begins, who knows nothing of the thread."""
-        return self._replace(kind="again", thread=None) if self.kind == "thread" else self
-
 
 FIRST = Begin()
 
@@ -118,7 +89,7 @@ async def start_attempt(
 
     `most_usd` is what an agent that can stop itself may spend.
     """
-    number = d.facts(ticket)["attempts"]
+    number = d.of(ticket).attempts
     executable = find_agent(ticket.agent, d.settings.agent(ticket.agent), d.environ)
     if executable is None:
         raise WorkerError(f"{ticket.agent} is not installed any more")
@@ -153,12 +124,11 @@ async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place |
 
     Gives its tree, how it ended where that counts, and how the next attempt begins where it does not.
     """
-    facts, files = d.facts(ticket), d.run.attempt(ticket.worker, number)
-    place = placed_earlier(d, ticket, facts["base"])
-    noted = Begin.noted(facts)
-    if noted is not None:
+    worker, files = d.of(ticket), d.run.attempt(ticket.worker, number)
+    place = placed_earlier(d, ticket, worker.base)
+    if worker.retrying and worker.begin is not None:
         # It was judged already, and its retry counted.
-        return place, None, noted
+        return place, None, worker.begin
     if d.guard is not None:
         d.guard.entered(ticket.worker, number)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
@@ -166,17 +136,15 @@ async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place |
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
     tried = await _followed(d, ticket, files, waiting)
     lost = went_with_a_runtime(tried.ended)
-    if place is None or (lost and facts.get("kind") != "asked"):
+    if place is None or (lost and worker.kind != "asked"):
         # The next attempt goes on in its tree.
         reason = tried.ended.error or ("its runtime stopped" if lost else "its tree is gone")
         entry = account(d, ticket, number, Judged(Judgement("interrupted", reason), *tried, None))
         begin = going_on(ticket, tried, reason)
         if d.guard is not None:
             d.guard.gone(ticket.worker)
-        await settle(d, ticket, number, entry["usage"])
-        d.note(
-            "lost", worker=ticket.worker, attempt=number, reason=reason, tried=entry, begin=begin._asdict()
-        )
+        await settle(d, ticket, number, entry.usage)
+        d.note(AttemptRepeated("lost", ticket.worker, number, reason, entry, begin))
         return place, None, begin
     return place, tried, FIRST
 

@@ -2,10 +2,11 @@
 
 import itertools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from orchestrator.execute.fence_hints import fence_signs
 from orchestrator.execute.runtime import Deployment
+from orchestrator.runs.events import AcceptanceResult
 from workers.agents.follow import read_tail
 from workers.engine.launch import cancel_paths, mark_of, worker_environment
 from workers.engine.process import wait_adopted
@@ -34,9 +35,11 @@ class CheckResult(NamedTuple):
         how = f"exit code {self.exit_code}" if self.end == "exited" else self.end.replace("_", " ")
         return f"`{self.command}` ({how}; see {self.output})"
 
-    def as_json(self) -> dict[str, Any]:
-        """Give what stands in a worker's record."""
-        return {name: value for name, value in self._asdict().items() if name not in ("tail", "fenced")}
+    def recorded(self) -> AcceptanceResult:
+        """Return what a worker's record keeps of it."""
+        return AcceptanceResult(
+            self.command, self.passed, self.exit_code, self.end, self.seconds, self.output
+        )
 
 
 async def free_stem(d: Deployment, name: str) -> str:

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -14,6 +14,7 @@ from orchestrator.budget.ledger import Reservation
 from orchestrator.budget.limits import Budget, Refused, hard_limit
 from orchestrator.budget.prices import Cost
 from orchestrator.execute.runtime import Deployment
+from orchestrator.runs.events import CostUnsettled, ProviderParked, Usage, WorkerHeld, WorkerReassigned
 from orchestrator.schedule.availability import why_off
 from tickets.ticket import Ticket
 from tickets.types import AGENTS, AgentName
@@ -76,7 +77,7 @@ def moved(d: Deployment, ticket: Ticket) -> Ticket:
     parked = d.providers.parked(ticket.agent)
     why = f"{ticket.agent} is parked: {parked.reason}" if parked else f"{ticket.agent} was parked"
     why = why_off(ticket.agent, d.settings, d.environ) or why
-    d.note("moved", worker=ticket.worker, agent=agent, before=ticket.agent, reason=why)
+    d.note(WorkerReassigned(ticket.worker, agent, ticket.agent, why))
     # Of the ticket as it began: one that moves back has its model again.
     return d.as_it_is(d.manifest.by_id(ticket.id))
 
@@ -86,17 +87,17 @@ def park(d: Deployment, ticket: Ticket, reason: str, until: float | None) -> Non
 
     Of many workers that were out when it said so, one tells all.
     """
-    agent, began = ticket.agent, datetime.fromisoformat(d.facts(ticket)["started_at"]).timestamp()
+    agent, began = ticket.agent, datetime.fromisoformat(d.of(ticket).started_at).timestamp()
     before = d.providers.parked(agent)
     parked = d.providers.park(agent, reason, until, began)
     # One that has to wait again and again tells so with each line that it prints.
-    told, attempt = d.parked_by, (ticket.worker, d.facts(ticket)["attempts"])
+    told, attempt = d.parked_by, (ticket.worker, d.of(ticket).attempts)
     is_news = before is None or parked.until > before.until
     if is_news and (attempt not in told or parked.until > told[attempt] + TOLD_AGAIN):
         told[attempt] = parked.until
         at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="milliseconds")
         limit = d.providers.limit(agent)
-        d.note("parked", agent=agent, until=at, reason=reason, named=parked.named, limit=limit)
+        d.note(ProviderParked(agent, at, reason, parked.named, limit))
 
 
 async def give_back(d: Deployment, reservation: Reservation | None) -> None:
@@ -108,7 +109,7 @@ async def give_back(d: Deployment, reservation: Reservation | None) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(d.ledger.release, reservation)
     except OSError as error:
-        d.note("unsettled", worker=reservation.worker, attempt=reservation.attempt, reason=str(error))
+        d.note(CostUnsettled(reservation.worker, reservation.attempt, str(error)))
 
 
 def most_usd(reservation: Reservation | None) -> float | None:
@@ -134,18 +135,17 @@ def budget_pause(waiting: int) -> float:
     return BUDGET_LOOK * max(1.0, waiting / BUDGET_LOOKS)
 
 
-async def settle(d: Deployment, ticket: Ticket, number: int, usage: dict[str, Any]) -> None:
+async def settle(d: Deployment, ticket: Ticket, number: int, usage: Usage) -> None:
     """Put what an attempt came to into the ledger."""
     if ticket.agent == "command":
         return
-    tokens = usage["input_tokens"] + usage["output_tokens"]
-    cost = Cost(usage["cost_usd"], usage["cost_by"], tokens)
+    cost = Cost(usage.cost_usd, usage.cost_by, usage.input_tokens + usage.output_tokens)
     try:
         reservation = await anyio.to_thread.run_sync(d.ledger.adopted, d.run, ticket.worker, number)
         await anyio.to_thread.run_sync(d.ledger.settle, reservation, cost)
     except OSError as error:
         # Its work is done and paid for: that nobody can write it down must not take it away.
-        d.note("unsettled", worker=ticket.worker, attempt=number, reason=str(error))
+        d.note(CostUnsettled(ticket.worker, number, str(error)))
 
 
 def is_far(d: Deployment, name: AgentName) -> bool:
@@ -156,8 +156,8 @@ def is_far(d: Deployment, name: AgentName) -> bool:
 
 def hold_up(d: Deployment, ticket: Ticket, reason: str) -> None:
     """Note why a ticket that has its turn does not start."""
-    if d.facts(ticket).get("held") != reason:
-        d.note("held", worker=ticket.worker, reason=reason)
+    if d.of(ticket).held != reason:
+        d.note(WorkerHeld(ticket.worker, reason))
 
 
 async def _leave(d: Deployment, ticket: Ticket, number: int, held: AsyncExitStack) -> Leave | Refused | None:

@@ -2,20 +2,19 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 
 from orchestrator.budget.prices import priced
-from orchestrator.execute._claims import claims_of
+from orchestrator.execute._claims import claims_of, kept_claims
 from orchestrator.execute.acceptance import run_check
 from orchestrator.execute.command import CheckResult
 from orchestrator.execute.judgement import (
     CANCELLED,
     Judgement,
-    Violation,
     harm_at,
     in_words,
     judge,
@@ -25,9 +24,10 @@ from orchestrator.execute.judgement import (
 )
 from orchestrator.execute.runtime import Deployment
 from orchestrator.execute.workspace import is_shared
-from orchestrator.tamper.guard import told
+from orchestrator.runs.events import AcceptanceChecked, Evidence, Try, Usage, Violation, WorkerEnded
 from tickets.ticket import Ticket
-from workers.agents.agent import Answer, Usage, agent_named
+from workers.agents.agent import Answer, agent_named
+from workers.agents.agent import Usage as AgentUsage
 from workers.engine.launch import keep_text
 from workers.errors import WorkerError
 from workers.files.durable import create_file
@@ -109,34 +109,35 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     # One that stands there beside a tree without a change is somebody else's.
     patch = files.patch if (found is None or found.changes) and files.patch.exists() else None
     changed = [change.path for change in found.changes] if found else []
-    tries = [
+    tries = (
         # Its own line stands there already where nobody could be asked for what its report lacks.
-        *(one for one in d.facts(ticket).get("tries", ()) if one["attempt"] != number),
+        *(one for one in d.of(ticket).tries if one.attempt != number),
         account(d, ticket, number, judged._replace(judgement=judgement)),
-    ]
-    evidence: dict[str, Any] = {
-        "fence": d.facts(ticket)["fence"],
-        "exit_code": judged.ended.exit_code,
-        "signal": judged.ended.signal,
-        "end": judged.ended.end,
-        "attempts": number,
-        "seconds": judged.ended.seconds,
-        "files": landing,
-        "violations": [violation._asdict() for violation in judged.violations],
-        "usage": total([one["usage"] for one in tries]),
-        "tries": tries,
-        "claims": claims_of(judged.answer.text, changed).as_json() if ticket.agent != "command" else None,
-        "output": d.run.relative(files.text),
-        "patch": d.run.relative(patch) if patch else None,
-        "thread": judged.answer.thread,
-        "ignored": [*found.ignored, *found.special] if found else [],
-        "worktree": d.run.relative(place.path) if is_kept else None,
-        "acceptance": [check.as_json() for check in checks],
-        "started_at": judged.ended.started,
-        "ended_at": judged.ended.ended,
-        "max_rss_kb": judged.ended.max_rss_kb,
-    }
-    end(d, ticket, judgement, evidence, judged.violations)
+    )
+    claims = None if ticket.agent == "command" else kept_claims(claims_of(judged.answer.text, changed))
+    evidence = Evidence(
+        fence=d.of(ticket).fence,
+        exit_code=judged.ended.exit_code,
+        signal=judged.ended.signal,
+        end=judged.ended.end,
+        attempts=number,
+        seconds=judged.ended.seconds,
+        files=tuple(landing),
+        violations=judged.violations,
+        usage=total([one.usage for one in tries]),
+        tries=tries,
+        claims=claims,
+        output=d.run.relative(files.text),
+        patch=d.run.relative(patch) if patch else None,
+        thread=judged.answer.thread,
+        ignored=(*found.ignored, *found.special) if found else (),
+        worktree=d.run.relative(place.path) if is_kept else None,
+        acceptance=tuple(check.recorded() for check in checks),
+        started_at=judged.ended.started,
+        ended_at=judged.ended.ended,
+        max_rss_kb=judged.ended.max_rss_kb,
+    )
+    end(d, ticket, judgement, evidence)
     if d.guard is not None and is_kept:
         await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path)
     elif d.guard is not None:
@@ -145,63 +146,76 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         await _clear(d, ticket, place)
 
 
-def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> dict[str, Any]:
-    """Give an attempt as the run's record keeps it."""
-    facts, judgement, ended, answer = d.facts(ticket), judged.judgement, judged.ended, judged.answer
-    earlier = [one for one in facts.get("tries", ()) if one["attempt"] < number]
-    return {
-        "attempt": number,
-        "kind": facts.get("kind", "first"),
-        "agent": ticket.agent,
-        "outcome": judgement.outcome,
-        "reason": judgement.reason,
-        "exit_code": ended.exit_code,
-        "signal": ended.signal,
-        "seconds": ended.seconds,
-        "thread": answer.thread,
-        "usage": _priced(d, ticket, used(ticket, answer, earlier), answer.usage),
-        "models": [one.model for one in answer.usage.models] if answer.usage else [],
-    }
+def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> Try:
+    """Return the account of an attempt, with what it alone used."""
+    worker, judgement, ended, answer = d.of(ticket), judged.judgement, judged.ended, judged.answer
+    earlier = [one for one in worker.tries if one.attempt < number]
+    return Try(
+        attempt=number,
+        usage=_priced(d, ticket, used(ticket, answer, earlier)),
+        kind=worker.kind,
+        agent=ticket.agent,
+        outcome=judgement.outcome,
+        reason=judgement.reason,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        seconds=ended.seconds,
+        thread=answer.thread,
+        models=tuple(one.model for one in answer.usage.models) if answer.usage else (),
+    )
 
 
-def so_far(d: Deployment, ticket: Ticket) -> dict[str, Any]:
-    """Give what is known of a ticket that ends between two attempts, or before its first."""
-    facts = d.facts(ticket)
-    tries, files = list(facts.get("tries", ())), d.run.attempt(ticket.worker, max(1, facts["attempts"]))
-    evidence: dict[str, Any] = {"attempts": facts["attempts"]}
-    for name, path in (("output", files.text), ("patch", files.patch)):
-        evidence |= {name: d.run.relative(path)} if path.exists() else {}
-    if tries:
-        last = {name: tries[-1][name] for name in ("exit_code", "signal", "seconds", "thread")}
-        evidence |= {**last, "usage": total([one["usage"] for one in tries]), "tries": tries}
-    return evidence
+def so_far(d: Deployment, ticket: Ticket) -> Evidence:
+    """Return what is known of a ticket that ends between two attempts, or before its first."""
+    worker = d.of(ticket)
+    files = d.run.attempt(ticket.worker, max(1, worker.attempts))
+    evidence = Evidence(
+        fence=worker.fence,
+        attempts=worker.attempts,
+        output=d.run.relative(files.text) if files.text.exists() else None,
+        patch=d.run.relative(files.patch) if files.patch.exists() else None,
+    )
+    if not worker.tries:
+        return evidence
+    last = worker.tries[-1]
+    return evidence._replace(
+        exit_code=last.exit_code,
+        signal=last.signal,
+        seconds=last.seconds,
+        thread=last.thread,
+        usage=total([one.usage for one in worker.tries]),
+        tries=worker.tries,
+    )
 
 
-def used(ticket: Ticket, answer: Answer, tries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
     """Return what an attempt itself used: some CLIs report the sum of the whole thread that they resume."""
-    usage = answer.usage or Usage()
-    found: dict[str, Any] = {name: getattr(usage, name) for name in TOKENS}
+    usage = answer.usage or AgentUsage()
     is_sum = agent_named(ticket.agent).SUMS_THREAD_USAGE and answer.thread is not None
     for one in tries:
-        if is_sum and (one["agent"], one["thread"]) == (ticket.agent, answer.thread):
-            found = {name: max(0, count - one["usage"][name]) for name, count in found.items()}
-    return {**found, "cost_usd": usage.cost_usd}
+        if is_sum and (one.agent, one.thread) == (ticket.agent, answer.thread):
+            less = {name: max(0, getattr(usage, name) - getattr(one.usage, name)) for name in TOKENS}
+            usage = usage._replace(**less)
+    return usage
 
 
-def _priced(d: Deployment, ticket: Ticket, usage: dict[str, Any], told: Usage | None) -> dict[str, Any]:
+def _priced(d: Deployment, ticket: Ticket, usage: AgentUsage) -> Usage:
     model = ticket.model or d.settings.agent(ticket.agent).model
-    models = told.models if told else ()
-    cost = priced(Usage(**usage, models=models), model, d.settings.price_list)
-    return {**usage, "cost_usd": cost.usd, "cost_by": cost.by}
+    cost = priced(usage, model, d.settings.price_list)
+    return Usage(usage.input_tokens, usage.output_tokens, cost.usd, usage.cached_tokens, cost.by)
 
 
-def total(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def total(usages: Sequence[Usage]) -> Usage:
     """Add up what the attempts of a worker used; USD are None where no attempt told of any."""
-    costs = [usage["cost_usd"] for usage in usages if usage["cost_usd"] is not None]
-    found: dict[str, Any] = {name: sum(usage[name] for usage in usages) for name in TOKENS}
-    by = {usage["cost_by"] for usage in usages if usage["cost_usd"] is not None}
-    said = "table" if "table" in by else "agent" if by else "unpriced"
-    return {**found, "cost_usd": round(sum(costs), 6) if costs else None, "cost_by": said}
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    by = {usage.cost_by for usage in usages if usage.cost_usd is not None}
+    return Usage(
+        sum(usage.input_tokens for usage in usages),
+        sum(usage.output_tokens for usage in usages),
+        round(sum(costs), 6) if costs else None,
+        sum(usage.cached_tokens for usage in usages),
+        "table" if "table" in by else "agent" if by else "unpriced",
+    )
 
 
 def _keep(d: Deployment, ticket: Ticket, files: AttemptFiles, text: str) -> None:
@@ -225,7 +239,7 @@ async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
     # Who ran by now: until the look has its turn, others may have been looked after and let go.
     running = d.running() if forged else ()
     for found in await d.guard.look_after(ticket.worker, forged, running):
-        d.note("unattributed", **told(found))
+        d.note(found.as_event())
         d.tampered.append(found)
     return d.guard.blamed(ticket.worker)
 
@@ -255,48 +269,44 @@ async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> 
     if not ticket.acceptance:
         return []
     if d.guard is not None:
-        d.guard.entered(ticket.worker, d.facts(ticket)["attempts"])
+        d.guard.entered(ticket.worker, d.of(ticket).attempts)
     inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
     tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
     results: list[CheckResult] = []
     for at, command in enumerate(ticket.acceptance, 1):
         result = await run_check(d, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
-        d.note("checked", worker=ticket.worker, command=command, passed=result.passed)
+        d.note(AcceptanceChecked(ticket.worker, command, result.passed))
         results.append(result)
         if not result.passed:
             break
     return results
 
 
-def end(
-    d: Deployment,
-    ticket: Ticket,
-    judgement: Judgement,
-    evidence: dict[str, Any],
-    violations: tuple[Violation, ...] = (),
-) -> None:
-    """Write a worker's record and close it; a record that an earlier runtime wrote stands."""
+def end(d: Deployment, ticket: Ticket, judgement: Judgement, evidence: Evidence) -> None:
+    """Write a worker's record and close its ticket; a record that an earlier runtime wrote stays."""
+    violations = evidence.violations
     verdict, why = verdict_of(judgement.outcome, violations, d.settings.integration.on_violation)
-    number = max(1, int(evidence.get("attempts", d.facts(ticket)["attempts"])))
-    record = d.run.attempt(ticket.worker, number).record
-    reason = judgement.reason or why or in_words(violations)
-    facts = {
-        "worker": ticket.worker,
-        "ticket": ticket.id,
-        "agent": ticket.agent,
-        "outcome": judgement.outcome,
-        "reason": reason,
-        "verdict": verdict,
-        "flags": list(judgement.flags),
-        **evidence,
-    }
-    data = json_lines({"schema": 1, **{name: facts[name] for name in facts if name != "verdict"}})
+    ended = WorkerEnded(
+        ticket.worker,
+        judgement.outcome,
+        verdict,
+        ticket.id,
+        ticket.agent,
+        judgement.reason or why or in_words(violations),
+        judgement.flags,
+        evidence,
+    )
+    record = d.run.attempt(ticket.worker, max(1, evidence.attempts)).record
+    facts = ended.as_facts()
+    # The lead may decide on another verdict; this file is written once.
+    del facts["verdict"]
+    data = json_lines({"schema": 1, **facts})
     if d.guard is not None:
         d.guard.gone(ticket.worker)
         d.guard.writes(ticket.worker, record, data)
-    # What somebody else has put there stands too, and is told: the journal has ours.
+    # What another process has put there stays too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):
         create_file(record, data)
-    if d.guard is not None and not d.facts(ticket)["started"]:
+    if d.guard is not None and not d.of(ticket).started:
         d.guard.settled(ticket.worker, None)
-    d.note("ended", worker=ticket.worker, facts=facts)
+    d.note(ended)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from orchestrator.execute._claims import claims_of, says_why_nothing_changed
+from orchestrator.runs.events import Violation
 from orchestrator.state.events import Outcome, Verdict
 from tickets.report import read_report
 from tickets.scopes.scope import Scope
@@ -13,20 +14,10 @@ from workers.files.exit_record import Exit
 from workers.shim.start import signal_words
 from workers.worktree.changes import Change, Found
 
-ViolationKind = Literal[
-    "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"
-]
 OnViolation = Literal["hold", "reject", "land-in-scope"]
 
 
 CANCELLED = "cancelled by the lead"
-
-
-class Violation(NamedTuple):
-    """Something a worker did that its ticket did not allow."""
-
-    kind: ViolationKind
-    path: str
 
 
 class Judgement(NamedTuple):

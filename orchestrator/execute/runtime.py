@@ -12,14 +12,16 @@ from orchestrator.budget.ledger import ledger_of
 from orchestrator.errors import HELD, Refusal
 from orchestrator.execute.judgement import landable
 from orchestrator.log import info, warning
+from orchestrator.runs.events import Noted, RunEvent, RuntimeWarned, encoded
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
+from orchestrator.runs.worker_state import WorkerState
 from orchestrator.schedule.login_lock import LoginLock
 from orchestrator.schedule.pacing import Pacing
 from orchestrator.schedule.queue import Queue
 from orchestrator.schedule.rate_limits import Providers
 from orchestrator.settings.settings import Settings
-from orchestrator.tamper.guard import Guard, Tampering, told
+from orchestrator.tamper.guard import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.engine.process import Nursery, hurry, kill_marked, open_nursery
@@ -37,7 +39,7 @@ ALL = "all"
 """The name that stands for every worker of a run in its folder of cancels."""
 CANCEL_LOOK = 0.1
 """Seconds between two looks at that folder."""
-Tell = Callable[[Mapping[str, Any], RunState], None]
+Tell = Callable[[Noted, RunState], None]
 Clock = Callable[[], datetime]
 
 
@@ -111,8 +113,6 @@ class Deployment:
         self.guard: Guard | None = None
         """Looks after the user's repository while workers run that no fence keeps from it."""
         self.tampered: list[Tampering] = []
-        self.is_forged = False
-        """Whether somebody else wrote into the journal while this runtime did."""
         self.shared: dict[str, SharedTree] = {}
         """Base to the tree of it that read-only workers have in common."""
         self.sharing = anyio.Lock()
@@ -122,37 +122,34 @@ class Deployment:
         self._tell = tell
         self.state.take_all(read_journal(run.path / "events.jsonl"))
 
-    def note(self, event: str, **facts: Any) -> None:
-        """Append to the journal, then let whoever watches know."""
-        record = {
-            "at": self.clock().astimezone(UTC).isoformat(timespec="milliseconds"),
-            "event": event,
-            **facts,
-        }
+    def note(self, event: RunEvent) -> None:
+        """Append an event to the journal, fold it into the state, and show it to the caller's observer."""
+        noted = Noted(self.clock().astimezone(UTC).isoformat(timespec="milliseconds"), event)
+        record = encoded(noted)
         forged = self.forged_paths()
         running = self.running() if forged else ()
         self._journal.append(record)
-        self.state.take(record)
-        self._tell(record, self.state)
-        info(event, run=self.run.id, **{name: value for name, value in facts.items() if name != "facts"})
+        self.state.take(noted)
+        self._tell(noted, self.state)
+        logged = {name: value for name, value in record.items() if name not in {"at", "event", "facts"}}
+        info(record["event"], run=self.run.id, **logged)
         if forged:
             found = Tampering(forged, running, is_harm=True)
             self.tampered.append(found)
-            self.note("unattributed", **told(found))
+            self.note(found.as_event())
 
     def _warn(self, reason: str) -> None:
-        self.note("warned", reason=reason)
+        self.note(RuntimeWarned(reason))
 
     def running(self) -> tuple[str, ...]:
         """Name the workers that were started and are not judged, in order."""
         workers = self.state.workers.items()
-        return tuple(sorted(name for name, one in workers if one["started"] and not one["ended"]))
+        return tuple(sorted(name for name, one in workers if one.started and not one.ended))
 
     def forged_paths(self) -> tuple[str, ...]:
         """Name the journal, once, where somebody else wrote into it; what we know is not read from there."""
         if not self._journal.was_disturbed():
             return ()
-        self.is_forged = True
         return (f"{self.run.relative(self.run.path)}/events.jsonl",)
 
     @contextmanager
@@ -169,7 +166,7 @@ class Deployment:
 
     def as_it_is(self, ticket: Ticket) -> Ticket:
         """Give a ticket with the agent that does it now: one that fell back has another than its template."""
-        return ticket.done_by(self.facts(ticket)["agent"])
+        return ticket.done_by(self.of(ticket).agent)
 
     def stop(self) -> None:
         """Start nothing more, and have every worker of the run stopped within its grace."""
@@ -209,22 +206,23 @@ class Deployment:
             if found & {ALL, wait.ticket.worker}:
                 scope.cancel()
 
-    def facts(self, ticket: Ticket) -> dict[str, Any]:
-        """Give what is known of a ticket's worker."""
+    def of(self, ticket: Ticket) -> WorkerState:
+        """Return what is known of a ticket's worker."""
         return self.state.workers[ticket.worker]
 
     def landable_changes(self, ticket: Ticket) -> list[Change]:
         """Give the part of a worker's patch that lies in its scope. Raises WorkerError where it is lost."""
-        facts = self.facts(ticket)
-        if not facts.get("patch") and not facts["files"]:
+        worker = self.of(ticket)
+        files = worker.evidence.files
+        if not worker.evidence.patch and not files:
             return []
-        patch = facts.get("patch") or self.run.relative(self.run.attempt(ticket.worker, 1).patch)
+        patch = worker.evidence.patch or self.run.relative(self.run.attempt(ticket.worker, 1).patch)
         changes = self.taken.get(patch)
         if changes is None or not all(self._is_loose(change) for change in changes):
-            changes = self._read_back(facts["base"], patch)
+            changes = self._read_back(worker.base, patch)
         found = list(landable(ticket, changes, self.manifest.scopes[ticket.id]))
         # What was cut, emptied or written over would land as less than was accepted, and be told as all.
-        missing = sorted({*facts["files"]} - {change.path for change in found})
+        missing = sorted({*files} - {change.path for change in found})
         if missing:
             raise WorkerError(f"{patch}: holds nothing of {missing[0]}; put it back, or reject")
         return found

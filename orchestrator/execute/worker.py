@@ -1,7 +1,7 @@
 """One ticket's life: wait for its turn, slot, worktree, worker, output, judgement; again where that helps."""
 
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import anyio
 import anyio.lowlevel
@@ -10,7 +10,6 @@ import anyio.to_thread
 from orchestrator.budget.limits import Refused
 from orchestrator.execute.attempt import (
     FIRST,
-    Begin,
     answered,
     asked_for,
     earlier,
@@ -37,9 +36,10 @@ from orchestrator.execute.judgement import CANCELLED, Judgement
 from orchestrator.execute.runtime import Deployment
 from orchestrator.execute.workspace import give_back_shared, is_shared, placed
 from orchestrator.log import warning
+from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, WorkerSkipped, WorkerStarted
 from orchestrator.schedule.availability import why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
-from orchestrator.tamper.guard import Guard, told
+from orchestrator.tamper.guard import Guard
 from tickets.problems import TicketError
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer
@@ -68,7 +68,7 @@ async def work(d: Deployment) -> None:
         async with anyio.create_task_group() as group:
             with d.queue.gathered():
                 for ticket in d.manifest.tickets:
-                    if not d.facts(ticket)["ended"]:
+                    if not d.of(ticket).ended:
                         group.start_soon(_see_to, d, ticket, done)
                     elif ticket.id in done:
                         done[ticket.id].set()
@@ -76,7 +76,7 @@ async def work(d: Deployment) -> None:
         watching.cancel_scope.cancel()
     if d.guard is not None and not d.stopping:
         for found in await anyio.to_thread.run_sync(d.guard.last):
-            d.note("unattributed", **told(found))
+            d.note(found.as_event())
             d.tampered.append(found)
     await anyio.to_thread.run_sync(_clear_slots, d)
     if d.state.has_ended:
@@ -101,9 +101,9 @@ async def _begin_to_guard(d: Deployment) -> None:
         d.checker.directory,
         d.environ,
         d.manifest.rules.reserved_scope,
-        ran=[name for name, one in workers if one["started"]],
+        ran=[name for name, one in workers if one.started],
         # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
-        ended=[name for name, one in workers if one["ended"] and one["outcome"] != "skipped"],
+        ended=[name for name, one in workers if one.ended and one.outcome != "skipped"],
     )
     d.guard = await anyio.to_thread.run_sync(guard)
 
@@ -115,29 +115,29 @@ async def _see_to(d: Deployment, ticket: Ticket, done: dict[str, anyio.Event]) -
                 await done[before].wait()
     if d.stopping:
         return
-    if d.is_cancelled(ticket) and not d.facts(ticket)["started"]:
+    if d.is_cancelled(ticket) and not d.of(ticket).started:
         why: str | None = CANCELLED
     else:
         why = d.manifest.skipped.get(ticket.id) or _fallen(d, ticket)
     if why:
-        d.note("skipped", worker=ticket.worker, reason=why)
+        d.note(WorkerSkipped(ticket.worker, why))
     else:
         try:
             await _do(d, ticket)
-            if d.is_cancelled(ticket) and not d.stopping and not d.facts(ticket)["ended"]:
+            if d.is_cancelled(ticket) and not d.stopping and not d.of(ticket).ended:
                 _close_waiting(d, ticket)
         except (WorkerError, GitError, TicketError, OSError) as error:
             # One worker's trouble is that worker's: the others go on.
-            if not d.facts(ticket)["ended"]:
+            if not d.of(ticket).ended:
                 end(d, ticket, Judgement("failed", _in_words(d, error)), _left(d, ticket))
-    if d.facts(ticket)["ended"] and ticket.id in done:
+    if d.of(ticket).ended and ticket.id in done:
         done[ticket.id].set()
 
 
-def _left(d: Deployment, ticket: Ticket) -> dict[str, Any]:
+def _left(d: Deployment, ticket: Ticket) -> Evidence:
     """Say what is known of a worker, and where its tree is: nothing else may hold its work."""
     place = d.run.worktree(ticket.worker)
-    return so_far(d, ticket) | ({"worktree": d.run.relative(place)} if place.is_dir() else {})
+    return so_far(d, ticket)._replace(worktree=d.run.relative(place) if place.is_dir() else None)
 
 
 def _in_words(d: Deployment, error: Exception) -> str:
@@ -150,18 +150,18 @@ def _in_words(d: Deployment, error: Exception) -> str:
 
 def _close_waiting(d: Deployment, ticket: Ticket) -> None:
     """Close a ticket that was cancelled while it waited for a slot, or for another attempt."""
-    if d.facts(ticket)["started"]:
+    if d.of(ticket).started:
         end(d, ticket, Judgement("cancelled", CANCELLED), so_far(d, ticket))
     else:
-        d.note("skipped", worker=ticket.worker, reason=CANCELLED)
+        d.note(WorkerSkipped(ticket.worker, CANCELLED))
 
 
 def _close_off(d: Deployment, ticket: Ticket, why: str) -> None:
     """Close a ticket of which the settings say by now that its agent does nothing: others wait for it."""
-    if d.facts(ticket)["started"]:
+    if d.of(ticket).started:
         end(d, ticket, Judgement("interrupted", why), _left(d, ticket))
     else:
-        d.note("skipped", worker=ticket.worker, reason=why)
+        d.note(WorkerSkipped(ticket.worker, why))
 
 
 def _pause(first: float, retries: int) -> float:
@@ -172,10 +172,9 @@ def _pause(first: float, retries: int) -> float:
 def _fallen(d: Deployment, ticket: Ticket) -> str | None:
     """Say which dependency took a ticket down with it."""
     for before in d.manifest.dependencies.get(ticket.id, ()):
-        facts = d.facts(d.manifest.by_id(before))
-        if facts["verdict"] not in ("accepted", "partial"):
-            word = facts["verdict"] or facts["outcome"]
-            return f"depends on {before}, which was {word}"
+        worker = d.of(d.manifest.by_id(before))
+        if not worker.lands:
+            return f"depends on {before}, which was {worker.verdict or worker.outcome}"
     return None
 
 
@@ -183,7 +182,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
     """Go through the attempts of one ticket, an earlier runtime's first."""
     place: Place | None = None
     following: Begin | None = FIRST
-    number = d.facts(ticket)["attempts"]
+    number = d.of(ticket).attempts
     if number:
         now = d.as_it_is(ticket)
         place, tried, following = await inherited(d, now, number)
@@ -191,8 +190,8 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             # Its slot went with its shim, and an earlier runtime's worker is judged without one.
             following = await _settle(d, now, number, tried, place)
     while following is not None and not (d.stopping or d.is_cancelled(ticket)):
-        facts, now = d.facts(ticket), d.as_it_is(ticket)
-        retries, tries = facts.get("retries", 0), len(facts.get("tries", ()))
+        worker, now = d.of(ticket), d.as_it_is(ticket)
+        retries, tries = worker.retries, len(worker.tries)
         if following.kind != "asked":
             before, now = now.agent, moved(d, now)
             following = following if now.agent == before else following.elsewhere()
@@ -204,7 +203,7 @@ async def _do(d: Deployment, ticket: Ticket) -> None:
             _close_off(d, now, off)
             return
         place, following = await _once(d, now, place, following)
-        if following is not None and following.kind != "asked" and len(facts.get("tries", ())) > tries:
+        if following is not None and following.kind != "asked" and len(worker.tries) > tries:
             with d.waiting(ticket):
                 await anyio.sleep(_pause(d.settings.pool.retry_pause, retries))
 
@@ -216,7 +215,7 @@ async def _once(
 
     That is the same one where its turn did not come: another agent may do it, or others hold its budget.
     """
-    number, is_asked = d.facts(ticket)["attempts"] + 1, begin.kind == "asked"
+    number, is_asked = d.of(ticket).attempts + 1, begin.kind == "asked"
     tried: Tried | None = None
     async with leave_for(d, ticket, number, is_asked=is_asked) as leave:
         if leave is None:
@@ -266,7 +265,7 @@ def _is_judged_without_slot(d: Deployment, ticket: Ticket, place: Place | None) 
 
 async def _stand(d: Deployment, ticket: Ticket, place: Place | None) -> None:
     """Let a report stand as it is: nobody can be asked, soon or at all, for what it lacks."""
-    number = d.facts(ticket)["attempts"]
+    number = d.of(ticket).attempts
     if place is not None:
         tried = await earlier(d, ticket, number)
         judged = await judged_attempt(d, ticket, number, tried, place, choose=lambda _: tried)
@@ -277,10 +276,7 @@ def _note_start(d: Deployment, ticket: Ticket, number: int, place: Place, begin:
     if d.guard is not None:
         d.guard.entered(ticket.worker, number, is_new=True)
     level = fence_in_force(d.settings.fence).level
-    d.note(
-        "started", worker=ticket.worker, attempt=number, base=place.base, fence=level, kind=begin.kind,
-        agent=ticket.agent,
-    )  # fmt: skip
+    d.note(WorkerStarted(ticket.worker, number, place.base, level, begin.kind, ticket.agent))
 
 
 async def _settle(
@@ -289,14 +285,14 @@ async def _settle(
     """Judge an attempt and close its ticket; else say how the attempt begins that is to be made instead."""
     if place is None or (d.stopping and went_with_a_runtime(tried.ended)):
         return None
-    before = await earlier(d, ticket, number - 1) if d.facts(ticket).get("kind") == "asked" else None
+    before = await earlier(d, ticket, number - 1) if d.of(ticket).kind == "asked" else None
 
     def choose(changed: bool | None) -> Tried:  # noqa: FBT001 - called by position alone
         return tried if before is None else answered(before, tried, changed=changed)
 
     judged = await judged_attempt(d, ticket, number, tried, place, choose=choose)
     entry = account(d, ticket, number, judged)
-    await settle(d, ticket, number, entry["usage"])
+    await settle(d, ticket, number, entry.usage)
     _tell_provider(d, ticket, tried.answer)
     next_ = None if d.is_cancelled(ticket) else _following(d, ticket, entry, judged)
     if next_ is None:
@@ -306,8 +302,7 @@ async def _settle(
         return None  # the next runtime finds the same, and goes on from there
     event, begin = next_
     reason = f"its report lacks: {begin.reason}" if event == "asked" else judged.judgement.reason
-    facts = {"worker": ticket.worker, "attempt": number, "reason": reason}
-    d.note(event, **facts, tried=entry, begin=begin._asdict())
+    d.note(AttemptRepeated(event, ticket.worker, number, reason, entry, begin))
     return begin
 
 
@@ -326,19 +321,19 @@ def _tell_provider(d: Deployment, ticket: Ticket, answer: Answer) -> None:
 
 
 def _following(
-    d: Deployment, ticket: Ticket, entry: dict[str, Any], judged: Judged
-) -> tuple[str, Begin] | None:
+    d: Deployment, ticket: Ticket, entry: Try, judged: Judged
+) -> tuple[Literal["retry", "afresh", "asked"], Begin] | None:
     """Say whether another attempt helps: where nobody is to blame, or for what a report lacks, once."""
     judgement, tried = judged.judgement, Tried(judged.ended, judged.answer)
     paths = [change.path for change in judged.found.changes] if judged.found else []
-    if "thread_lost" in tried.answer.flags and entry["kind"] == "thread":
+    if "thread_lost" in tried.answer.flags and entry.kind == "thread":
         return "afresh", going_on(ticket, tried, judgement.reason, paths)
-    locked_out = [one for one in d.facts(ticket).get("tries", ()) if LOCKED in one["reason"]]
+    locked_out = [one for one in d.of(ticket).tries if LOCKED in one.reason]
     if judgement.retryable and LOCKED in judgement.reason and len(locked_out) < LOCKED_OUT:
         return "afresh", going_on(ticket, tried, judgement.reason, paths)
-    if judgement.retryable and d.facts(ticket).get("retries", 0) < ticket.retries:
+    if judgement.retryable and d.of(ticket).retries < ticket.retries:
         return "retry", going_on(ticket, tried, judgement.reason, paths)
-    if entry["kind"] == "asked" or judged.found is None:
+    if entry.kind == "asked" or judged.found is None:
         return None
     asked = asked_for(ticket, tried, changed=bool(paths) if ticket.mode == "write" else None)
     return None if asked is None else ("asked", asked)

@@ -6,8 +6,9 @@ import anyio.to_thread
 
 from orchestrator.execute._setup import end_earlier, furniture_of, in_words, is_furnished, set_up
 from orchestrator.execute.runtime import Deployment, SharedTree
+from orchestrator.runs.events import PathsNotLinked
 from orchestrator.runs.kept_refs import keep_base
-from orchestrator.tamper.guard import Tampering, told
+from orchestrator.tamper.guard import Tampering
 from tickets.ticket import Ticket
 from workers.errors import WorkerError
 from workers.fence.probe import fence_in_force
@@ -60,7 +61,7 @@ async def give_back_shared(d: Deployment) -> None:
             paths = [error.reason]
         if paths:
             tampering = Tampering(tuple(paths), tuple(sorted(shared.readers)), is_harm=True)
-            d.note("unattributed", **told(tampering))
+            d.note(tampering.as_event())
             d.tampered.append(tampering)
         await anyio.to_thread.run_sync(remove_place, shared.place)
     d.shared.clear()
@@ -90,7 +91,7 @@ async def _made(d: Deployment, name: str, base: str, *, is_shared: bool = False)
     async with d.trees:
         place, missing = await anyio.to_thread.run_sync(_make, d, name, base)
     if missing:
-        d.note("not_linked", worker=name, paths=list(missing))
+        d.note(PathsNotLinked(name, tuple(missing)))
     failed = await set_up(d, name)
     if failed is not None:
         await anyio.to_thread.run_sync(remove_place, place)

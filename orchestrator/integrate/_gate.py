@@ -1,14 +1,15 @@
 """The gate on what would land: which of it may, who broke it, and how many runs of it that took."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 
 from orchestrator.execute.acceptance import EVIDENCE, run_check
 from orchestrator.execute.runtime import Deployment
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
-from orchestrator.integrate._gate_tampering import BEGUN, Excused, excused, is_unseen, note_harm
+from orchestrator.integrate._gate_tampering import note_harm
+from orchestrator.runs.events import GateBegun, GateEnded, GateRun
 from orchestrator.runs.rerun import again_with_fallen, broke_the_gate
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, Tampering
@@ -16,7 +17,6 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.fence.probe import fence_in_force
-from workers.files.journal import read_journal
 from workers.worktree.changes import Change
 
 FLAKY = "after failing once on the same tree"
@@ -62,23 +62,22 @@ def note_gate(d: Deployment, gated: Gated) -> None:
         last = f"passed{f', {FLAKY}' if gated.flaky else ''}: {'; '.join(commands)}"
     line = gate_line(d, last)
     # Left to note by a runtime that was killed, where nothing is left to land.
-    if commands and (last or (line and not d.state.gate.startswith(line))):
-        more: dict[str, Any] = {"flaky": True} if gated.flaky else {}
-        more |= {"fenced": gated.fenced} if gated.fenced else {}
-        d.note("gate", result=line, passed=bool(gated.kept), **more)
+    if commands and (last or (line and not d.state.gate.result.startswith(line))):
+        d.note(GateEnded(line, bool(gated.kept), gated.flaky, gated.fenced))
 
 
 def gate_problems(d: Deployment) -> list[Problem]:
     """Say who broke the gate when it was run last, and what the lead can do."""
-    names = [name for name, facts in d.state.workers.items() if broke_the_gate(facts)]
-    if not names or "broken by" not in d.state.gate:
+    names = [name for name, worker in d.state.workers.items() if broke_the_gate(worker)]
+    gate = d.state.gate
+    if not names or "broken by" not in gate.result:
         return []
     # The gate says the same of the same work: to ask it again helps just where something else is mended.
     state = d.state
     run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
     accept = f"orchestrate integrate {d.run.id} --accept {' '.join(names)}"
     do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
-    return [Problem("gate", d.state.gate, mended(d.state.gate_fenced, do))]
+    return [Problem("gate", gate.result, mended(gate.fenced, do))]
 
 
 class _NoWord(Exception):
@@ -95,9 +94,9 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     workers = tuple(one.ticket.worker for one in candidates)
     guard = await anyio.to_thread.run_sync(_guard, d) if d.settings.integration.gate else None
     if guard is not None:
-        known, before = excused(d), len(d.tampered)
+        before = len(d.tampered)
         begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
-        d.note(BEGUN, workers=workers)
+        d.note(GateBegun(workers))
     try:
         gated = (await _passed(d, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
     except _NoWord as no_word:
@@ -105,14 +104,14 @@ async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, o
     if guard is None:
         return gated
     found = (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate"))
-    return _with_harm(d, gated, (*found, *_forged(d, before, workers)), known)
+    return _with_harm(d, gated, (*found, *_forged(d, before, workers)))
 
 
 def _guard(d: Deployment) -> Guard | None:
     """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
     if d.guard is None and not fence_in_force(d.settings.fence).holds:
         before = (d.repository, d.checker.directory, d.environ, d.manifest.rules.reserved_scope)
-        if is_unseen(d):
+        if d.state.gate.unseen:
             # What came since the run began is of interest: a gate that was cut off may have done it.
             everyone = tuple(d.state.workers)
             d.guard = Guard(*before, ran=everyone, ended=everyone)
@@ -129,27 +128,16 @@ def _forged(d: Deployment, before: int, workers: tuple[str, ...]) -> list[Tamper
     ]
 
 
-def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering], known: Excused) -> Gated:
+def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering]) -> Gated:
     """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
-    harm = note_harm(d, found, known)
+    harm = note_harm(d, found)
     gated = gated._replace(problems=(*gated.problems, *(one.as_problem() for one in found)))
     return gated._replace(kept=(), tree="", harm=harm) if harm else gated
 
 
 def gate_line(d: Deployment, last: str) -> str:
     """Say on one line what the gate came to since the state files were last told, and by how many runs."""
-    runs: set[tuple[str, int]] = set()
-    broken: dict[str, None] = {}
-    for record in _trusted(d):
-        match record:
-            case {"event": "recorded"}:
-                runs, broken = set(), {}
-            case {"event": "gate_run", "tree": tree, "look": look}:
-                runs.add((tree, look))
-            case {"event": "settled", "worker": worker, "by": by, "verdict": verdict}:
-                broken.pop(worker, None)
-                if (by, verdict) == ("gate", "rejected"):
-                    broken[worker] = None
+    runs, broken = d.state.gate.looks, d.state.gate.broken
     if not broken:
         return last
     without = "it" if len(broken) == 1 else "them"
@@ -161,10 +149,10 @@ async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...
     if await gate.is_green(tree):
         return Gated(candidates, tree)
     red = gate.reds[tree, 1]
-    if not await gate.was_green(red["command"]):
-        return Gated(held=f"the gate fails without these changes too: {red['words']}")
+    if not await gate.was_green(red.command):
+        return Gated(held=f"the gate fails without these changes too: {red.words}")
     if len(candidates) > 1 and not d.settings.integration.bisect:
-        return Gated(held=f"the gate fails: {red['words']}")
+        return Gated(held=f"the gate fails: {red.words}")
     found = await _search(d, gate, candidates)
     kept = tuple(one for one in candidates if one.ticket.id in found.kept)
     broken = tuple(
@@ -200,46 +188,34 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
     others = [gate.worker(name) for name in hit.members if name != ticket]
     red = gate.red_of(hit)
     along = f" together with {', '.join(others)}" if others else ""
-    return f"breaks the gate{along}: {red['words']}" + (f": {red['last']}" if red["last"] else "")
-
-
-def _trusted(d: Deployment) -> Sequence[dict[str, Any]]:
-    """Read the journal; not where somebody else wrote into it, who may tell of a gate that was never run."""
-    return () if d.is_forged else read_journal(d.run.path / "events.jsonl")
+    return f"breaks the gate{along}: {red.words}" + (f": {red.last}" if red.last else "")
 
 
 class _Gate:
-    """The gate's commands on trees of one base, each tree asked once: what is known stands in the journal."""
+    """The gate's commands on trees of one base, each tree asked once: the run's state has what is known."""
 
     def __init__(self, d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> None:
         self._d, self._old = d, old
         self._candidates = candidates
         self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
-        self.reds: dict[tuple[str, int], dict[str, Any]] = {}
+        self.reds: dict[tuple[str, int], GateRun] = {}
         """What failed on a tree, when it was looked at for the first or the second time."""
-        self._known: dict[tuple[str, int, str], dict[str, Any]] = {}
-        for record in _trusted(d):
-            if record.get("event") == "gate_run":
-                self._known[record["tree"], record["look"], record["command"]] = record
-            elif record.get("event") == "gate":
-                # That was settled. Who asks anew has changed something, if only on the machine.
-                self._known = {key: one for key, one in self._known.items() if one["passed"]}
 
     def worker(self, ticket: str) -> str:
         return self._d.manifest.by_id(ticket).worker
 
-    def red_of(self, breaking: Breaking) -> dict[str, Any]:
+    def red_of(self, breaking: Breaking) -> GateRun:
         tree = self._trees[breaking.seen]
         return self.reds[tree, 1]
 
     def looks_at(self, tree: str) -> str:
         """Say how a command went that failed on a tree, and then passed."""
         first = self.reds[tree, 1]
-        return f"{first['words']}, then {self._known[tree, 2, first['command']]['words']}"
+        return f"{first.words}, then {self._d.state.gate.known[tree, 2, first.command].words}"
 
     def fenced(self) -> str:
         """Say what the fence keeps from a command that failed; empty where nothing smells of it."""
-        return next((said for red in self.reds.values() if (said := red.get("fenced", ""))), "")
+        return next((red.fenced for red in self.reds.values() if red.fenced), "")
 
     async def tree_of(self, kept: Names) -> str:
         if kept not in self._trees:
@@ -253,9 +229,9 @@ class _Gate:
     async def is_green(self, tree: str, look: int = 1) -> bool:
         """Tell whether all commands pass."""
         for at, command in enumerate(self._d.settings.integration.gate, 1):
-            record = await self._run(f"gate-{at}", tree, look, command)
-            if not record["passed"]:
-                self.reds[tree, look] = record
+            run = await self._run(f"gate-{at}", tree, look, command)
+            if not run.passed:
+                self.reds[tree, look] = run
                 return False
         return True
 
@@ -263,23 +239,31 @@ class _Gate:
         """Tell whether a command passes on the base."""
         tree = UserRepo(self._d.repository).value_of(f"{self._old}^{{tree}}") or self._old
         at = self._d.settings.integration.gate.index(command) + 1
-        return bool((await self._run(f"gate-{at}-base", tree, 1, command))["passed"])
+        return (await self._run(f"gate-{at}-base", tree, 1, command)).passed
 
-    async def _run(self, name: str, tree: str, look: int, command: str) -> dict[str, Any]:
-        key = tree, look, command
-        if key not in self._known:
-            if self._d.stopping:
-                raise _NoWord
-            result = await run_check(self._d, name, command, tree, self._old)
-            if self._d.stopping and not result.passed:
-                raise _NoWord
-            if result.end not in EVIDENCE:
-                raise _NoWord(f"the gate said nothing: {result.in_words()}")
-            lines = read_tail(self._d.run.root / result.output).split("\n")
-            last = next((line for line in reversed(lines) if line.strip()), "")
-            said = {"words": result.in_words(), "last": " ".join(last.split())[:200]}
-            said |= {"fenced": result.fenced} if result.fenced else {}
-            facts = {"tree": tree, "look": look, "command": command, "passed": result.passed, **said}
-            self._d.note("gate_run", seconds=result.seconds, output=result.output, **facts)
-            self._known[key] = facts
-        return self._known[key]
+    async def _run(self, name: str, tree: str, look: int, command: str) -> GateRun:
+        known = self._d.state.gate.known.get((tree, look, command))
+        if known is not None:
+            return known
+        if self._d.stopping:
+            raise _NoWord
+        result = await run_check(self._d, name, command, tree, self._old)
+        if self._d.stopping and not result.passed:
+            raise _NoWord
+        if result.end not in EVIDENCE:
+            raise _NoWord(f"the gate said nothing: {result.in_words()}")
+        lines = read_tail(self._d.run.root / result.output).split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        run = GateRun(
+            tree,
+            look,
+            command,
+            result.passed,
+            result.in_words(),
+            " ".join(last.split())[:200],
+            result.seconds,
+            result.output,
+            result.fenced,
+        )
+        self._d.note(run)
+        return run

@@ -1,114 +1,69 @@
-"""Harm that the gate's commands did: whom it keeps from landing, until the lead says a word.
+"""What the gate's commands changed in the user's repository: it blocks landing until the lead decides."""
 
-All of it stands in the run's journal, so that the next command knows it, whoever calls it.
-"""
-
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Literal
 
 from orchestrator.execute.runtime import Deployment
-from orchestrator.tamper.guard import Tampering, told
+from orchestrator.runs.events import GateSeen, Unattributed
+from orchestrator.tamper.guard import Tampering
 from tickets.problems import Problem
-from workers.files.journal import read_journal
 
-HARM = "harm"
+HARM: Literal["harm"] = "harm"
 """Who has settled a verdict that waits for the lead because of it."""
-BEGUN, SEEN = "gate_begun", "gate_seen"
-"""Events: an unfenced gate begins, which may kill its runtime; what it did has been looked for."""
 SHOWN = 3
 """Paths that a line names before it counts the rest."""
-Excused = Mapping[str, frozenset[str]]
-
-
-def excused(d: Deployment) -> Excused:
-    """Give what the lead has accepted workers in spite of: worker to paths.
-
-    To be asked before the gate runs: what it writes into the journal excuses nobody.
-    """
-    return _read(d)[1]
 
 
 def accepted_harm(d: Deployment, names: Collection[str]) -> str:
-    """Say in spite of what some workers were accepted; empty where there was nothing of the kind."""
-    known = {name: paths for name, paths in excused(d).items() if name in names and paths}
+    """Return in spite of which changes some workers were accepted, on one line; else nothing."""
+    known = {name: paths for name in names if (paths := d.state.workers[name].despite)}
     if not known:
         return ""
-    paths = sorted(frozenset[str]().union(*known.values()))
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    changed = f"{', '.join(paths[:SHOWN])}{more}"
-    return f"{', '.join(known)} accepted in spite of what changed while the gate ran: {changed}"
+    changed = sorted(frozenset[str]().union(*known.values()))
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    shown = f"{', '.join(changed[:SHOWN])}{more}"
+    return f"{', '.join(known)} accepted in spite of what changed while the gate ran: {shown}"
 
 
-def is_unseen(d: Deployment) -> bool:
-    """Tell whether a runtime went while its gate ran, and so nobody has looked for what that did."""
-    steps = [one["event"] for one in _journal(d) if one.get("event") in (BEGUN, SEEN)]
-    return steps[-1:] == [BEGUN]
-
-
-def note_harm(d: Deployment, found: Iterable[Tampering], known: Excused) -> str:
-    """Note what the gate did to the user's repository; say why all has to wait, where there is harm in it."""
+def note_harm(d: Deployment, found: Iterable[Tampering]) -> str:
+    """Note what the gate did to the user's repository; return why all has to wait if that is harmful."""
     found = tuple(found)
-    fresh = [
-        path
-        for one in found
-        if one.is_harm
-        for path in one.paths
-        if not all(path in known.get(worker, ()) for worker in one.candidates)
-    ]
+    fresh = [path for one in found if one.is_harm for path in one.paths if not _is_excused(d, one, path)]
     why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:SHOWN])} changed" if fresh else ""
     for one in found:
-        d.note("unattributed", **told(one), **({"holds": why} if why and one.is_harm else {}))
-    d.note(SEEN)
+        d.note(one.as_event(why if one.is_harm else ""))
+    d.note(GateSeen())
     return why
 
 
 def held_by_harm(d: Deployment) -> dict[str, str]:
-    """Name the workers that may not land before the lead has said a word, and say why."""
-    waiting = [
-        name
-        for name, facts in d.state.workers.items()
-        if facts["verdict"] not in ("rejected", None) and name not in d.state.landings
-    ]
-    held = _read(d)[0] if waiting else {}
-    return {name: held[name][-1]["holds"] for name in waiting if name in held}
+    """Return the workers that may not land before the lead has decided, and why."""
+    return {
+        name: worker.harm[-1].holds
+        for name, worker in d.state.workers.items()
+        if worker.harm and worker.verdict not in ("rejected", None) and name not in d.state.landings
+    }
 
 
 def harm_problems(d: Deployment) -> list[Problem]:
-    """Say what was done, as often as somebody asks, and which words of the lead end it."""
-    names = [
-        name
-        for name, facts in d.state.workers.items()
-        if (facts["verdict"], facts.get("settled_by")) == ("pending", HARM)
-    ]
-    if not names:
+    """Return what was done, each time somebody asks, and the commands that settle it."""
+    held = {
+        name: worker
+        for name, worker in d.state.workers.items()
+        if (worker.verdict, worker.settled_by) == ("pending", HARM)
+    }
+    if not held:
         return []
-    held = _read(d)[0]
-    done = [_found(record).as_problem() for name in names for record in held.get(name, ())]
-    whys = dict.fromkeys(d.state.workers[name]["reason"] for name in names)
-    do = f"look at what they wrote, then: orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    done = [_tampering(one).as_problem() for worker in held.values() for one in worker.harm]
+    whys = dict.fromkeys(worker.reason for worker in held.values())
+    do = f"look at what they wrote, then: orchestrate integrate {d.run.id} --accept {' '.join(held)}"
     return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
 
 
-def _read(d: Deployment) -> tuple[dict[str, list[dict[str, Any]]], dict[str, frozenset[str]]]:
-    """Give what holds up each worker, oldest first, and what each was accepted in spite of."""
-    held: dict[str, list[dict[str, Any]]] = {}
-    despite: dict[str, frozenset[str]] = {}
-    for record in _journal(d):
-        match record:
-            case {"event": "unattributed", "holds": str(), "paths": [*_], "candidates": [*names]}:
-                for name in names:
-                    held.setdefault(str(name), []).append(record)
-            case {"event": "settled", "by": "lead", "worker": str(name), "verdict": verdict}:
-                paths = (path for one in held.pop(name, ()) for path in one["paths"])
-                if verdict != "rejected":
-                    despite[name] = despite.get(name, frozenset()).union(paths)
-    return held, despite
+def _is_excused(d: Deployment, found: Tampering, path: str) -> bool:
+    """Return whether the lead has accepted all who may have done it in spite of the same path."""
+    return all(path in d.state.workers[name].despite for name in found.candidates)
 
 
-def _journal(d: Deployment) -> Sequence[dict[str, Any]]:
-    return read_journal(d.run.path / "events.jsonl")
-
-
-def _found(record: Mapping[str, Any]) -> Tampering:
-    paths, candidates = tuple(record["paths"]), tuple(record["candidates"])
-    return Tampering(paths, candidates, is_harm=True, during=record.get("during", ""))
+def _tampering(event: Unattributed) -> Tampering:
+    return Tampering(event.paths, event.candidates, is_harm=True, during=event.during)

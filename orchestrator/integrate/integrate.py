@@ -7,7 +7,7 @@ import anyio.to_thread
 
 from orchestrator.checks import counted
 from orchestrator.errors import Refusal
-from orchestrator.execute.judgement import Violation, verdict_of
+from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.runtime import Deployment
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import Standing
@@ -15,10 +15,11 @@ from orchestrator.integrate._gate import Candidate, Gated, gate_problems, mended
 from orchestrator.integrate._gate_tampering import HARM, accepted_harm, harm_problems, held_by_harm
 from orchestrator.integrate._hooks import run_hooks
 from orchestrator.integrate._overrule import although, has_landed_whole, overruled_problems
+from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
 from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
 from orchestrator.state.errors import StateError
-from orchestrator.state.events import Completion, RunIntegrated
+from orchestrator.state.events import Completion, RunIntegrated, Verdict
 from orchestrator.state.figures import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
@@ -27,7 +28,6 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
-from workers.files.journal import read_journal
 from workers.worktree.changes import Change
 
 TRIES = 5
@@ -71,9 +71,9 @@ def _settle(d: Deployment, decision: Decision) -> None:
     _refuse_unknown(d, decision)
     harmed = held_by_harm(d)
     for ticket in d.manifest.tickets:
-        facts = d.facts(ticket)
-        name, violations = ticket.worker, tuple(Violation(**found) for found in facts["violations"])
-        if name in d.state.landings or not facts["ended"]:
+        worker = d.of(ticket)
+        name, violations = ticket.worker, worker.evidence.violations
+        if name in d.state.landings or not worker.ended:
             continue
         if name in harmed:
             # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
@@ -81,23 +81,22 @@ def _settle(d: Deployment, decision: Decision) -> None:
         if name in decision.reject:
             _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
         elif name in decision.accept:
-            verdict = "partial" if violations or facts["outcome"] != "complete" else "accepted"
+            verdict: Verdict = "partial" if violations or worker.outcome != "complete" else "accepted"
             said = decision.reason or "accepted by the lead"
-            _note(d, ticket, verdict, although(said, facts), "lead")
-        elif facts["verdict"] == "pending" and facts.get("settled_by") in HELD_UP:
-            by_rule = verdict_of(facts["outcome"], violations, d.settings.integration.on_violation)
-            settled, why = facts.get("lead_said") or by_rule
+            _note(d, ticket, verdict, although(said, worker), "lead")
+        elif worker.verdict == "pending" and worker.settled_by in HELD_UP:
+            by_rule = verdict_of(worker.ended_as, violations, d.settings.integration.on_violation)
+            settled, why = worker.lead_said or by_rule
             _note(d, ticket, settled, why, "rule")
         _fall(d, ticket)
 
 
 def _fall(d: Deployment, ticket: Ticket) -> None:
     """Let a worker fall with one that it built on: its own work was never meant to stand alone."""
-    facts = d.facts(ticket)
     for before in d.manifest.dependencies.get(ticket.id, ()):
         if (
-            facts["verdict"] not in ("rejected", None)
-            and d.facts(d.manifest.by_id(before))["verdict"] == "rejected"
+            d.of(ticket).verdict not in ("rejected", None)
+            and d.of(d.manifest.by_id(before)).verdict == "rejected"
         ):
             _note(d, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
 
@@ -105,19 +104,19 @@ def _fall(d: Deployment, ticket: Ticket) -> None:
 def _refuse_unknown(d: Deployment, decision: Decision) -> None:
     problems = []
     for name in (*decision.accept, *decision.reject):
-        facts = d.state.workers.get(name)
-        if facts is None:
+        worker = d.state.workers.get(name)
+        if worker is None:
             known = ", ".join(d.state.workers)
             problems.append(Problem(name, f"is no worker of run {d.run.id}", f"there are: {known}"))
-        elif facts["outcome"] == "skipped" or not facts["ended"]:
+        elif worker.outcome == "skipped" or not worker.ended:
             problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
         elif name in d.state.landings and name in decision.accept:
             continue  # said and done: twice is the same answer
         elif name in d.state.landings:
             problems.append(Problem(name, "has landed already", _taking_back(d, name)))
-        elif name in decision.accept and not facts.get("patch") and facts["outcome"] != "complete":
+        elif name in decision.accept and not worker.evidence.patch and worker.outcome != "complete":
             problems.append(
-                Problem(name, f"is {facts['outcome']} and changed nothing", "there is nothing to accept")
+                Problem(name, f"is {worker.outcome} and changed nothing", "there is nothing to accept")
             )
     both = set(decision.accept) & set(decision.reject)
     problems += [Problem(name, "is both accepted and rejected", "say one of them") for name in sorted(both)]
@@ -136,10 +135,10 @@ def _taking_back(d: Deployment, name: str) -> str:
     return f"`git revert {commit[:10]}`{also}"
 
 
-def _note(d: Deployment, ticket: Ticket, verdict: str | None, reason: str, by: str) -> None:
-    facts = d.facts(ticket)
-    if (facts["verdict"], facts["reason"]) != (verdict, reason):
-        d.note("settled", worker=ticket.worker, verdict=verdict, reason=reason, by=by)
+def _note(d: Deployment, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
+    worker = d.of(ticket)
+    if (worker.verdict, worker.reason) != (verdict, reason):
+        d.note(VerdictSettled(ticket.worker, verdict, reason, by))
 
 
 def _outside(d: Deployment) -> list[Problem]:
@@ -206,7 +205,8 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
             raise
         if landing.ref and not repo.is_ancestor(new, repo.value_of(ref) or ""):
             return problems
-        d.note("landed", commit=new if landing.ref else None, workers=[one.ticket.worker for one in fitting])
+        names = tuple(one.ticket.worker for one in fitting)
+        d.note(ChangesLanded(new if landing.ref else None, names))
         if not d.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
@@ -219,9 +219,9 @@ def _take_over(d: Deployment, repo: UserRepo) -> None:
     ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
     for sha, message in repo.commits_with("Orchestrate-Run", d.run.id, d.manifest.base, ref).items():
         line = next((line for line in message.splitlines() if line.startswith("Orchestrate-Workers: ")), "")
-        names = [name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name]
+        names = tuple(name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name)
         if not set(names) <= set(d.state.landings):
-            d.note("landed", commit=sha, workers=names)
+            d.note(ChangesLanded(sha, names))
 
 
 async def _candidates(d: Deployment) -> tuple[list[Candidate], dict[str, str]]:
@@ -278,11 +278,12 @@ def _take_gate(d: Deployment, fitting: Sequence[Candidate], gated: Gated) -> Non
     for ticket, reason in gated.broken:
         _note(d, ticket, "rejected", reason, "gate")
     for ticket in d.manifest.tickets:
-        if ticket.worker not in d.state.landings and d.facts(ticket)["ended"]:
+        if ticket.worker not in d.state.landings and d.of(ticket).ended:
             _fall(d, ticket)
-    why, by = (gated.harm, HARM) if gated.harm else (gated.held, "gate")
+    why = gated.harm or gated.held
+    by: SettledBy = HARM if gated.harm else "gate"
     for candidate in fitting if why else ():
-        if d.facts(candidate.ticket)["verdict"] != "rejected":
+        if d.of(candidate.ticket).verdict != "rejected":
             _note(d, candidate.ticket, "pending", why, by)
     note_gate(d, gated)
 
@@ -307,8 +308,8 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     if not d.state.has_ended:
         return []
     told = {
-        name: told_of(facts)
-        for name, facts in d.state.workers.items()
+        name: told_of(worker)
+        for name, worker in d.state.workers.items()
         # Accepted and not landed is not done: the files are told when it has landed.
         if name in d.state.landings or not d.state.is_to_land(name)
     }
@@ -324,7 +325,7 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
         workers=tuple(_completion(d, ticket) for ticket in fresh),
         landing=d.state.landing,
         gate=_gate_of(d, fresh),
-        harm=accepted_harm(d, [one.worker for one in fresh if d.facts(one)["verdict"] != "pending"]),
+        harm=accepted_harm(d, [one.worker for one in fresh if d.of(one).verdict != "pending"]),
     )
     wanted = d.settings.git.commit == "integration"
     try:
@@ -342,33 +343,33 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     if commit is None and wanted:
         made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
         commit = next(reversed(made), None)
-    d.note("recorded", commit=commit, told={**d.state.recorded, **told})
+    d.note(StateRecorded(commit, {**d.state.recorded, **told}))
     return list(recorded.problems)
 
 
 def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
     """Say what the gate came to for those that are told of: a word of the lead is none of its results."""
     asked = any(
-        ticket.worker in d.state.landings or d.facts(ticket).get("settled_by") in ("gate", "hook", HARM)
+        ticket.worker in d.state.landings or d.of(ticket).settled_by in ("gate", "hook", HARM)
         for ticket in fresh
     )
-    return d.state.gate if asked or not d.settings.integration.gate else NOT_RUN
+    return d.state.gate.result if asked or not d.settings.integration.gate else NOT_RUN
 
 
 def _completion(d: Deployment, ticket: Ticket) -> Completion:
-    facts = d.facts(ticket)
+    worker = d.of(ticket)
     landed = ticket.worker in d.state.landings
     return Completion(
-        ticket.worker, ticket.title, facts["outcome"], facts["verdict"], facts["reason"],
-        tuple(facts["files"]) if landed else (), landed and has_landed_whole(facts),
+        ticket.worker, ticket.title, worker.ended_as, worker.verdict, worker.reason,
+        worker.evidence.files if landed else (), landed and has_landed_whole(worker),
     )  # fmt: skip
 
 
 def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
     lines = []
     for ticket in fresh:
-        facts = d.facts(ticket)
-        lines.append(f"- {ticket.worker}: {facts['outcome']}, {facts['verdict'] or 'no verdict'}")
+        worker = d.of(ticket)
+        lines.append(f"- {ticket.worker}: {worker.outcome}, {worker.verdict or 'no verdict'}")
     # The words of the decision log.
     what, gate = "Settled" if d.state.recorded else "Integrated", _gate_of(d, fresh)
     tests = NOT_RUN if gate == NOT_RUN else _tests(d)
@@ -382,11 +383,8 @@ def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
 def _tests(d: Deployment) -> str:
     """Say what the gate's commands counted on the tree that landed."""
     landed = UserRepo(d.repository).value_of(f"{d.state.landing}^{{tree}}") if d.state.landing else None
-    runs = {
-        record["command"]: record["output"]
-        for record in read_journal(d.run.path / "events.jsonl")
-        if record.get("event") == "gate_run" and record["passed"] and record["tree"] == landed
-    }
+    known = d.state.gate.known.values()
+    runs = {run.command: run.output for run in known if run.passed and run.tree == landed}
     printed = [read_tail(d.run.root / path) for path in runs.values()]
     figures = [found for text in printed if (found := counted(text))]
     if figures:

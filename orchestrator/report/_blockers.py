@@ -87,19 +87,19 @@ def _workers(found: Gathered) -> list[Blocker]:
     blockers: list[Blocker] = []
     seen: set[tuple[str, str]] = set()
     for state in reversed(found.runs):
-        for name, facts in state.workers.items():
-            ticket = (state.phase, facts["ticket"])
-            if ticket in seen or facts["outcome"] == "skipped":
+        for name, worker in state.workers.items():
+            ticket = (state.phase, worker.ticket)
+            if ticket in seen or worker.outcome == "skipped":
                 continue
             seen.add(ticket)
-            if facts["outcome"] in ("blocked", "needs_clarification"):
-                again = f"orchestrate run {state.phase} --only {facts['ticket']}"
+            if worker.outcome in ("blocked", "needs_clarification"):
+                again = f"orchestrate run {state.phase} --only {worker.ticket}"
                 blockers.append(
                     Blocker(
                         f"{name}: {state.titles[name]}",
                         "P1",
-                        facts["reason"] or facts["outcome"].replace("_", " "),
-                        f"nothing of {facts['ticket']} has landed",
+                        worker.reason or worker.outcome.replace("_", " "),
+                        f"nothing of {worker.ticket} has landed",
                         f"answer it in the ticket's template, then `{again}`",
                     )
                 )

@@ -150,8 +150,8 @@ def _workers(found: Gathered, waiting: Sequence[RunState]) -> str:
     absent = [
         f"{name} of run {state.run.id}"
         for state in waiting
-        for name, facts in state.workers.items()
-        if not facts["ended"] and (state.run.id, name) not in on_roster
+        for name, worker in state.workers.items()
+        if not worker.ended and (state.run.id, name) not in on_roster
     ]
     said = [f"{', '.join(bare)} without a scope"] if bare else []
     said += [f"{', '.join(absent)} not on the roster"] if absent else []

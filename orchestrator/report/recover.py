@@ -37,9 +37,9 @@ def standing_of(state: RunState) -> list[dict[str, Any]]:
     """Say of each worker of a run what it is doing, from its files alone."""
     found = []
     lives = is_locked(state.run.path / "run.lock")
-    for name, facts in state.workers.items():
-        shown = {"worker": name, "ticket": facts["ticket"], "state": doing_of(state, name, lives=lives)}
-        found.append({**shown, "outcome": facts["outcome"], "verdict": facts["verdict"]})
+    for name, worker in state.workers.items():
+        shown = {"worker": name, "ticket": worker.ticket, "state": doing_of(state, name, lives=lives)}
+        found.append({**shown, "outcome": worker.outcome, "verdict": worker.verdict})
     return found
 
 

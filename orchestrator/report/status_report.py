@@ -219,10 +219,10 @@ def _workers(found: Gathered) -> list[WorkerShown]:
     for one in found.status.active if found.status else ():
         state, output = runs.get(one.run), "none"
         if state is not None and one.worker in state.workers:
-            facts = state.workers[one.worker]
+            worker = state.workers[one.worker]
             doing = doing_of(state, one.worker, lives=is_locked(state.run.path / "run.lock"))
-            word = ", ".join(part for part in (doing, facts["outcome"], facts["verdict"]) if part)
-            output = facts["output"] or "none yet"
+            word = ", ".join(part for part in (doing, worker.outcome, worker.verdict) if part)
+            output = worker.evidence.output or "none yet"
         else:
             word = "lost with its run" if (one.run, one.worker) in lost else "not known: put there by hand"
         pending = f" ({one.pending})" if one.pending else ""

@@ -24,7 +24,7 @@ def keep_base(repository: Repository, run_id: str, commit: str) -> str:
 
 def let_bases_go(repository: Repository, state: RunState, base: str) -> None:
     """Take the refs of a run that began at `base` away."""
-    if any(facts.get("base") not in (None, base) for facts in state.workers.values()):
+    if any(worker.base not in ("", base) for worker in state.workers.values()):
         drop_refs(repository, state.run.id)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.runs.state import JOURNAL, RunState, read_roster, unreadable
+from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 from workers.agents.follow import last_said
 from workers.files.exit_record import is_held, read_exit
@@ -87,7 +88,7 @@ class LiveRun:
         """Tell whether something goes on in it: a runtime, or workers that have outlived theirs."""
         if self.is_running:
             return True
-        names = [name for name, facts in self.state.workers.items() if facts["started"]]
+        names = [name for name, worker in self.state.workers.items() if worker.started]
         return any(doing_of(self.state, name, lives=False) == "running" for name in names)
 
     def look(self) -> list[dict[str, Any]]:
@@ -103,7 +104,7 @@ class LiveRun:
     def rows(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> list[Row]:
         """Give what the workers do that were started and have no outcome; `parked` as for `queue`."""
         workers = self.state.workers.items()
-        going = [name for name, facts in workers if facts["started"] and not facts["ended"]]
+        going = [name for name, worker in workers if worker.started and not worker.ended]
         if not going:
             return []
         lives, cancelled = self.is_running, set(self.state.run.cancelled())
@@ -125,18 +126,18 @@ class LiveRun:
         parked = {**_parked(self.state.parked, now), **parked}
         counted = dict.fromkeys(("slot", "dependency", "provider", "held"), 0)
         first: list[Waiting] = []
-        for name, facts in workers.items():
-            if facts["started"] or facts["ended"]:
+        for name, worker in workers.items():
+            if worker.started or worker.ended:
                 continue
-            before = [one for one in self.state.waits_for.get(name, ()) if not workers[one]["ended"]]
+            before = [one for one in self.state.waits_for.get(name, ()) if not workers[one].ended]
             if before:
-                kind, why = "dependency", str(workers[before[0]]["ticket"])
+                kind, why = "dependency", workers[before[0]].ticket
             elif not lives:
                 kind, why = "slot", "a runtime"
-            elif facts["agent"] in parked:
-                kind, why = "provider", parked[facts["agent"]]
-            elif facts.get("held"):
-                kind, why = "held", facts["held"]
+            elif worker.agent in parked:
+                kind, why = "provider", parked[worker.agent]
+            elif worker.held:
+                kind, why = "held", worker.held
             elif (self.state.run.id, name) in ready:
                 kind, why = "slot", "its start: agents start one after the other"
             else:
@@ -144,35 +145,35 @@ class LiveRun:
             counted[kind] += 1
             if len(first) < NEXT:
                 title = self.state.titles[name]
-                first.append(Waiting(self.state.run.id, name, facts["ticket"], title, why))
+                first.append(Waiting(self.state.run.id, name, worker.ticket, title, why))
         return Queue(sum(counted.values()), **counted, first=tuple(first))
 
-    def _row(self, worker: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
-        facts = self.state.workers[worker]
-        doing = doing_of(self.state, worker, lives=lives)
+    def _row(self, name: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
+        worker = self.state.workers[name]
+        doing = doing_of(self.state, name, lives=lives)
         if doing == "running" and stops:
             doing = "stopping"
-        began = datetime.fromisoformat(facts["started_at"])
+        began = datetime.fromisoformat(worker.started_at)
         seconds = (now - began).total_seconds()
         if doing in ("stopped", "ended, not judged"):
-            ended = read_exit(self.state.run.attempt(worker, facts["attempts"]).exit)
+            ended = read_exit(self.state.run.attempt(name, worker.attempts).exit)
             seconds = ended.seconds if ended is not None else seconds
-        waits_for = (parked.get(facts["agent"]) or facts.get("held")) if facts.get("retrying") else None
+        waits_for = (parked.get(worker.agent) or worker.held) if worker.retrying else ""
         return Row(
             run=self.state.run.id,
-            worker=worker,
-            ticket=facts["ticket"],
-            agent=facts["agent"],
-            title=self.state.titles[worker],
+            worker=name,
+            ticket=worker.ticket,
+            agent=worker.agent,
+            title=self.state.titles[name],
             state=doing,
-            attempt=facts["attempts"],
+            attempt=worker.attempts,
             seconds=max(0.0, round(seconds, 1)),
-            last=f"waits for {waits_for}" if waits_for else self._last(worker, facts),
+            last=f"waits for {waits_for}" if waits_for else self._last(worker),
         )
 
-    def _last(self, worker: str, facts: Mapping[str, Any]) -> str:
-        key = (worker, facts["attempts"])
-        said = last_said(facts["agent"], self.state.run.attempt(*key).stdout)
+    def _last(self, worker: WorkerState) -> str:
+        key = (worker.worker, worker.attempts)
+        said = last_said(worker.agent, self.state.run.attempt(*key).stdout)
         # In the middle of a record that is longer than what is looked at, nothing can be read.
         self._said[key] = said or self._said.get(key, "")
         return self._said[key]
@@ -194,16 +195,16 @@ def _parked(known: Mapping[str, str], now: datetime) -> dict[str, str]:
     return {agent: parked_words(agent, until, now) for agent, until in times if until > now}
 
 
-def doing_of(state: RunState, worker: str, *, lives: bool) -> Doing:
+def doing_of(state: RunState, name: str, *, lives: bool) -> Doing:
     """Say what a worker does; `lives` tells whether its run has a runtime."""
-    facts = state.workers[worker]
-    if facts["ended"]:
+    worker = state.workers[name]
+    if worker.ended:
         return "ended"
-    if not facts["started"]:
+    if not worker.started:
         return "waiting"
-    if facts.get("retrying"):
+    if worker.retrying:
         return "waiting: another attempt"
-    files = state.run.attempt(worker, facts["attempts"])
+    files = state.run.attempt(name, worker.attempts)
     if is_held(files.started):
         return "running"
     # Looked for after the lock: a shim writes its record before it lets go.

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.errors import Refusal
-from orchestrator.runs.records import is_name
+from orchestrator.runs._shapes import is_name
+from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
@@ -95,22 +95,34 @@ class Manifest(BaseModel):
         return {ticket.id: ticket for ticket in self.tickets}
 
 
-def roster_of(manifest: Manifest) -> dict[str, Any]:
-    """Give what `roster.json` holds: the part of a manifest that `status` and `ps` can read in no time."""
+def roster_of(manifest: Manifest) -> Roster:
+    """Return the part of a manifest that `status` and `ps` can read in no time."""
     workers_of = {ticket.id: ticket.worker for ticket in manifest.tickets}
-    workers: list[dict[str, Any]] = []
-    for ticket in manifest.tickets:
-        named = {"worker": ticket.worker, "ticket": ticket.id, "agent": ticket.agent, "title": ticket.title}
-        workers.append({**named, "skipped": ticket.id in manifest.skipped})
-        # Only where there are some: of ten thousand tickets, each word is read each time.
-        if before := [workers_of[one] for one in manifest.dependencies.get(ticket.id, ())]:
-            workers[-1]["waits_for"] = before
-    return {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
+    return Roster(
+        manifest.phase,
+        tuple(
+            RosterWorker(
+                ticket.worker,
+                ticket.id,
+                ticket.agent,
+                ticket.title,
+                skipped=ticket.id in manifest.skipped,
+                waits_for=tuple(workers_of[one] for one in manifest.dependencies.get(ticket.id, ())),
+            )
+            for ticket in manifest.tickets
+        ),
+    )
 
 
 def write_manifest(run: RunDir, manifest: Manifest) -> None:
     """Create `roster.json`, then `run.json`: a run that has the second is whole."""
-    create_file(run.roster_path, json.dumps(roster_of(manifest)).encode() + b"\n")
+    # Without the names of none: of ten thousand tickets, each word is read each time.
+    workers = [
+        {name: value for name, value in one._asdict().items() if value != ()}
+        for one in roster_of(manifest).workers
+    ]
+    roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
+    create_file(run.roster_path, json.dumps(roster).encode() + b"\n")
     create_file(run.manifest_path, manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
 
 

@@ -111,9 +111,8 @@ def has_templates(root: Path, phase: str) -> bool:
 def _has_work(run: RunState) -> bool:
     """Tell whether a verdict is to be found, or accepted work to be landed and recorded."""
     return any(
-        facts["verdict"] == "pending"
-        or (facts["verdict"] in ("accepted", "partial") and run.recorded.get(name) != told_of(facts))
-        for name, facts in run.workers.items()
+        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
+        for name, worker in run.workers.items()
     )
 
 

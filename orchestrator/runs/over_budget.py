@@ -1,9 +1,9 @@
 """Workers for whom no money was left, and what helps. Light."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from orchestrator.runs.rerun import again_with_fallen
+from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 
 _HELP = {
@@ -13,26 +13,26 @@ _HELP = {
 }
 """What helps, by how the reason begins that names the limit."""
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
-_Facts = Mapping[str, Mapping[str, Any]]
+_Workers = Mapping[str, WorkerState]
 
 
-def unpaid(workers: _Facts) -> list[str]:
+def unpaid(workers: _Workers) -> list[str]:
     """Name the workers that ended for want of money, in order."""
-    return [name for name, facts in workers.items() if facts["outcome"] == "over_budget"]
+    return [name for name, worker in workers.items() if worker.outcome == "over_budget"]
 
 
-def unpaid_problems(phase: str, workers: _Facts, waits_for: Mapping[str, Collection[str]]) -> list[Problem]:
+def unpaid_problems(phase: str, workers: _Workers, waits_for: Mapping[str, Collection[str]]) -> list[Problem]:
     """Say of them what helps, by the limit that struck, and the command that runs them again."""
     found: dict[str, list[str]] = {}
     for name in unpaid(workers):
-        reason = str(workers[name]["reason"])
+        reason = workers[name].reason
         helps = next((do for begin, do in _HELP.items() if reason.startswith(begin)), _STOPPED)
         found.setdefault(helps, []).append(name)
     command = again_with_fallen(phase, unpaid(workers), workers, waits_for) if found else ""
     return [
         Problem(
             names[0] if len(names) == 1 else f"{len(names)} workers",
-            f"over budget: {workers[names[0]]['reason']}",
+            f"over budget: {workers[names[0]].reason}",
             f"{helps}, then: {command}",
             "warning",
         )

@@ -1,7 +1,9 @@
 """What waits for a verdict, and the command that settles it. Light, since `status` asks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from orchestrator.runs.worker_state import WorkerState
 
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
@@ -12,7 +14,7 @@ MOST_NAMED = 20
 GATHERED = 3
 """Workers of a fan-out that are named each; more of them are called by its name."""
 _ALWAYS_WHOLE = "read_only_wrote"
-_Facts = Mapping[str, Mapping[str, Any]]
+_Workers = Mapping[str, WorkerState]
 
 
 class Pending(NamedTuple):
@@ -28,24 +30,24 @@ class Pending(NamedTuple):
     """What holds them up would hold up the others, too."""
 
 
-def pending_of(workers: _Facts) -> Pending:
+def pending_of(workers: _Workers) -> Pending:
     """Sort the pending workers of a run."""
     asked: list[str] = []
     outside: list[str] = []
     held_up: list[str] = []
     mend_first = False
-    for name, facts in workers.items():
-        if facts["verdict"] != "pending":
+    for name, worker in workers.items():
+        if worker.verdict != "pending":
             continue
-        if facts.get("settled_by") in HELD_UP:
+        if worker.settled_by in HELD_UP:
             held_up.append(name)
-            mend_first = mend_first or facts["settled_by"] in MENDED_FIRST
+            mend_first = mend_first or worker.settled_by in MENDED_FIRST
         else:
-            (outside if _lands_nothing(facts) else asked).append(name)
+            (outside if _lands_nothing(worker) else asked).append(name)
     return Pending(tuple(asked), tuple(outside), tuple(held_up), mend_first)
 
 
-def settles(run: str, workers: _Facts) -> str:
+def settles(run: str, workers: _Workers) -> str:
     """Give the one command that takes all pending workers further."""
     found = pending_of(workers)
     command = f"orchestrate integrate {run}"
@@ -60,20 +62,20 @@ def settles(run: str, workers: _Facts) -> str:
     return command
 
 
-def called_by(names: Sequence[str], workers: _Facts, most: int = MOST_NAMED) -> tuple[list[str], int]:
+def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -> tuple[list[str], int]:
     """Give the words that mean just these workers, and how many workers they leave out.
 
     A fan-out of which all that is pending is meant goes by its name: so `integrate` reads it.
     """
     meant = frozenset(names)
     fan_outs: dict[str, list[str]] = {}
-    for name, facts in workers.items():
-        stem, bracket, _ = facts["ticket"].partition("[")
-        if bracket and facts["verdict"] == "pending":
+    for name, worker in workers.items():
+        stem, bracket, _ = worker.ticket.partition("[")
+        if bracket and worker.verdict == "pending":
             fan_outs.setdefault(stem, []).append(name)
     called: dict[str, int] = {}
     for name in names:
-        stem = workers[name]["ticket"].partition("[")[0]
+        stem = workers[name].ticket.partition("[")[0]
         members = fan_outs.get(stem, [])
         if len(members) > GATHERED and meant.issuperset(members) and _is_one_word(stem, workers):
             called[stem] = len(members)
@@ -83,20 +85,21 @@ def called_by(names: Sequence[str], workers: _Facts, most: int = MOST_NAMED) -> 
     return said, sum(called.values()) - sum(called[one] for one in said)
 
 
-def again(phase: str, names: Sequence[str], workers: _Facts) -> str:
+def again(phase: str, names: Sequence[str], workers: _Workers) -> str:
     """Give the command that runs the tickets of some workers once more."""
-    tickets = ((workers[name]["ticket"], name) for name in names[:MOST_NAMED])
+    tickets = ((workers[name].ticket, name) for name in names[:MOST_NAMED])
     # A fan-out's ticket needs quotes in a shell; its worker is known by its own name, too.
     return f"orchestrate run {phase} --only {' '.join(name if '[' in one else one for one, name in tickets)}"
 
 
-def _lands_nothing(facts: Mapping[str, Any]) -> bool:
+def _lands_nothing(worker: WorkerState) -> bool:
     """Tell whether a worker changed something, and all of it outside its scope.
 
     One that was to write nothing is accepted for what it found.
     """
-    kinds = {one["kind"] for one in facts["violations"]}
-    return bool(facts.get("patch") and not facts["files"] and _ALWAYS_WHOLE not in kinds)
+    evidence = worker.evidence
+    kinds = {one.kind for one in evidence.violations}
+    return bool(evidence.patch and not evidence.files and _ALWAYS_WHOLE not in kinds)
 
 
 def _is_one_word(stem: str, workers: Collection[str]) -> bool:

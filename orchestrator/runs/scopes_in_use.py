@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from orchestrator.errors import HELD, Refusal
+from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.manifest import Manifest
-from orchestrator.runs.records import is_holding
 from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
@@ -33,6 +33,24 @@ MOST_SHOWN = 20
 """Conflicts that one refusal lists; two runs of a thousand tickets may have as many."""
 
 Standing = Literal["running", "interrupted", "not landed"]
+
+
+class _Owner(NamedTuple):
+    worker: str
+    owns: tuple[str, ...]
+    excludes: tuple[str, ...]
+
+
+class _Holding(NamedTuple):
+    """The file of one run, as `write` creates it."""
+
+    run: Name
+    root: str
+    branch: str | None
+    links: Mapping[str, str | None]
+    files: tuple[str, ...]
+    tickets: tuple[_Owner, ...]
+    reserved: tuple[str, ...] = ()
 
 
 class Claimed(NamedTuple):
@@ -237,6 +255,15 @@ def next_action(found: Collection[Conflict]) -> str:
     return f"orchestrate {word} {other.run}"
 
 
+def is_holding(found: Any) -> bool:
+    """Return whether this says what a run owns."""
+    try:
+        typed(_Holding, found)
+    except UnsoundError:
+        return False
+    return True
+
+
 def _said(repository: Repository) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     folder = repository.own / "scopes"
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -264,19 +291,19 @@ def _standing(
     state: RunState | None, worker: str, *, runs: bool, is_alive: bool
 ) -> tuple[Standing | None, tuple[str, ...]]:
     """Say why a worker's scope is in use, and the files that are all of it that is; None where it is not."""
-    facts = state.workers.get(worker) if state is not None else None
-    if state is None or facts is None:
+    known = state.workers.get(worker) if state is not None else None
+    if state is None or known is None:
         # `.taskers/` was deleted: nothing tells who has ended, and whoever lives may still write.
         return ("running", ()) if runs or is_alive else (None, ())
-    if is_alive or (runs and not facts["ended"]):
+    if is_alive or (runs and not known.ended):
         return "running", ()
     if not state.is_unfinished:
         return None, ()
-    if not facts["ended"]:
+    if not known.ended:
         return "interrupted", ()
-    waits = facts["verdict"] == "pending" or state.is_to_land(worker)
-    if waits and worker not in state.landings and facts["files"]:
-        return "running" if runs else "not landed", tuple(facts["files"])
+    waits = known.verdict == "pending" or state.is_to_land(worker)
+    if waits and worker not in state.landings and known.evidence.files:
+        return "running" if runs else "not landed", known.evidence.files
     return None, ()
 
 

@@ -1,138 +1,205 @@
-"""What a run looks like from outside: its manifest and journal, folded. Light, since `status` reads it."""
+"""What a run looks like from outside: its roster, and its journal folded into one state."""
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from orchestrator.runs._shapes import Name, UnsoundError, as_json, typed
+from orchestrator.runs.events import (
+    AttemptRepeated,
+    ChangesLanded,
+    GateBegun,
+    GateEnded,
+    GateRun,
+    GateSeen,
+    Noted,
+    ProviderParked,
+    RunReopened,
+    RunStopped,
+    StateRecorded,
+    Unattributed,
+    VerdictSettled,
+    WorkerEnded,
+    WorkerHeld,
+    WorkerReassigned,
+    WorkerSkipped,
+    WorkerStarted,
+    decoded,
+)
 from orchestrator.runs.pending import pending_of, settles
-from orchestrator.runs.records import is_roster, is_sound
 from orchestrator.runs.rerun import again_with_fallen, undone
+from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
+from tickets.types import AgentName
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of
 
 JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)
-WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
-"""Outcomes that the lead reads up on before the ticket is run again."""
 _AGAIN = re.compile(r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)")
-_UNSTARTED: dict[str, Any] = {
-    "worker": "",
-    "ticket": "",
-    "agent": "",
-    "outcome": None,
-    "reason": "",
-    "verdict": None,
-    "flags": [],
-    "fence": None,
-    "exit_code": None,
-    "attempts": 0,
-    "seconds": 0.0,
-    "files": [],
-    "violations": [],
-    "usage": {
-        "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": None, "cost_by": "unpriced",
-    },
-    "output": None,
-    "started": False,
-    "ended": False,
-}  # fmt: skip
-"""What is known of a worker before it starts. Facts are replaced and never changed in place."""
+
+
+class RosterWorker(NamedTuple):
+    """One worker as `roster.json` names it."""
+
+    worker: Name
+    """Its files have this name, so it must not lead out of the run's folder."""
+    ticket: str
+    agent: AgentName
+    title: str
+    skipped: bool
+    waits_for: tuple[str, ...] = ()
+    """The workers that must have ended before it starts."""
+
+
+class Roster(NamedTuple):
+    """`roster.json`: the part of a manifest that `status` and `ps` read, without pydantic."""
+
+    phase: str
+    workers: tuple[RosterWorker, ...]
+
+
+class GateState:
+    """What the gate has come to so far."""
+
+    result = "none"
+    """On one line."""
+    fenced = ""
+    """What the fence keeps from it, where that may be why it failed."""
+    unseen = False
+    """An unfenced gate was begun, and what it did has not been looked for: its runtime was killed."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, int, str], GateRun] = {}
+        """Tree, look and command to a run whose answer still counts."""
+        self.looks: set[tuple[str, int]] = set()
+        """Trees and looks since the state files were last told."""
+        self.broken: dict[str, None] = {}
+        """Workers that broke it since then, in order."""
+
+    def add(self, run: GateRun) -> None:
+        """Add one run of one command."""
+        key = run.tree, run.look, run.command
+        self.known.pop(key, None)  # so that the newest stands last
+        self.known[key] = run
+        self.looks.add(key[:2])
+
+    def end(self, ended: GateEnded) -> None:
+        """Forget what failed: who asks the gate again has changed something, if only on the machine."""
+        self.result, self.fenced = ended.result, ended.fenced
+        self.known = {key: run for key, run in self.known.items() if run.passed}
+
+    def settle(self, settled: VerdictSettled) -> None:
+        """Note who breaks it, by the newest verdict."""
+        self.broken.pop(settled.worker, None)
+        if (settled.by, settled.verdict) == ("gate", "rejected"):
+            self.broken[settled.worker] = None
+
+    def tell(self) -> None:
+        """Begin to count anew: the state files have been told."""
+        self.looks, self.broken = set(), {}
 
 
 class RunState:
     """A run as its journal tells it; the runtime keeps one in step with what it appends."""
 
-    def __init__(self, run: RunDir, roster: Mapping[str, Any]) -> None:
-        """Take the roster as `roster.json` has it."""
+    def __init__(self, run: RunDir, roster: Roster) -> None:
         self.run = run
-        self.phase: str = roster["phase"]
-        self.titles: dict[str, str] = {}
-        self.waits_for: dict[str, list[str]] = {}
-        """Worker to those workers, if any, that must have ended before it starts."""
-        self.workers: dict[str, dict[str, Any]] = {}
-        self.landings: dict[str, str] = {}
-        """Worker to the commit that its work landed in."""
+        self.phase = roster.phase
+        self.titles = {one.worker: one.title for one in roster.workers}
+        self.waits_for = {one.worker: one.waits_for for one in roster.workers if one.waits_for}
+        """Worker to those workers that must have ended before it starts, where there are some."""
+        self.workers = {one.worker: WorkerState(one.worker, one.ticket, one.agent) for one in roster.workers}
+        self.landings: dict[str, str | None] = {}
+        """Worker to the commit that its work landed in; None where it was not committed."""
         self.landing: str | None = None
         self.state_commit: str | None = None
-        self.gate = "none"
-        self.gate_fenced = ""
-        """What the fence keeps from it, where that may be why it failed."""
-        self.recorded: dict[str, tuple[Any, ...]] = {}
+        self.gate = GateState()
+        self.recorded: dict[str, tuple[str | None, ...]] = {}
         """What the state files were last told, by worker."""
         self.closed: str | None = None
         self.parked: dict[str, str] = {}
         """Agent to the time (UTC) until which its provider was last left alone."""
-        self.unavailable = {one["worker"] for one in roster["workers"] if one["skipped"]}
+        self.unavailable = {one.worker for one in roster.workers if one.skipped}
         """Workers whose agent is off or missing: a warning, not a failure."""
-        for one in roster["workers"]:
-            worker = one["worker"]
-            self.titles[worker] = one["title"]
-            self.workers[worker] = _unstarted(one)
-            if "waits_for" in one:
-                self.waits_for[worker] = one["waits_for"]
-        self._known = {"", *self.workers}
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Fold in one record of the journal."""
-        facts = self.workers.get(record.get("worker", ""), {})
-        match record.get("event"):
-            case "started":
-                facts.update(started=True, attempts=record["attempt"], base=record["base"])
-                facts.update(started_at=record["at"], retrying=False, fence=record.get("fence"))
-                facts.update(kind=record.get("kind", "first"), agent=record.get("agent", facts["agent"]))
-                facts.pop("held", None)
-            case "ended":
-                facts.update(record["facts"])
-                # A word of the lead takes the place of the reason; why it was needed stays known.
-                facts.update(ended=True, found=record["facts"].get("reason", ""))
-            case "skipped":
-                facts.update(outcome="skipped", reason=record["reason"], verdict=None, ended=True)
-            case "retry" | "afresh" | "asked" | "lost" as event:
-                again = facts.get("retries", 0) + (event == "retry")
-                tried = [record["tried"]] if "tried" in record else []
-                facts.update(retries=again, retrying=True, tries=[*facts.get("tries", ()), *tried])
-                facts.update(begin=record.get("begin"))
-            case "moved":
-                facts.update(agent=record["agent"])
-            case "parked":
-                self.parked[record["agent"]] = record["until"]
-            case "held":
-                if not _is_same_wait(facts.get("held", ""), record["reason"]):
-                    facts.update(held_news=(*facts.get("held_news", ()), record.get("at")))
-                facts.update(held=record["reason"])
-            case "settled":
-                facts.update(verdict=record["verdict"], reason=record["reason"], settled_by=record["by"])
-                if record["by"] == "lead":
-                    facts["lead_said"] = (record["verdict"], record["reason"])
-            case "gate":
-                self.gate, self.gate_fenced = record["result"], record.get("fenced", "")
-            case "landed":
-                self.landing = record["commit"]
-                self.landings.update(dict.fromkeys(record["workers"], record["commit"]))
-            case "recorded":
-                self.state_commit = record["commit"] or self.state_commit
-                self.recorded = {name: _told(told) for name, told in record["told"].items()}
-            case "closed":
-                self.closed = record["status"]
-            case "opened":
+    def take(self, noted: Noted) -> None:
+        """Fold in one event; one of a worker that is not on the roster says nothing."""
+        event = noted.event
+        worker = self.workers.get(getattr(event, "worker", ""))
+        if worker is not None:
+            self._take_of(worker, noted)
+            return
+        match event:
+            case ProviderParked():
+                self.parked[event.agent] = event.until
+            case GateRun():
+                self.gate.add(event)
+            case GateEnded():
+                self.gate.end(event)
+            case GateBegun() | GateSeen():
+                self.gate.unseen = isinstance(event, GateBegun)
+            case Unattributed() if event.holds:
+                for name in event.candidates:
+                    if name in self.workers:
+                        self.workers[name].harm += (event,)
+            case ChangesLanded():
+                self.landing = event.commit
+                self.landings.update(dict.fromkeys(event.workers, event.commit))
+            case StateRecorded():
+                self.state_commit = event.commit or self.state_commit
+                self.recorded = {name: _told(told) for name, told in event.told.items()}
+                self.gate.tell()
+            case RunStopped():
+                self.closed = event.status
+            case RunReopened():
                 self.closed = None
-            case _:
-                return
+
+    def _take_of(self, worker: WorkerState, noted: Noted) -> None:
+        event = noted.event
+        match event:
+            case WorkerStarted():
+                worker.started, worker.retrying, worker.held = True, False, ""
+                worker.attempts, worker.base, worker.started_at = event.attempt, event.base, noted.at
+                worker.fence, worker.kind = event.fence, event.kind
+                worker.agent = event.agent or worker.agent
+            case WorkerEnded():
+                _end(worker, event)
+            case WorkerSkipped():
+                worker.outcome, worker.reason, worker.verdict = "skipped", event.reason, None
+                worker.ended = True
+            case AttemptRepeated():
+                worker.retrying, worker.begin = True, event.begin
+                worker.retries += event.event == "retry"
+                worker.tries += (event.tried,) if event.tried else ()
+            case WorkerReassigned():
+                worker.agent = event.agent
+            case WorkerHeld():
+                if not _is_same_wait(worker.held, event.reason):
+                    worker.held_news += (noted.at,)
+                worker.held = event.reason
+            case VerdictSettled():
+                worker.verdict, worker.reason, worker.settled_by = event.verdict, event.reason, event.by
+                self.gate.settle(event)
+                if event.by == "lead":
+                    worker.lead_said = event.verdict, event.reason
+                    if event.verdict != "rejected":
+                        worker.despite = worker.despite.union(*(one.paths for one in worker.harm))
+                    worker.harm = ()
 
     def take_all(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Fold in what was read from a journal, and pass over what makes no sense."""
         for record in records:
             # Half of a record may stand there as a whole one, where a disk was full: what it said is lost.
-            if is_sound(record) and record.get("worker", "") in self._known:
-                self.take(record)
+            if (noted := decoded(record)) is not None:
+                self.take(noted)
 
     @property
     def has_ended(self) -> bool:
         """Tell whether every worker has an outcome."""
-        return all(facts["ended"] for facts in self.workers.values())
+        return all(worker.ended for worker in self.workers.values())
 
     def forgotten(self) -> list[str]:
         """Name the workers with an attempt that the journal does not know: its records are lost."""
@@ -140,48 +207,41 @@ class RunState:
         there = self.run.started_attempts()
         return [
             name
-            for name, facts in self.workers.items()
-            if there.get(name, 0) > (facts["attempts"] if facts["started"] else 0)
+            for name, worker in self.workers.items()
+            if there.get(name, 0) > (worker.attempts if worker.started else 0)
         ]
 
     @property
     def is_integrated(self) -> bool:
         """Tell whether every verdict is final, landed where it is to land, and stands in the state files."""
         return self.has_ended and all(
-            facts["verdict"] in FINAL
-            and self.recorded.get(name) == told_of(facts)
+            worker.verdict in FINAL
+            and self.recorded.get(name) == told_of(worker)
             and (name in self.landings or not self.is_to_land(name))
-            for name, facts in self.workers.items()
+            for name, worker in self.workers.items()
         )
 
     @property
     def has_failures(self) -> bool:
         """Tell whether a worker's work was not accepted; one whose agent is off or missing is no failure."""
-        return any(
-            facts["verdict"] not in ("accepted", "partial") and name not in self.unavailable
-            for name, facts in self.workers.items()
-        )
+        return any(not worker.lands and name not in self.unavailable for name, worker in self.workers.items())
 
     @property
     def failed(self) -> tuple[str, ...]:
         """Name the workers that were started and did not end as they should: what they printed says why."""
         return tuple(
-            name
-            for name, facts in self.workers.items()
-            if facts["started"] and facts["outcome"] in WENT_WRONG
+            name for name, worker in self.workers.items() if worker.started and worker.outcome in WENT_WRONG
         )
 
     @property
     def to_read_up_on(self) -> tuple[str, ...]:
         """Name those of them whose work the lead has not accepted all the same."""
-        return tuple(
-            name for name in self.failed if self.workers[name]["verdict"] not in ("accepted", "partial")
-        )
+        return tuple(name for name in self.failed if not self.workers[name].lands)
 
     @property
     def pending(self) -> tuple[str, ...]:
         """Name the workers whose verdict is still to be found."""
-        return tuple(name for name, facts in self.workers.items() if facts["verdict"] == "pending")
+        return tuple(name for name, worker in self.workers.items() if worker.verdict == "pending")
 
     @property
     def held_up(self) -> tuple[str, ...]:
@@ -202,8 +262,7 @@ class RunState:
 
     def is_to_land(self, worker: str) -> bool:
         """Tell whether a worker has accepted changes."""
-        facts = self.workers[worker]
-        return facts["verdict"] in ("accepted", "partial") and bool(facts["files"])
+        return self.workers[worker].lands and bool(self.workers[worker].evidence.files)
 
     def status(self) -> str:
         """Say where the run is, in the words of the outside contract."""
@@ -238,7 +297,7 @@ class RunState:
             "run": self.run.id,
             "phase": self.phase,
             "status": status or self.status(),
-            "workers": [_shown(facts) for facts in self.workers.values()],
+            "workers": [_shown(worker) for worker in self.workers.values()],
             "commit": {"landing": self.landing, "state": self.state_commit},
             "problems": [],
             "next_action": self.next_action(),
@@ -250,16 +309,14 @@ def _is_same_wait(before: str, now: str) -> bool:
     return before.partition(" (")[0] == now.partition(" (")[0]
 
 
-def told_of(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+def told_of(worker: WorkerState) -> tuple[str | None, ...]:
     """Give what the state files show of a worker: told once, it need not be told again."""
     # Which of a check's outputs it was is no news: each look at a red gate makes another.
-    return _told((facts["outcome"], facts["verdict"], facts["reason"]))
+    return _told((worker.outcome, worker.verdict, worker.reason))
 
 
-def _told(told: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(
-        _AGAIN.sub(r"\1", one) if isinstance(one, str) and "/checks/" in one else one for one in told
-    )
+def _told(told: Iterable[str | None]) -> tuple[str | None, ...]:
+    return tuple(_AGAIN.sub(r"\1", one) if one and "/checks/" in one else one for one in told)
 
 
 def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:
@@ -277,9 +334,9 @@ def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | N
 def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:
     """Read who is in a run, and nothing yet of what happened; None where that cannot be read."""
     try:
-        roster = read_json(run.roster_path)
-        # Not as a runtime checks it: `status` has no time to import pydantic.
-        if roster is not None and roster.get("schema") == 1 and is_roster(roster):
+        found = read_json(run.roster_path)
+        roster = sound_roster(found) if found is not None and found.get("schema") == 1 else None
+        if roster is not None:
             return RunState(run, roster)
         why: OSError | str = "it is damaged, or of another version"
     except OSError as error:
@@ -289,6 +346,17 @@ def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState 
         goes_on = f"put it back; `orchestrate resume {run.id}` goes on without it"
         _add(problems, unreadable(run, run.roster_path.name, why)._replace(do=goes_on))
     return None
+
+
+def sound_roster(found: Any) -> Roster | None:
+    """Return a roster whose workers can have files of their own, and wait for one another; else None."""
+    try:
+        roster = typed(Roster, found)
+    except UnsoundError:
+        return None
+    names = {one.worker for one in roster.workers}
+    waited_for = {name for one in roster.workers for name in one.waits_for}
+    return roster if 0 < len(names) == len(roster.workers) and waited_for <= names else None
 
 
 def unreadable(run: RunDir, name: str, why: OSError | str) -> Problem:
@@ -309,13 +377,34 @@ def _add(problems: list[Problem] | None, problem: Problem) -> None:
         problems.append(problem)
 
 
-def _unstarted(one: Mapping[str, Any]) -> dict[str, Any]:
-    # One pattern for all: of ten thousand that wait, each would make its own empty lists.
-    return {**_UNSTARTED, "worker": one["worker"], "ticket": one["ticket"], "agent": one["agent"]}
+def _end(worker: WorkerState, event: WorkerEnded) -> None:
+    evidence = event.evidence
+    worker.ended, worker.outcome, worker.verdict = True, event.outcome, event.verdict
+    worker.reason = worker.found = event.reason
+    worker.flags, worker.evidence = event.flags, evidence
+    # Older records lack what was known before.
+    worker.agent = event.agent or worker.agent
+    worker.attempts = evidence.attempts or worker.attempts
+    worker.fence = evidence.fence or worker.fence
+    worker.tries = evidence.tries or worker.tries
 
 
-def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: facts[name] for name in (
-        "worker", "ticket", "agent", "outcome", "reason", "verdict", "flags", "fence", "exit_code",
-        "attempts", "seconds", "files", "violations", "usage", "output",
-    )}  # fmt: skip
+def _shown(worker: WorkerState) -> dict[str, Any]:
+    evidence = worker.evidence
+    return {
+        "worker": worker.worker,
+        "ticket": worker.ticket,
+        "agent": worker.agent,
+        "outcome": worker.outcome,
+        "reason": worker.reason,
+        "verdict": worker.verdict,
+        "flags": list(worker.flags),
+        "fence": worker.fence,
+        "exit_code": evidence.exit_code,
+        "attempts": worker.attempts,
+        "seconds": evidence.seconds,
+        "files": list(evidence.files),
+        "violations": as_json(evidence.violations),
+        "usage": as_json(evidence.usage),
+        "output": evidence.output,
+    }

@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
 
+from orchestrator.runs.events import Unattributed
 from orchestrator.tamper.run_files import Leavings
 from tickets.problems import Problem
 from tickets.scopes.scope import Scope
@@ -34,6 +35,10 @@ class Tampering(NamedTuple):
     is_harm: bool
     during: str = ""
     """What of ours ran what they had written meanwhile: `gate`; else they ran themselves."""
+
+    def as_event(self, holds: str = "") -> Unattributed:
+        """Return the event that the journal keeps; `holds` as there."""
+        return Unattributed(self.paths, self.candidates, self.is_harm, self.during, holds)
 
     def as_problem(self) -> Problem:
         """Say it to the lead: harm is an error, the everyday kind a warning."""
@@ -248,12 +253,6 @@ class Guard:
         now = time.monotonic()
         self._free_at = now + max(PAUSE, now - began)
         return tuple(harm), tuple(moves)
-
-
-def told(found: Tampering) -> dict[str, Any]:
-    """Give what stands in the journal."""
-    said = {"paths": list(found.paths), "candidates": list(found.candidates), "harm": found.is_harm}
-    return {**said, "during": found.during} if found.during else said
 
 
 def _tampering(harm: tuple[str, ...], moves: tuple[str, ...], candidates: tuple[str, ...]) -> list[Tampering]:

@@ -6,8 +6,9 @@ import os
 import pytest
 from support.repository import TEMPLATES, shell, template
 
-from orchestrator.runs.records import is_holding, is_roster, is_sound
-from orchestrator.runs.state import read_run, unfinished_runs
+from orchestrator.runs.events import decoded
+from orchestrator.runs.scopes_in_use import is_holding
+from orchestrator.runs.state import read_run, sound_roster, unfinished_runs
 from workers.files.run_dir import RunDir
 
 ODD = {
@@ -169,9 +170,9 @@ def of(worker="W-1", **more):
     ],
 )  # fmt: skip
 def test_a_roster_of_another_shape_is_none(workers):
-    assert is_roster({"phase": "phase-1", "workers": [of(), of("W-2", waits_for=["W-1"])]})
-    assert not is_roster({"phase": "phase-1", "workers": workers})
-    assert not is_roster({"phase": 1, "workers": [of()]})
+    assert sound_roster({"phase": "phase-1", "workers": [of(), of("W-2", waits_for=["W-1"])]})
+    assert not sound_roster({"phase": "phase-1", "workers": workers})
+    assert not sound_roster({"phase": 1, "workers": [of()]})
 
 
 HOLDING = {
@@ -217,9 +218,9 @@ FACTS = {"worker": "W-1", "outcome": "complete", "verdict": "accepted", "files":
     ],
 )  # fmt: skip
 def test_a_record_of_another_shape_is_not_believed(record):
-    assert is_sound(STARTED)
-    assert is_sound({**ENDED, "facts": FACTS})
-    assert not is_sound(record)
+    assert decoded(STARTED)
+    assert decoded({**ENDED, "facts": FACTS})
+    assert not decoded(record)
 
 
 def test_what_is_not_believed_is_passed_over_and_the_rest_counts(lab, one_run):

@@ -253,9 +253,9 @@ class Lane:
                     break
                 case "interrupted":
                     out = {
-                        (name, facts["attempts"])
+                        (name, facts.attempts)
                         for name, facts in state.workers.items()
-                        if facts["started"] and not facts["ended"] and not facts.get("retrying")
+                        if facts.started and not facts.ended and not facts.retrying
                     }
                     called = self.world.call(self.root, "resume", run.id)
                     self.world.count("resumed")
@@ -273,7 +273,7 @@ class Lane:
 
     def integrate(self, state):
         """Judge what is left to the lead, one way or the other."""
-        pending = [name for name, facts in state.workers.items() if facts["verdict"] == "pending"]
+        pending = [name for name, facts in state.workers.items() if facts.verdict == "pending"]
         word = self.rng.choice(("--accept", "--reject"))
         more = [word, *pending, *(["--reason", "as drawn"] if word == "--reject" else [])] if pending else []
         return self.world.call(self.root, "integrate", state.run.id, *more)
@@ -353,7 +353,7 @@ class Striker:
         """Cancel a run or one of its workers, as the lead may do from another terminal."""
         run = lane.current
         state = run and read_run(run)
-        left = [name for name, facts in state.workers.items() if not facts["ended"]] if state else []
+        left = [name for name, facts in state.workers.items() if not facts.ended] if state else []
         if not left:
             return ""
         names = [] if whole else [self.rng.choice(left)]

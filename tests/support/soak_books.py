@@ -26,14 +26,14 @@ def keep_books(lane, run):
     ends = Counter(one["worker"] for one in records if one["event"] in ("ended", "skipped"))
     assert ends == dict.fromkeys(state.workers, 1), (where, "not just one outcome", ends)
     for name, facts in state.workers.items():
-        assert facts["outcome"] in get_args(Outcome), (where, facts)
+        assert facts.outcome in get_args(Outcome), (where, vars(facts))
         begun = [one["attempt"] for one in records if one["event"] == "started" and one["worker"] == name]
         assert begun == list(range(1, len(begun) + 1)), (where, name, begun)
-        assert facts["attempts"] == len(begun), (where, facts, begun)
-        world.count(f"outcome: {facts['outcome']}")
+        assert facts.attempts == len(begun), (where, vars(facts), begun)
+        world.count(f"outcome: {facts.outcome}")
         world.count("started", bool(begun))
         world.count("attempts", len(begun))
-        world.count(f"verdict: {facts['verdict']}")
+        world.count(f"verdict: {facts.verdict}")
     for event in ("retry", "asked", "afresh", "lost", "parked", "moved", "held"):
         world.count(event, sum(one["event"] == event for one in records))
     if run.closed_path.exists():
@@ -51,8 +51,8 @@ def landed_once(lane, run, state, where):
     """Hold that what was accepted has landed, in one commit of this run, and nothing else has."""
     found = {}
     for name, facts in state.workers.items():
-        accepted = facts["verdict"] in ("accepted", "partial")
-        for path in facts["files"]:
+        accepted = facts.verdict in ("accepted", "partial")
+        for path in facts.evidence.files:
             if accepted:
                 found[path] = run.id
             else:
@@ -83,8 +83,8 @@ def settled(lane, run, state, where):
     }
     lane.world.count("attempts that nobody could price or count", len(open_ones))
     for name, facts in state.workers.items():
-        told = facts["usage"]["input_tokens"] + facts["usage"]["output_tokens"]
-        assert told == in_ledger[name], (where, name, told, in_ledger[name], facts)
+        told = facts.evidence.usage.input_tokens + facts.evidence.usage.output_tokens
+        assert told == in_ledger[name], (where, name, told, in_ledger[name], vars(facts))
 
 
 def close_books(world, lanes):

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from orchestrator.runs.state import WENT_WRONG, RunState
+from orchestrator.runs.state import RunState
+from orchestrator.runs.worker_state import WENT_WRONG
 from workers.agents.follow import read_tail
 from workers.agents.stream import plain
 
@@ -18,25 +19,25 @@ Note = tuple[str, str]
 
 def notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Iterator[Note]:
     """Say what whoever reads one attempt cannot see in it; nothing of one that printed and ended well."""
-    facts, files = state.workers[worker], state.run.attempt(worker, number)
+    known, files = state.workers[worker], state.run.attempt(worker, number)
     size = {path: path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)}
     if not any(size.values()):
         yield "note", f"{worker} printed nothing"
     elif not stderr and not size[files.stdout]:
         yield "note", f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes"
-    if number < facts["attempts"] or not facts["ended"]:
+    if number < known.attempts or not known.ended:
         return
-    if facts["outcome"] in WENT_WRONG or facts["verdict"] in ("rejected", "pending"):
-        verdict = f", {facts['verdict']}" if facts["verdict"] else ""
-        why = f": {facts['reason']}" if facts["reason"] else ""
-        yield "note", f"{worker} ended as {facts['outcome']}{verdict}{why}"
-        yield from _checks(state, facts["reason"])
+    if known.outcome in WENT_WRONG or known.verdict in ("rejected", "pending"):
+        verdict = f", {known.verdict}" if known.verdict else ""
+        why = f": {known.reason}" if known.reason else ""
+        yield "note", f"{worker} ended as {known.outcome}{verdict}{why}"
+        yield from _checks(state, known.reason)
 
 
 def earlier(state: RunState, worker: str, number: int) -> Iterator[Note]:
     """Say that there were attempts before the one that is shown."""
     if number > 1:
-        of = state.workers[worker]["attempts"]
+        of = state.workers[worker].attempts
         yield "note", f"this is attempt {number} of {of}; `--attempt {number - 1}` shows the one before"
 
 

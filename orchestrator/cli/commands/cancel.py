@@ -38,8 +38,8 @@ def answer(arguments: argparse.Namespace) -> Answer:
     live = live_named(repository, arguments.run)
     run, workers = live.state.run, live.state.workers
     named = workers_named(live.state, arguments.workers)
-    over = [name for name in named if workers[name]["ended"]]
-    concerned = [name for name in named or workers if not workers[name]["ended"]]
+    over = [name for name in named if workers[name].ended]
+    concerned = [name for name in named or workers if not workers[name].ended]
     if not concerned or live.state.status() in ("cancelled", "integrated"):
         who = f"{_named(over)} had ended before" if over else "it had ended before"
         return _answered(live, named, [], f"{who}; there was nothing to stop", ())
@@ -57,7 +57,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
     """Say what was really stopped: some never ran, and some had ended by themselves."""
     workers = live.state.workers
-    unstarted = [name for name in concerned if not workers[name]["started"]]
+    unstarted = [name for name in concerned if not workers[name].started]
     rest = [name for name in concerned if name not in {*stopped, *unstarted}]
     kinds = {"stopped ": stopped, "kept from starting ": unstarted, "ended by then: ": rest}
     return "; ".join(f"{words}{_named(names)}" for words, names in kinds.items() if names)
@@ -65,9 +65,9 @@ def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
 
 def _is_stopped(live: LiveRun, worker: str) -> bool:
     """Tell whether a worker ran, and does not because of a cancel."""
-    facts = live.state.workers[worker]
-    if facts["ended"] or not facts["started"]:
-        return bool(facts["outcome"] == "cancelled")
+    known = live.state.workers[worker]
+    if known.ended or not known.started:
+        return known.outcome == "cancelled"
     return doing_of(live.state, worker, lives=live.is_running) != "ended, not judged"
 
 
@@ -101,9 +101,9 @@ def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, w
 
 
 def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
-    facts = live.state.workers[worker]
-    if facts["ended"] or lives:
-        return bool(facts["ended"])
+    known = live.state.workers[worker]
+    if known.ended or lives:
+        return known.ended
     match doing_of(live.state, worker, lives=False):
         case "running":
             return False
@@ -112,7 +112,7 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
             from workers.engine.launch import mark_of  # noqa: PLC0415 - for start-up time
             from workers.engine.process import kill_marked  # noqa: PLC0415 - as above
 
-            kill_marked(mark_of(live.state.run, worker, facts["attempts"]))
+            kill_marked(mark_of(live.state.run, worker, known.attempts))
     return True
 
 
@@ -134,9 +134,9 @@ def _answered(
     state = live.state
     shown = []
     for name in workers:
-        facts = state.workers[name]
-        doing = facts["outcome"] or doing_of(state, name, lives=live.is_running)
-        shown.append({"worker": name, "ticket": facts["ticket"], "state": doing, "reason": facts["reason"]})
+        known = state.workers[name]
+        doing = known.outcome or doing_of(state, name, lives=live.is_running)
+        shown.append({"worker": name, "ticket": known.ticket, "state": doing, "reason": known.reason})
     errors = any(problem.severity == "error" for problem in problems)
     status, next_action = state.status(), state.next_action()
     document = envelope(

@@ -54,7 +54,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
         return _listed(live)
     worker, *others = workers_named(live.state, [arguments.worker])
     if others:
-        tickets = [live.state.workers[name]["ticket"] for name in (worker, *others)][:SHOWN]
+        tickets = [live.state.workers[name].ticket for name in (worker, *others)][:SHOWN]
         do = f"name one of them: {', '.join(tickets)}{', ...' * (len(others) >= SHOWN)}"
         problem = Problem(arguments.worker, f"is a fan-out of {len(others) + 1} workers", do)
         raise Refusal(problem, next_action=f"orchestrate logs {arguments.run} {shlex.quote(tickets[0])}")
@@ -74,7 +74,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
             if not arguments.attempt:
                 _told(earlier(live.state, worker, number), arguments)
             return Answer(0, {}, streamed=True)
-        number = live.state.workers[worker]["attempts"]
+        number = live.state.workers[worker].attempts
         print(f"-- attempt {number}", file=sys.stderr)
 
 
@@ -84,19 +84,22 @@ def _listed(live: LiveRun) -> Answer:
     shown = [
         {
             "worker": name,
-            "ticket": facts["ticket"],
+            "ticket": worker.ticket,
             "title": state.titles[name],
             "state": doing_of(state, name, lives=lives),
-            **{key: facts[key] for key in ("outcome", "verdict", "attempts", "reason")},
+            "outcome": worker.outcome,
+            "verdict": worker.verdict,
+            "attempts": worker.attempts,
+            "reason": worker.reason,
         }
-        for name, facts in state.workers.items()
+        for name, worker in state.workers.items()
     ]
-    begun = [one for one, facts in state.workers.items() if facts["started"]]
+    begun = [name for name, worker in state.workers.items() if worker.started]
     first = next(iter((*state.failed, *begun)), None)
     next_action = f"orchestrate logs {state.run.id} {first}" if first else "orchestrate ps"
     lines = []
     for one in shown:
-        words = ", ".join(one[key] for key in ("outcome", "verdict") if one[key]) or one["state"]
+        words = ", ".join(str(one[key]) for key in ("outcome", "verdict") if one[key]) or one["state"]
         lines.append(cut(f"{one['worker']:<18} {words:<20} {one['ticket']}: {one['title']}", columns()))
     document = envelope((), next_action, run=state.run.id, workers=shown)
     return Answer(0, document, (*lines, *problem_lines((), next_action)))
@@ -113,55 +116,55 @@ def _told(notes: Iterator[Piece], arguments: argparse.Namespace) -> None:
 
 def _wait_started(live: LiveRun, worker: str, arguments: argparse.Namespace) -> int:
     """Give the attempt to show, once there is one. Raises Refusal where there is none."""
-    facts = live.state.workers[worker]
-    while not facts["started"] and not facts["ended"] and arguments.follow and live.is_running:
+    known = live.state.workers[worker]
+    while not known.started and not known.ended and arguments.follow and live.is_running:
         time.sleep(LOOK)
         live.look()
-    number = int(arguments.attempt or facts["attempts"])
-    if not facts["started"] and facts["ended"]:
-        raise Refusal(Problem(worker, f"was never started: {facts['reason']}"), exit_code=1)
-    if not facts["started"]:
+    number = int(arguments.attempt or known.attempts)
+    if not known.started and known.ended:
+        raise Refusal(Problem(worker, f"was never started: {known.reason}"), exit_code=1)
+    if not known.started:
         do = "`orchestrate ps` says what it waits for"
         raise Refusal(Problem(worker, "has not started yet", do), exit_code=1)
-    if not 1 <= number <= facts["attempts"]:
-        raise Refusal(Problem("--attempt", f"{worker} has made {facts['attempts']}", "name one of them"))
+    if not 1 <= number <= known.attempts:
+        raise Refusal(Problem("--attempt", f"{worker} has made {known.attempts}", "name one of them"))
     return number
 
 
 def _has_gone(live: LiveRun, worker: str, number: int) -> bool:
     """Tell whether an attempt prints nothing more."""
     live.look()
-    facts = live.state.workers[worker]
-    if facts["ended"] or facts["attempts"] > number:
+    known = live.state.workers[worker]
+    if known.ended or known.attempts > number:
         return True
     return doing_of(live.state, worker, lives=live.is_running) not in ("running", "starting")
 
 
 def _goes_on(live: LiveRun, worker: str, number: int) -> bool:
     """Wait for the attempt after one that has ended; false where none comes."""
-    facts = live.state.workers[worker]
-    while live.is_running and not facts["ended"] and facts["attempts"] == number:
+    known = live.state.workers[worker]
+    while live.is_running and not known.ended and known.attempts == number:
         time.sleep(LOOK)
         live.look()
-    return bool(facts["attempts"] > number)
+    return known.attempts > number
 
 
 def _source(
     live: LiveRun, worker: str, number: int, arguments: argparse.Namespace
 ) -> Callable[[bool], Iterator[Piece] | Iterator[bytes]]:
     """Give the function that reads what is new; it is told whether nothing more will come."""
-    facts, files = live.state.workers[worker], live.state.run.attempt(worker, number)
+    known, files = live.state.workers[worker], live.state.run.attempt(worker, number)
     path = files.stderr if arguments.stderr else files.stdout
     if arguments.raw:
         chunks = _Chunks(path)
         return lambda _: chunks.read()
-    if arguments.stderr or facts["agent"] == "command":
+    if arguments.stderr or known.agent == "command":
         return _Text(path).read
     with suppress(FileNotFoundError):
         os.close(
             opened(path)
         )  # a follower passes over what is no file, and nobody would know why it is quiet
-    follower = Follower(facts["agent"], path)
+    follower = Follower(known.agent, path)
     return lambda _: _progress(follower, whole=arguments.json)
 
 

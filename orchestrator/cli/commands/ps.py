@@ -85,16 +85,16 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
 
 
 def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
-    facts = run.state.workers.values()
-    retrying = sum(bool(one.get("retrying")) and not one["ended"] for one in facts)
+    workers = run.state.workers.values()
+    retrying = sum(one.retrying and not one.ended for one in workers)
     return {
         "run": run.state.run.id,
         "phase": run.state.phase,
         "status": run.state.status(),
-        "running": sum(one["started"] and not one["ended"] for one in facts) - retrying,
+        "running": sum(one.started and not one.ended for one in workers) - retrying,
         "retrying": retrying,
         "queued": queue.total,
-        "ended": sum(one["ended"] for one in facts),
+        "ended": sum(one.ended for one in workers),
         "spent": cost._asdict(),
         "next_action": run.state.next_action(),
     }

@@ -120,9 +120,9 @@ def _runs(repository: Repository, problems: list[Problem]) -> list[RunState]:
 def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
     started = "running" if state.status() == "running" else "started"
-    for facts in state.workers.values():
-        going = "to be tried again" if facts.get("retrying") else started
-        word = facts["outcome"] or (going if facts["started"] else "waiting")
+    for worker in state.workers.values():
+        going = "to be tried again" if worker.retrying else started
+        word = worker.outcome or (going if worker.started else "waiting")
         outcomes[word] = outcomes.get(word, 0) + 1
     return {
         "run": state.run.id,
@@ -169,10 +169,7 @@ def _lines(
         lines += [f"P0            {text}" for text in first[:P0_SHOWN]]
         # The roster keeps a worker until its run is integrated; one that has ended is told of with its run.
         ended = {
-            (run.run.id, name)
-            for run, _ in seen.values()
-            for name, one in run.workers.items()
-            if one["ended"]
+            (run.run.id, name) for run, _ in seen.values() for name, one in run.workers.items() if one.ended
         }
         lines += [
             f"active        {one['worker']}: {one['title']} (run {one['run'] or '?'})"
@@ -190,7 +187,7 @@ def _lines(
 
 def _named(word: str, run: RunState) -> str:
     """Name those who did not end as they should: they are what a lead looks for."""
-    failed = [name for name in run.failed if run.workers[name]["outcome"] == word]
+    failed = [name for name in run.failed if run.workers[name].outcome == word]
     return f"{word} ({_names(failed)})" if failed else word
 
 

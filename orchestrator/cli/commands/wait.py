@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.cli.answer import Answer, clean
 from orchestrator.cli.calling import repository_of
-from orchestrator.cli.terminal.progress import event_line, summary_lines
+from orchestrator.cli.terminal.progress import record_line, summary_lines
 from orchestrator.commands._names import live_named
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
@@ -82,9 +82,9 @@ def _told(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> An
     about = state.phase, state.workers, state.waits_for
     problems = [*unpaid_problems(*about), *freed_problems(*about)] if status != "running" else []
     document["problems"] = [problem.as_json() for problem in problems]
-    lines = [line for record in events if (line := event_line(record, state))]
+    lines = [line for record in events if (line := record_line(record, state))]
     if status == "running":
-        ended = sum(facts["ended"] for facts in state.workers.values())
+        ended = sum(worker.ended for worker in state.workers.values())
         lines.append(f"run {state.run.id} is running: {ended} of {len(state.workers)} tickets ended")
         lines.append(f"next: {document['next_action']}")
     else:

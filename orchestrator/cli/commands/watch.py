@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.calling import repository_of
 from orchestrator.cli.terminal.painter import Painter, has_colour, standard_painter
-from orchestrator.cli.terminal.progress import event_line
+from orchestrator.cli.terminal.progress import record_line
 from orchestrator.cli.terminal.table import table_lines
 from orchestrator.cli.terminal.terminal import say
 from orchestrator.commands._names import live_named
@@ -97,7 +97,7 @@ def _shown(
         if as_json:
             line: str | None = json.dumps({"run": run.state.run.id, **record})
         else:
-            line = event_line(record, run.state)
+            line = record_line(record, run.state)
         if line and not say(line, sys.stdout):
             return False
     return True

@@ -10,9 +10,27 @@ from orchestrator.cli.terminal.terminal import columns, say
 from orchestrator.cli.terminal.width import cells, cut, shortened, wrapped
 from orchestrator.cli.text import clean
 from orchestrator.commands.answer import Answer
+from orchestrator.runs.events import (
+    AcceptanceChecked,
+    AttemptRepeated,
+    ChangesLanded,
+    GateEnded,
+    Noted,
+    ProviderParked,
+    RunStopped,
+    RuntimeWarned,
+    VerdictSettled,
+    WorkerEnded,
+    WorkerHeld,
+    WorkerReassigned,
+    WorkerSkipped,
+    WorkerStarted,
+    decoded,
+)
 from orchestrator.runs.live import clock
 from orchestrator.runs.pending import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
+from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 
 _WIDTH = 12
@@ -20,53 +38,61 @@ SHOWN = 3
 """How many paths a line names before it counts the rest."""
 
 
-def tell_lines(record: Mapping[str, Any], state: RunState) -> None:
+def tell_lines(noted: Noted, state: RunState) -> None:
     """Print an event as it happens; those that say nothing to a person are passed over."""
-    line = event_line(record, state)
+    line = event_line(noted, state)
     if line:
         say(line, sys.stdout)
 
 
-def event_line(record: Mapping[str, Any], state: RunState) -> str | None:
-    """Give an event as one line: time, what, who, and what matters of it."""
-    worker = record.get("worker", "")
-    text: str | None = None
-    at = datetime.fromisoformat(record["at"])
-    match record["event"]:
-        case "started":
-            again = f" (attempt {record['attempt']})" if record["attempt"] > 1 else ""
-            text = _line("start", worker, state.titles[worker] + again)
-        case "ended":
-            text = _line(record["facts"]["outcome"], worker, _ended(record["facts"]))
-        case "skipped":
-            text = _line("skipped", worker, record["reason"])
-        case "retry" | "afresh":
-            text = _line("retry", worker, record["reason"])
-        case "asked":
-            text = _line("asked", worker, record["reason"])
-        case "held" if record["at"] in state.workers[worker].get("held_news", ()):
-            text = _line("waits", worker, record["reason"])
-        case "warned":
-            text = _line("warning", "", record["reason"])
-        case "moved":
-            text = _line("moved", worker, f"to {record['agent']}: {record['reason']}")
-        case "parked":
-            until = clock(datetime.fromisoformat(record["until"]), at)
-            text = _line("parked", record["agent"], f"until {until}: {record['reason']}")
-        case "checked" if not record["passed"]:
-            text = _line("check failed", worker, record["command"])
-        case "settled":
-            text = _line(record["verdict"] or "no verdict", worker, record["reason"])
-        case "gate":
-            text = _line("gate", "", record["result"])
-        case "landed":
-            where = record["commit"][:10] if record["commit"] else "the work tree, not committed"
-            count = len(record["workers"])
-            who = record["workers"][0] if count == 1 else f"{count} workers"
-            text = _line("landed", who, f"in {where}")
-        case "closed":
-            text = _line(record["status"], "", "")
+def record_line(record: Mapping[str, Any], state: RunState) -> str | None:
+    """Return the line of a record of the journal; None where it says nothing to a person, or is unsound."""
+    noted = decoded(record)
+    return event_line(noted, state) if noted is not None and noted.at else None
+
+
+def event_line(noted: Noted, state: RunState) -> str | None:
+    """Return an event as one line: time, what, who, and what matters of it."""
+    at = datetime.fromisoformat(noted.at)
+    text = _event_text(noted, state, at)
     return cut(f"{clock(at, at)} {text}", columns()) if text else None
+
+
+def _event_text(noted: Noted, state: RunState, at: datetime) -> str | None:
+    event = noted.event
+    match event:
+        case WorkerStarted():
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            return _line("start", event.worker, state.titles.get(event.worker, "") + again)
+        case WorkerEnded():
+            return _line(event.outcome, event.worker, _ended(event))
+        case WorkerSkipped():
+            return _line("skipped", event.worker, event.reason)
+        case AttemptRepeated() if event.event != "lost":
+            return _line("asked" if event.event == "asked" else "retry", event.worker, event.reason)
+        case WorkerHeld() if event.worker in state.workers:
+            is_news = noted.at in state.workers[event.worker].held_news
+            return _line("waits", event.worker, event.reason) if is_news else None
+        case RuntimeWarned():
+            return _line("warning", "", event.reason)
+        case WorkerReassigned():
+            return _line("moved", event.worker, f"to {event.agent}: {event.reason}")
+        case ProviderParked():
+            until = clock(datetime.fromisoformat(event.until), at)
+            return _line("parked", event.agent, f"until {until}: {event.reason}")
+        case AcceptanceChecked():
+            return None if event.passed else _line("check failed", event.worker, event.command)
+        case VerdictSettled():
+            return _line(event.verdict or "no verdict", event.worker, event.reason)
+        case GateEnded():
+            return _line("gate", "", event.result)
+        case ChangesLanded():
+            where = event.commit[:10] if event.commit else "the work tree, not committed"
+            count = len(event.workers)
+            return _line("landed", event.workers[0] if count == 1 else f"{count} workers", f"in {where}")
+        case RunStopped():
+            return _line(event.status, "", "")
+    return None
 
 
 def _line(what: str, who: str, rest: str) -> str:
@@ -80,14 +106,12 @@ def run_lines(answer: Answer[RunState]) -> list[str]:
 
 def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:
     """Say what landed, what did not and why, what waits for a word, and the next command."""
-    document = state.document()
-    lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {document['status']}"]
-    for worker in document["workers"]:
+    lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {state.status()}"]
+    for worker in state.workers.values():
         lines += _worker_lines(worker, state)
     lines.append("")
-    landing, kept = document["commit"]["landing"], document["commit"]["state"]
-    lines.append(f"landed:   {landing[:10] if landing else 'nothing'}")
-    lines.append(f"recorded: {kept[:10] if kept else 'no commit'}")
+    lines.append(f"landed:   {state.landing[:10] if state.landing else 'nothing'}")
+    lines.append(f"recorded: {state.state_commit[:10] if state.state_commit else 'no commit'}")
     cost = told_by(state)
     if not cost.is_nothing:
         lines.append(f"spent:    {cost.in_words()}")
@@ -99,26 +123,27 @@ def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str
     return [*lines, f"next: {clean(next_action)}"]
 
 
-def _worker_lines(worker: Mapping[str, Any], state: RunState) -> list[str]:
-    """Give a worker's line, and below it why: the reason, its files, the paths it should not have touched."""
-    word = worker["verdict"] or worker["outcome"] or "not ended"
-    head = f"  {word:<10}{worker['worker']:<18}"
-    lines = [f"{head}{cut(state.titles[worker['worker']], columns() - cells(head))}".rstrip()]
+def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
+    """Return a worker's line, and below it the reason, its files, the paths it should not have touched."""
+    word = worker.verdict or worker.outcome or "not ended"
+    head = f"  {word:<10}{worker.worker:<18}"
+    lines = [f"{head}{cut(state.titles[worker.worker], columns() - cells(head))}".rstrip()]
     indent, room = " " * 12, columns() - 12
-    outcome = worker["outcome"] if worker["outcome"] not in ("complete", "skipped", None) else ""
-    reason = worker["reason"] if not worker["violations"] else ""
+    files, violations = worker.evidence.files, worker.evidence.violations
+    outcome = worker.outcome if worker.outcome not in ("complete", "skipped", None) else ""
+    reason = worker.reason if not violations else ""
     said = ": ".join(part for part in (outcome, reason) if part)
     lines += wrapped(said, indent) if said else []
-    if worker["files"]:
-        label = f"{_files(worker['files'])} {'landed' if worker['worker'] in state.landings else 'in scope'}"
-        lines += _paths(label, worker["files"], indent, room)
+    if files:
+        label = f"{_files(files)} {'landed' if worker.worker in state.landings else 'in scope'}"
+        lines += _paths(label, files, indent, room)
     kinds: dict[str, list[str]] = {}
-    for violation in worker["violations"]:
-        kinds.setdefault(violation["kind"], []).append(violation["path"])
+    for violation in violations:
+        kinds.setdefault(violation.kind, []).append(violation.path)
     for kind, paths in kinds.items():
         lines += _paths(kind, paths, indent, room)
-    if worker["flags"]:
-        lines += wrapped(f"flags: {', '.join(worker['flags'])}", indent)
+    if worker.flags:
+        lines += wrapped(f"flags: {', '.join(worker.flags)}", indent)
     return lines
 
 
@@ -160,10 +185,9 @@ def _named(names: Sequence[str], state: RunState) -> str:
     return " ".join(called_by(names, state.workers)[0])
 
 
-def _ended(facts: Mapping[str, Any]) -> str:
-    verdict = facts["verdict"] or ""
-    parts = [facts["reason"], _files(facts.get("files", [])), f"{facts.get('seconds', 0.0):.1f} s"]
-    return f"{verdict}: " + ", ".join(part for part in (*parts, *facts["flags"]) if part)
+def _ended(event: WorkerEnded) -> str:
+    parts = [event.reason, _files(event.evidence.files), f"{event.evidence.seconds:.1f} s"]
+    return f"{event.verdict or ''}: " + ", ".join(part for part in (*parts, *event.flags) if part)
 
 
 def _files(files: Sequence[str]) -> str:

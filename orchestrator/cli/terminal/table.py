@@ -4,15 +4,17 @@ import heapq
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from orchestrator.budget.totals import told_by
 from orchestrator.cli.terminal.painter import Painter, has_colour
 from orchestrator.cli.terminal.progress import event_line
 from orchestrator.cli.terminal.width import cells, cut, elapsed
 from orchestrator.money import amount, thousands
+from orchestrator.runs.events import Noted
 from orchestrator.runs.live import SHORT, LiveRun, Queue, Row
 from orchestrator.runs.state import RunState
+from orchestrator.runs.worker_state import WorkerState
 
 HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
 WIDEST = (24, 20, 17, 8, 8, 8)
@@ -75,11 +77,11 @@ class LiveTable:
         self._colour = has_colour(environ)
         self._run: LiveRun | None = None
 
-    def __call__(self, record: Mapping[str, Any], state: RunState) -> None:
+    def __call__(self, noted: Noted, state: RunState) -> None:
         """Show an event as it happens."""
         if self._run is None:
             self._run = LiveRun(state)
-        line = event_line(record, state)
+        line = event_line(noted, state)
         if line:
             self.painter.above(line)
 
@@ -95,12 +97,12 @@ def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
     """Give a run's own line, or two: what is going on in it, counted, the trouble before what went well."""
     state = run.state
     counted: dict[str, int] = {}
-    for facts in state.workers.values():
-        word = _word(facts) if facts["ended"] else "running" if facts["started"] else "queued"
+    for worker in state.workers.values():
+        word = _word(worker) if worker.ended else "running" if worker.started else "queued"
         counted[word] = counted.get(word, 0) + 1
     order = ["running", "queued", "pending", "", *WELL]
     words = sorted(counted, key=lambda word: order.index(word if word in order else ""))
-    began = min((f["started_at"] for f in state.workers.values() if f.get("started_at")), default="")
+    began = min((one.started_at for one in state.workers.values() if one.started_at), default="")
     time = f", {elapsed((now - _time(began)).total_seconds())}" if began and run.is_running else ""
     said = ", ".join(f"{counted[word]} {word}" for word in words)
     cost = told_by(state)  # at every drawing: not from the ledger
@@ -114,14 +116,12 @@ def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
     rows = [_running(row) for row in run.rows(now)]
     queue = run.queue(now)
     waiting = _waiting(queue)
-    ended = [facts for facts in run.state.workers.values() if facts["ended"]]
+    ended = [worker for worker in run.state.workers.values() if worker.ended]
     total = len(rows) + queue.total + len(ended)
     if len(rows) + len(waiting) + len(ended) > room:
         waiting = waiting[: max(1, min(len(waiting), room - len(rows) - min(len(ended), 3)))]
     free = max(0, room - len(rows) - len(waiting))
-    newest = heapq.nlargest(
-        free, ended, key=lambda facts: (_word(facts) not in WELL, str(facts.get("ended_at") or ""))
-    )
+    newest = heapq.nlargest(free, ended, key=lambda one: (_word(one) not in WELL, one.evidence.ended_at))
     shown = [*rows, *waiting, *map(_ended, newest)][:room]
     return shown, total - len(shown)
 
@@ -141,26 +141,25 @@ def _waiting(queue: Queue) -> list[Fields]:
     return [Fields(one.worker, one.ticket, "waiting", last=f"for {one.waits_for}") for one in queue.first]
 
 
-def _ended(facts: Mapping[str, Any]) -> Fields:
-    usage = facts["usage"]
-    tokens, cost = usage["input_tokens"] + usage["output_tokens"], usage["cost_usd"]
-    count = len(facts["files"])
+def _ended(worker: WorkerState) -> Fields:
+    usage = worker.evidence.usage
+    tokens, cost = usage.input_tokens + usage.output_tokens, usage.cost_usd
+    count = len(worker.evidence.files)
     files = f"{count} file{'' if count == 1 else 's'}" if count else ""
     return Fields(
-        facts["worker"],
-        facts["ticket"],
-        _word(facts),
-        elapsed(facts["seconds"]) if facts["started"] else "",
+        worker.worker,
+        worker.ticket,
+        _word(worker),
+        elapsed(worker.evidence.seconds) if worker.started else "",
         thousands(tokens) if tokens else "",
         amount(cost) if cost is not None else "unpriced" if tokens else "",
-        facts["reason"] or files or ", ".join(facts["flags"]),
+        worker.reason or files or ", ".join(worker.flags),
     )
 
 
-def _word(facts: Mapping[str, Any]) -> str:
+def _word(worker: WorkerState) -> str:
     """Give the one word that says most of how a worker ended."""
-    done = facts["outcome"] == "complete"
-    return str(facts["verdict"] or "complete") if done else str(facts["outcome"])
+    return worker.verdict or "complete" if worker.outcome == "complete" else str(worker.outcome)
 
 
 def _time(text: str) -> datetime:

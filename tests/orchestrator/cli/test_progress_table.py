@@ -12,7 +12,7 @@ from orchestrator.cli.terminal.painter import Painter, can_paint, has_colour
 from orchestrator.cli.terminal.table import table_lines
 from orchestrator.cli.terminal.width import cells, elapsed
 from orchestrator.runs.live import LiveRun
-from orchestrator.runs.state import RunState
+from orchestrator.runs.state import RunState, sound_roster
 from workers.files.run_dir import RunDir
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
@@ -32,20 +32,20 @@ def run_of(tmp_path, count, agent="codex", titles=None):
         }
         for number in range(1, count + 1)
     ]  # fmt: skip
-    return LiveRun(RunState(run, {"phase": "phase-1", "workers": workers}))
+    return LiveRun(RunState(run, sound_roster({"phase": "phase-1", "workers": workers})))
 
 
 def start(live, *numbers, agent="Codex"):
     for number in numbers:
         record = {"event": "started", "attempt": 1, "base": "0" * 40, "at": AT.isoformat()}
-        live.state.take({**record, "worker": f"{agent}-Worker-{number}"})
+        live.state.take_all([{**record, "worker": f"{agent}-Worker-{number}"}])
 
 
 def end(live, number, **facts):
     usage = {"input_tokens": 12_000, "output_tokens": 345, "cost_usd": 0.25}
     found = {"outcome": "complete", "verdict": "accepted", "seconds": 61.0, "usage": usage, "reason": ""}
     record = {"event": "ended", "worker": f"Codex-Worker-{number}", "facts": {**found, **facts}}
-    live.state.take(record)
+    live.state.take_all([record])
 
 
 def table(live, size=NARROW, *, colour=False):
@@ -70,8 +70,8 @@ def test_where_room_is_short_the_counts_have_a_line_and_what_is_said_has_the_roo
     live = run_of(tmp_path, 4)
     start(live, 1, 2)
     end(live, 1, outcome="blocked", verdict="rejected", reason="no permission for run_shell_command: cat")
-    live.state.take(
-        {"event": "held", "worker": "Codex-Worker-3", "reason": "room in the run's budget of $6.00"}
+    live.state.take_all(
+        [{"event": "held", "worker": "Codex-Worker-3", "reason": "room in the run's budget of $6.00"}]
     )
     head, counts, names, *_, ended = table(live)
     assert head == "run 20260216_142834 of phase-1, interrupted, $0.25"
@@ -83,7 +83,7 @@ def test_where_room_is_short_the_counts_have_a_line_and_what_is_said_has_the_roo
 
 def test_a_ticket_whose_worker_does_not_tell_it_keeps_its_column(tmp_path):
     live = run_of(tmp_path, 2)
-    live.state.workers["Codex-Worker-1"]["ticket"] = "sweep[package=api]"
+    live.state.workers["Codex-Worker-1"].ticket = "sweep[package=api]"
     start(live, 1, 2)
     end(live, 2)
     assert "sweep[package=api]" in "\n".join(table(live))
@@ -104,7 +104,7 @@ def test_who_ended_in_trouble_stands_above_who_ended_well(tmp_path):
 def test_another_attempt_is_said_in_a_word(tmp_path):
     live = run_of(tmp_path, 1)
     start(live, 1)
-    live.state.workers["Codex-Worker-1"]["retrying"] = True
+    live.state.workers["Codex-Worker-1"].retrying = True
     assert table(live)[-1].split()[2:5] == ["to", "retry", "1:15"]
 
 

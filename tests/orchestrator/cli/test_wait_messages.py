@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orchestrator.cli.terminal.progress import event_line
-from orchestrator.runs.state import RunState
+from orchestrator.cli.terminal.progress import record_line
+from orchestrator.runs.state import RunState, sound_roster
 from workers.files.run_dir import RunDir
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
@@ -23,7 +23,8 @@ def told(tmp_path, *reasons):
     workers = [
         {"worker": "W-1", "ticket": "t-1", "agent": "codex", "title": "One", "skipped": False},
     ]
-    state = RunState(RunDir(tmp_path, "20260216_142834"), {"phase": "phase-1", "workers": workers})
+    roster = sound_roster({"phase": "phase-1", "workers": workers})
+    state = RunState(RunDir(tmp_path, "20260216_142834"), roster)
     records = []
     for number, reason in enumerate(reasons):
         at = (AT + timedelta(seconds=number)).isoformat()
@@ -32,7 +33,7 @@ def told(tmp_path, *reasons):
             record = {"at": at, "event": "started", "worker": "W-1", "attempt": 1, "base": "0" * 40}
         records.append(record)
     state.take_all(records)
-    lines = [event_line(record, state) for record in records if record["event"] == "held"]
+    lines = [record_line(record, state) for record in records if record["event"] == "held"]
     return [line.split("W-1", 1)[1].strip() for line in lines if line], state
 
 
@@ -40,7 +41,7 @@ def test_figures_that_change_are_not_told_again_and_the_newest_stand_in_the_stat
     first, second, third = (f"{ROOM} (${spent}.00 spent)" for spent in (1, 2, 3))
     lines, state = told(tmp_path, first, second, third)
     assert lines == [first]
-    assert state.workers["W-1"]["held"] == third
+    assert state.workers["W-1"].held == third
 
 
 def test_another_reason_is_told_and_so_is_the_same_one_after_a_start(tmp_path):

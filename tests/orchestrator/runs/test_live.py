@@ -149,7 +149,7 @@ def test_the_queue_is_counted_by_what_it_waits_for(make):
 def test_who_waits_for_a_parked_provider_or_a_budget_says_so(make):
     one = make(workers=4)
     one.runtime()
-    agent = live_run(one.run).state.workers["W-1"]["agent"]
+    agent = live_run(one.run).state.workers["W-1"].agent
     until = AT + timedelta(hours=1)
     one.note("held", worker="W-2", reason="the run's budget of $5.00 is spent ($5.00 spent)")
     queue = live_run(one.run).queue(AT)
@@ -208,7 +208,7 @@ def test_a_look_gives_what_is_new_and_a_cursor_all_of_it_once_more(make):
     cursor = live.cursor
     second = one.note("skipped", worker="W-2", reason="no")
     assert (live.look(), live.since(cursor), len(live.since(0))) == ([second], [second], 2)
-    assert live.state.workers["W-2"]["ended"]
+    assert live.state.workers["W-2"].ended
     # What comes after the last look belongs to the next one, or it would be told twice.
     one.note("skipped", worker="W-3", reason="no")
     assert live.since(cursor) == [second]

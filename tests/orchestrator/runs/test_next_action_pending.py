@@ -4,6 +4,7 @@ import pytest
 from support.gates import call, gate, out, verdicts
 from support.repository import shell
 from support.runtimes import journal, wait_until
+from support.worker_states import worker_state
 
 from orchestrator.runs.pending import MOST_NAMED, pending_of, settles
 
@@ -26,9 +27,9 @@ def follow(lab, command, code):
     return called.document
 
 
-def waiting(ticket, **more):
-    """Give the facts of a worker that waits for the lead's word."""
-    return {"ticket": ticket, "verdict": "pending", "violations": [], "files": ["a"], **more}
+def waiting(ticket, files=("a",), **more):
+    """Give a worker that waits for the lead's decision."""
+    return worker_state("W", ticket, verdict="pending", files=tuple(files), **more)
 
 
 @pytest.mark.parametrize("command", ["run", "status", "wait"])
@@ -72,7 +73,7 @@ def test_more_than_a_command_names_are_settled_by_the_next_ones(lab):
         assert len(names) == size
         seen += names
         for name in names:
-            workers[name] = {**workers[name], "verdict": "partial"}
+            workers[name].verdict = "partial"
     assert seen == list(workers)
     lab.templates(**{f"command_{n}": straying(n) for n in range(1, MOST_NAMED + 2)})
     said = lab.call("run", "phase-1").out
@@ -117,7 +118,7 @@ def test_what_lies_all_outside_its_scope_is_offered_a_reject_and_another_run(lab
 
 
 def test_who_was_to_write_nothing_is_accepted_for_what_it_found():
-    violations = [{"kind": "read_only_wrote", "path": "notes"}]
+    violations = [("read_only_wrote", "notes")]
     workers = {"W-1": waiting("c-1", patch="p", files=[], violations=violations)}
     assert settles("R", workers) == "orchestrate integrate R --accept W-1"
 

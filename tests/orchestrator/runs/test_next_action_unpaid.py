@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 from support.faults import step, ticket
+from support.worker_states import worker_state
 
 from orchestrator.runs.over_budget import unpaid_problems
 from orchestrator.runs.rerun import again_with_fallen, undone
@@ -17,7 +18,7 @@ def roster(**outcomes):
     for name, said in outcomes.items():
         outcome, _, reason = said.partition(": ")
         ticket = name.replace("_", "-")
-        found[ticket.title()] = {"ticket": ticket, "outcome": outcome, "reason": reason}
+        found[ticket.title()] = worker_state(ticket.title(), ticket, outcome=outcome, reason=reason)
     return found
 
 

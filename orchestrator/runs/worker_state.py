@@ -1,0 +1,79 @@
+"""What a run's journal tells of one worker so far."""
+
+from typing import Literal
+
+from orchestrator.runs.events import NO_EVIDENCE, Begin, Evidence, Kind, SettledBy, Try, Unattributed
+from orchestrator.state.events import Outcome, Verdict
+from tickets.types import AgentName
+
+LANDS = ("accepted", "partial")
+"""Verdicts with which a worker's changes land."""
+WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
+"""Outcomes that the lead reads up on before the ticket is run again."""
+
+
+class WorkerState:
+    """One worker, as `RunState` folds it from the journal.
+
+    What does not differ from the class is not in the instance: of ten thousand tickets most wait.
+    """
+
+    outcome: Outcome | None = None
+    reason: str = ""
+    """Why its verdict is what it is."""
+    verdict: Verdict | None = None
+    flags: tuple[str, ...] = ()
+    evidence: Evidence = NO_EVIDENCE
+    found: str = ""
+    """The reason with which it ended, whatever was decided since."""
+    started: bool = False
+    ended: bool = False
+    """It has an outcome."""
+    attempts: int = 0
+    """The newest attempt; they are numbered from one."""
+    kind: Kind = "first"
+    base: str = ""
+    """The commit that its newest attempt started from."""
+    fence: str | None = None
+    started_at: str = ""
+    """When its newest attempt began; ISO 8601."""
+    retries: int = 0
+    """Attempts that count against `retries` of its ticket."""
+    retrying: bool = False
+    """An attempt has ended, and the next one has not started."""
+    begin: Begin | None = None
+    """How the next attempt was to begin, when that was decided last."""
+    tries: tuple[Try, ...] = ()
+    held: str = ""
+    """Why it does not start although it has its turn."""
+    held_news: tuple[str, ...] = ()
+    """Times of the `held` events that said something new."""
+    settled_by: SettledBy | Literal[""] = ""
+    lead_said: tuple[Verdict | None, str] | None = None
+    """The verdict and the reason that the lead decided on last."""
+    harm: tuple[Unattributed, ...] = ()
+    """What the gate did, oldest first, for which it waits for the lead's decision."""
+    despite: frozenset[str] = frozenset()
+    """The paths of such harm in spite of which the lead has accepted it."""
+
+    def __init__(self, worker: str, ticket: str, agent: AgentName) -> None:
+        self.worker = worker
+        self.ticket = ticket
+        self.agent = agent
+        """The agent that does it now: another one than its template's may have taken over."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkerState) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    @property
+    def ended_as(self) -> Outcome:
+        """The outcome of one that has ended."""
+        assert self.outcome is not None  # noqa: S101 - the caller has asked `ended`
+        return self.outcome
+
+    @property
+    def lands(self) -> bool:
+        """Whether its changes are accepted, wholly or in part."""
+        return self.verdict in LANDS
