@@ -13,12 +13,6 @@ from orchestrator.commands.table import COMMANDS
 Arguments = TypeVar("Arguments")
 
 
-OLD = frozenset((
-    "cancel", "logs", "ps", "status", "wait", "watch",
-))  # fmt: skip
-"""Modules that are one function yet, in `cli/commands/`."""
-
-
 class UsageError(Exception):
     """An argument that cannot be taken: what is wrong, and what to do."""
 
@@ -43,12 +37,10 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     for name in (name for name in COMMANDS if name in arguments):
         command = COMMANDS[name]
         # What is not given is not set: the defaults stand in the fields of the command's `Arguments`.
-        default = None if command.module in OLD else argparse.SUPPRESS
-        sub = commands.add_parser(name, description=command.help, argument_default=default)
+        sub = commands.add_parser(name, description=command.help, argument_default=argparse.SUPPRESS)
         add_common(sub)
         if command.module:
-            module = f"commands.{command.module}" if command.module in OLD else command.module
-            import_module(f"orchestrator.cli.{module}").add_arguments(sub)
+            import_module(f"orchestrator.cli.{command.module}").add_arguments(sub)
         else:
             sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser

@@ -33,9 +33,9 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunSt
 def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
     """Return the answer as text: the run's, and where to look."""
     document = answer.document
-    *told, following = run_lines(answer)
     look = _where_to_look(Path(document["project"]), document)
-    return [*told, *map(clean, look), following]
+    # The next command is for the sample's own folder, where the lines above it lead.
+    return [*run_lines(answer)[:-1], *map(clean, look), f"next: {answer.view.next_action()}"]
 
 
 def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    from orchestrator.cli.arguments import OLD, UsageError, parser_for, typed  # noqa: PLC0415 - for start-up time
+    from orchestrator.cli.arguments import UsageError, parser_for, typed  # noqa: PLC0415 - for start-up time
     from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
 
     as_json = "--json" in arguments
@@ -84,8 +84,6 @@ def _main(arguments: list[str]) -> int:
 
     from orchestrator.commands.invoke import Invocation, invoke  # noqa: PLC0415 - for start-up time
 
-    if command.module in OLD:
-        return _call_old(found)
     twin = import_module(f"orchestrator.cli.{command.module}")
     module = import_module(f"orchestrator.commands.{command.module}")
     asked = typed(module.Arguments, found)
@@ -172,17 +170,3 @@ def _bug(error: Exception, *, as_json: bool) -> int:
     kind = type(error).__name__
     say(f"orchestrate: a bug of ours ({kind}); the traceback is in {file.name}", sys.stderr)
     return _stop(f"a bug of ours: {kind}", f"see {file.name}", "orchestrate doctor", 3, as_json=as_json)
-
-
-def _call_old(found: "argparse.Namespace") -> int:
-    from importlib import import_module  # noqa: PLC0415 - for start-up time
-
-    from orchestrator.cli.calling import call  # noqa: PLC0415 - for start-up time
-    from orchestrator.commands.answer import Answer  # noqa: PLC0415 - for start-up time
-    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
-
-    command = COMMANDS[found.command]
-    old = call(command, import_module(f"orchestrator.cli.commands.{command.module}"), found)
-    document = {} if old.streamed else old.document
-    answer = Answer(old.exit_code, document, (), None)
-    return _print(answer, list(old.lines), as_json=found.json)

@@ -11,7 +11,8 @@ from workers.git.run import Repository, find_repository, git_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from orchestrator.execute.runtime import Tell
+    from orchestrator.runs.events import Noted
+    from orchestrator.runs.state import RunState
 
 
 class Caller(NamedTuple):
@@ -23,7 +24,7 @@ class Caller(NamedTuple):
     environ: Mapping[str, str]
     lead: str | None = None
     """The lead's name, where the call states one."""
-    tell: "Tell | None" = None
+    tell: "Callable[[Noted, RunState], None] | None" = None
     """Called with each event of a run as it happens."""
     beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
     """Runs beside the stages of a run, to show what is going on; cancelled when they have ended."""

@@ -26,6 +26,10 @@ PLANTED = {
         "orchestrator/commands/todo.py",
         "from orchestrator.cli import text",
     ),
+    "a fast command imports models": (
+        "orchestrator/commands/ps.py",
+        "from orchestrator.settings import settings",
+    ),
     "a command parses arguments": ("orchestrator/commands/decide.py", "import argparse"),
     "a lower room calls a command": (
         "orchestrator/prepare/prepare.py",

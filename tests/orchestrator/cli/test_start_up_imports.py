@@ -75,10 +75,10 @@ def test_status_imports_nothing_slow(lab):
     assert not {name.partition(".")[0] for name in modules} & SLOW
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
-        "orchestrator.cli.main", "orchestrator.cli.answer", "orchestrator.cli.calling",
+        "orchestrator.cli.main", "orchestrator.commands.status",
         "orchestrator.cli.text",
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
-        "orchestrator.commands.table", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
+        "orchestrator.commands.table", "orchestrator.cli.arguments", "orchestrator.cli.status",
         "orchestrator.cli.terminal.terminal", "orchestrator.budget.estimate",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",

@@ -306,7 +306,7 @@ def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    code = "import sys, orchestrator.cli as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    code = "import sys, orchestrator.cli.main as cli; print(cli.__file__, file=sys.stderr); cli.main()"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "init"],
         cwd=lab.root, env=lab.env(PYTHONPATH=str(site)), capture_output=True, text=True, check=False,

@@ -1,40 +1,36 @@
-"""`orchestrate cancel RUN [WORKER...]`: whole process trees, gone, whether a runtime lives or not."""
+"""`cancel RUN [WORKER...]`: whole process trees are stopped, whether a runtime lives or not."""
 
-import argparse
-import os
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
-from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import repository_of
-from orchestrator.cli.terminal.terminal import columns
-from orchestrator.cli.terminal.width import cut
 from orchestrator.commands._names import live_named, workers_named
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.runs.live import LiveRun, doing_of
 from tickets.problems import Problem
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 LOOK = 0.02
-SHOWN = 20
-"""Workers that a person is shown before the rest is counted."""
 NAMED = 3
 """Workers that a line names before it counts the rest."""
 MARGIN = 15.0
-"""Seconds beyond the grace until trees that do not die are given up on; shims try for longer."""
+"""Seconds beyond the grace until we stop waiting for trees that do not die; shims try for longer."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `cancel` takes."""
-    parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
-    parser.add_argument("workers", nargs="*", metavar="WORKER", help="just these; without any, the whole run")
+class Arguments(NamedTuple):
+    """What `cancel` takes."""
+
+    run: str
+    workers: tuple[str, ...] = ()
+    """Just these; none: the whole run."""
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
-    """Stop a run, or some of its workers, and see them dead."""
-    repository = repository_of(arguments)
+def call(caller: Caller, arguments: Arguments) -> Answer[str]:
+    """Stop a run, or some of its workers, and wait until they have exited."""
+    repository = repository_of(caller)
     live = live_named(repository, arguments.run)
     run, workers = live.state.run, live.state.workers
     named = workers_named(live.state, arguments.workers)
@@ -46,7 +42,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
     run.cancel(named or ["all"])
     problems = _wait_dead(repository, live, concerned, whole=not named)
     if not live.is_running and not problems:
-        problems = [] if named else _close(arguments, run)
+        problems = [] if named else _close(caller, run)
     live.look()
     before = f"; {_named(over)} had ended before" if over else ""
     stopped = [name for name in concerned if _is_stopped(live, name)]
@@ -55,7 +51,7 @@ def answer(arguments: argparse.Namespace) -> Answer:
 
 
 def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
-    """Say what was really stopped: some never ran, and some had ended by themselves."""
+    """Describe what was really stopped: some never ran, and some had ended by themselves."""
     workers = live.state.workers
     unstarted = [name for name in concerned if not workers[name].started]
     rest = [name for name in concerned if name not in {*stopped, *unstarted}]
@@ -64,7 +60,7 @@ def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
 
 
 def _is_stopped(live: LiveRun, worker: str) -> bool:
-    """Tell whether a worker ran, and does not because of a cancel."""
+    """Return whether a worker ran, and was stopped by a cancel."""
     known = live.state.workers[worker]
     if known.ended or not known.started:
         return known.outcome == "cancelled"
@@ -108,7 +104,7 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
         case "running":
             return False
         case "lost":
-            # Nobody is left who would find what a killed shim left running.
+            # No other process would find what a killed shim left running.
             from workers.engine.launch import mark_of  # noqa: PLC0415 - for start-up time
             from workers.engine.process import kill_marked  # noqa: PLC0415 - as above
 
@@ -116,38 +112,26 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
     return True
 
 
-def _close(arguments: argparse.Namespace, run: RunDir) -> list[Problem]:
+def _close(caller: Caller, run: RunDir) -> list[Problem]:
     """Do what the run's runtime would have done, had it lived: judge what ended, close the run."""
-    from orchestrator.cli.calling import now  # noqa: PLC0415 - for start-up time
-    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - as above
-    from orchestrator.commands.caller import Caller  # noqa: PLC0415 - as above
+    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - for start-up time
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
-    caller = Caller((arguments.project or Path.cwd()).absolute(), now, os.environ)
     project = project_of(caller)
     return list(finish(caller, project, partial(go_on, project, run)).problems)
 
 
 def _answered(
     live: LiveRun, workers: list[str], problems: list[Problem], what: str, stopped: Sequence[str]
-) -> Answer:
+) -> Answer[str]:
+    """Answer about the run and these workers; `what` is done, as one line."""
     state = live.state
     shown = []
     for name in workers:
         known = state.workers[name]
         doing = known.outcome or doing_of(state, name, lives=live.is_running)
         shown.append({"worker": name, "ticket": known.ticket, "state": doing, "reason": known.reason})
-    errors = any(problem.severity == "error" for problem in problems)
-    status, next_action = state.status(), state.next_action()
-    document = envelope(
-        problems, next_action, ok=not errors,
-        run=state.run.id, phase=state.phase, status=status, workers=shown, stopped=list(stopped),
-    )  # fmt: skip
-    name = f"run {state.run.id} of {clean(state.phase)}"
-    lines = [f"{what}; {name} goes on" if status == "running" else f"{name} is {status}: {what}"]
-    for one in shown[:SHOWN]:
-        reason = f": {one['reason']}" if one["reason"] else ""
-        lines.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))
-    if len(shown) > SHOWN:
-        lines.append(f"  and {len(shown) - SHOWN} more")
-    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
+    return answer(
+        problems, state.next_action(), run=state.run.id, phase=state.phase, status=state.status(),
+        workers=shown, stopped=list(stopped),
+    ).showing(what)  # fmt: skip

@@ -1,13 +1,11 @@
-"""`orchestrate status`: the state at a glance, from files alone. Imports little: a lead asks often."""
+"""`status`: the state at a glance, from files alone. Imports little: a lead asks often."""
 
-import argparse
 import gc
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.budget.totals import Spent, spent_in, spent_on
-from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
-from orchestrator.cli.calling import now, repository_of
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, NoArguments, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.next_action import Step, next_step, open_p0, phases_done, waiting_of
 from orchestrator.runs.state import RunState, read_run
@@ -21,52 +19,49 @@ from workers.git.run import Repository
 
 SETTINGS = "orchestrate.toml"
 RUNS_SHOWN = 3
-P0_SHOWN = 3
-NAMED = 3
-"""Workers of one kind that a line names before it counts the rest."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `status` takes: nothing of its own."""
+Arguments = NoArguments
 
 
-def answer(arguments: argparse.Namespace) -> Answer:
-    """Show where the project stands."""
-    gc.disable()  # we are gone before anything is worth collecting, and thousands may wait
-    repository = repository_of(arguments)
+class View(NamedTuple):
+    """What a text shows beside the document."""
+
+    p0: tuple[str, ...]
+    """Open TODO items that come first."""
+    runs: dict[str, tuple[RunState, Spent]]
+    today: Spent
+
+
+def call(caller: Caller, _: NoArguments) -> Answer[View]:
+    """Return the state of the project."""
+    gc.disable()  # the process ends before anything is worth collecting, and thousands of workers may wait
+    repository = repository_of(caller)
     problems: list[Problem] = []
     status, is_missing = _read(repository, problems)
     state = _said(status) if status else {}
     problems += _settings_problems(repository)
     runs = _runs(repository, problems)
     costs = spent_in(repository.own / "spending", runs)
-    day = f"{now():%Y-%m-%d}"
+    day = f"{caller.now():%Y-%m-%d}"
     today = spent_on(repository.own / "spending", day)
     intents = (decided(repository, kind) for kind in ("intent", "landing"))
     waiting = [path.name for path in intents if path.exists()]
     if waiting:
         what = "a change was decided and not completed"
         problems.append(Problem(waiting[0], what, "`orchestrate resume` completes it", "warning"))
-    step = _next(repository, status, runs, is_missing=is_missing)
+    step = _next(caller, repository, status, runs, is_missing=is_missing)
     next_action = "orchestrate resume" if waiting else step.command
-    errors = any(problem.severity == "error" for problem in problems)
-    document = envelope(
-        problems, next_action, ok=not errors, project=repository.root.name, **state,
-        runs=[_shown(run, cost) for run, cost in zip(runs, costs, strict=True)],
-        spent={"day": day, **today._asdict()},
-    )  # fmt: skip
-    lines = _lines(
-        document,
-        open_p0(status, phases_done(repository.root, status)),
-        {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)},
-    )
-    if not today.is_nothing:
-        lines.append(f"spent today   {today.in_words()}")
-    return Answer(1 if errors else 0, document, (*lines, *problem_lines(problems, next_action)))
+    known = {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)}
+    p0 = tuple(open_p0(status, phases_done(repository.root, status)))
+    return answer(
+        problems, next_action, project=repository.root.name, **state,
+        runs=[_shown(run, cost) for run, cost in known.values()], spent={"day": day, **today._asdict()},
+    ).showing(View(p0, known, today))  # fmt: skip
 
 
 def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | None, bool]:
-    """Give what STATUS.md says, and whether there is none."""
+    """Return what STATUS.md holds, and whether it is missing."""
     try:
         text = read_state(repository.root, "STATUS.md")
         if text is None:
@@ -81,7 +76,7 @@ def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | Non
 
 
 def _settings_problems(repository: Repository) -> list[Problem]:
-    """Warn of settings that nobody can read: the next command that needs them would refuse."""
+    """Warn of settings that cannot be read: the next command that needs them would refuse."""
     try:
         text = read_file(repository.root, SETTINGS)
     except Refusal as refusal:
@@ -135,8 +130,10 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     }
 
 
-def _next(repository: Repository, status: Status | None, runs: list[RunState], *, is_missing: bool) -> Step:
-    """Say what is next, as `resume`, `report` and `handoff` do."""
+def _next(
+    caller: Caller, repository: Repository, status: Status | None, runs: list[RunState], *, is_missing: bool
+) -> Step:
+    """Return what is next, as `resume`, `report` and `handoff` do."""
     known = {run.run.id: run for run in runs}
     unfinished = (
         known.get(run.id) or read_run(run) for run in reversed(runs_of(repository.root, closed=False))
@@ -149,48 +146,5 @@ def _next(repository: Repository, status: Status | None, runs: list[RunState], *
         from orchestrator.report.gather import gather  # noqa: PLC0415 - only for a run that is gone
         from orchestrator.report.summary import step_of  # noqa: PLC0415 - as above
 
-        return step_of(gather(repository, now()))
+        return step_of(gather(repository, caller.now()))
     return next_step(repository.root, status, waiting, None, is_missing=is_missing)
-
-
-def _lines(
-    document: dict[str, Any], first: Sequence[str], seen: Mapping[str, tuple[RunState, Spent]]
-) -> list[str]:
-    lines = [f"project       {document['project']}"]
-    if "phase" in document:
-        named = document["deliverable"]
-        lines += [
-            f"phase         {document['phase']}",
-            f"milestone     {document['milestone']}",
-            f"deliverable   {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
-            *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
-            f"lead          {document['lead']}, {document['last_updated']} UTC",
-        ]
-        lines += [f"P0            {text}" for text in first[:P0_SHOWN]]
-        # The roster keeps a worker until its run is integrated; one that has ended is told of with its run.
-        ended = {
-            (run.run.id, name) for run, _ in seen.values() for name, one in run.workers.items() if one.ended
-        }
-        lines += [
-            f"active        {one['worker']}: {one['title']} (run {one['run'] or '?'})"
-            for one in document["active_workers"]
-            if (one["run"], one["worker"]) not in ended
-        ]
-    for told in document["runs"]:
-        run, cost = seen[told["run"]]
-        counted = ", ".join(f"{number} {_named(word, run)}" for word, number in told["outcomes"].items())
-        pending = f"; pending: {_names(run.pending)}" if run.pending else ""
-        money = "" if cost.is_nothing else f"; {cost.in_words()}"
-        lines.append(f"run           {run.run.id} ({run.phase}) {told['status']}: {counted}{pending}{money}")
-    return [clean(line) for line in lines]
-
-
-def _named(word: str, run: RunState) -> str:
-    """Name those who did not end as they should: they are what a lead looks for."""
-    failed = [name for name in run.failed if run.workers[name].outcome == word]
-    return f"{word} ({_names(failed)})" if failed else word
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
