@@ -62,7 +62,11 @@ class Figure(NamedTuple):
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
         # All that was counted may pass and the command fail all the same.
         text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""
-        return f"{text}, at {self.commit[:10] or 'no commit'}{' with changes' if self.changed else ''}"
+        return f"{text}, {self.where()}"
+
+    def where(self) -> str:
+        """Describe what was tested."""
+        return f"at {self.commit[:10] or 'no commit'}{' with changes' if self.changed else ''}"
 
 
 def known_figures(root: Path) -> tuple[Figure, ...]:
@@ -88,9 +92,9 @@ def tests_among(commands: Mapping[str, str]) -> dict[str, str]:
 
 
 def total_of(figures: Sequence[Figure]) -> str:
-    """Say what tests came to in all; empty where none were run."""
+    """Describe the result of all tests of one commit; empty where none were run."""
     good, total = sum(one.good for one in figures), sum(one.total for one in figures)
-    return f"{good}/{total} passing ({percent(good, total)}%)" if figures else ""
+    return f"{good}/{total} passing ({percent(good, total)}%), {figures[0].where()}" if figures else ""
 
 
 def verify(

@@ -1,4 +1,4 @@
-"""What is old moves out of the state files: from texts to texts, pure; no word of it changes on the way."""
+"""Old entries of the state files: they move to other files, and no word of them changes on the way."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -59,7 +59,7 @@ class Archived(NamedTuple):
 
 
 def targets(texts: Texts) -> tuple[str, ...]:
-    """Name the files that may receive something: `archived` must be given what they hold."""
+    """List the files that may receive something: `archived` needs their content."""
     document = opened(DECISIONS, texts[DECISIONS] or b"#")
     years = {_year_path(entry) for _, entry in dated_headings(document)}
     phases = {_phase_path(phase) for phase in read(texts[STATUS] or b"#").phases}

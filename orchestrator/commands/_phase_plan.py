@@ -149,9 +149,10 @@ def with_report(writer: Writer, answer: Answer[View]) -> Answer[View]:
 
 
 def message(subject: str, bullets: Sequence[str], tests: str) -> str:
-    """Return the message of a commit: subject, what was done, what the tests printed."""
+    """Return the message of a commit: subject, what was done, the result of the tests."""
     listed = "\n".join(f"- {bullet}" for bullet in bullets)
-    return f"{subject}\n\n{listed}\n\nTests: {tests or 'not run'}\n"
+    # Which commit was tested is plain here: the parent.
+    return f"{subject}\n\n{listed}\n\nTests: {tests.partition(', at ')[0] or 'not run'}\n"
 
 
 def progress(phase: Phase) -> str:

@@ -5,12 +5,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.archive.check_results import old_checks
-from orchestrator.archive.garbage import Leftover, drop, leftovers
-from orchestrator.archive.ledger_days import drop_days, old_days
-from orchestrator.archive.pack import KeptError, archive_of, clear_remains, held_archive, pack, remains
-from orchestrator.archive.packed import Packed, delete_packed, packed_runs
-from orchestrator.archive.runs import Limits, OldRun, sorted_out
+from orchestrator.archive.garbage import Garbage, collect, find
+from orchestrator.archive.runs import (
+    OldRun,
+    PackedRun,
+    RetentionLimits,
+    delete_packed,
+    held_archive,
+    pack_runs,
+    packed_runs,
+    remains,
+    select_runs,
+)
 from orchestrator.archive.state_entries import Archived, archived, targets
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
@@ -124,94 +130,45 @@ def _archive_runs(arguments: Arguments, repository: Repository, at: datetime) ->
         raise Refusal(Problem("--keep", what, "write 1 or more"))
     limits = _limits(arguments)
     problems: list[Problem] = []
-    packed: dict[str, int] = {}
+    found: list[OldRun] = []
     if arguments.dry_run:
-        found = sorted_out(repository, limits, at)
-        going = [one.run for one in found if not one.reason]
-        deleted = [*leftovers(repository, at), *old_checks(repository, at), *old_days(repository, at, going)]
+        found = select_runs(repository, limits, at)
+        deleted = find(repository, at, going=[one.run for one in found if not one.reason])
     elif any((repository.root / folder).is_dir() for folder in (RUNS, ARCHIVE)):
-        with held_archive(repository.root) as free:
+        with held_archive(repository) as free:
             _refuse_busy(free=free)
-            clear_remains(repository)
-            found, packed = _pack(repository, sorted_out(repository, limits, at), problems)
-            deleted = _dropped(repository, at, problems)
-            problems += _remaining(repository)
+            found, failed = pack_runs(repository, select_runs(repository, limits, at))
+            deleted, left_over = collect(repository, at)
+            problems += [*failed, *left_over, *remains(repository)]
     else:
-        found, deleted = [], _dropped(repository, at, problems)
+        deleted, problems = collect(repository, at)
     left = sum(one.bytes for one in found if one.reason)
     if limits.size is not None and left > limits.size:
         what = f"the runs that stay take {size_of(left)}, and {size_of(limits.size)} were allowed"
         problems.append(Problem(".taskers/runs", what, "see why each of them stays", "warning"))
-    return _answer_about_runs(arguments, found, packed, deleted, problems)
+    return _answer_about_runs(arguments, found, deleted, problems)
 
 
 def _refuse_busy(*, free: bool) -> None:
-    """Refuse to go on beside another process that packs, or deletes what is packed. Raises Refusal."""
+    """Raise Refusal where another process packs, or deletes what is packed."""
     if not free:
         what = "another process packs runs into it"
         raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
 
 
-def _remaining(repository: Repository) -> list[Problem]:
-    """Return of which runs something is still there, though they are packed."""
-    what, do = (
-        "its run is packed, and something of it could not be deleted",
-        "call again, or check its permissions",
-    )
-    return [Problem(f"{ARCHIVE}/{path.name}", what, do, "warning") for path in remains(repository.root)]
-
-
-def _limits(arguments: Arguments) -> Limits:
+def _limits(arguments: Arguments) -> RetentionLimits:
     age = arguments.older_than
     if age is None and arguments.keep is None and arguments.max_size is None:
         age = timedelta(days=DAYS)
-    return Limits(None if age is None else age.total_seconds(), arguments.keep, arguments.max_size)
-
-
-def _pack(
-    repository: Repository, found: Sequence[OldRun], problems: list[Problem]
-) -> tuple[list[OldRun], dict[str, int]]:
-    """Move those that may go, oldest first; whatever stops one of them stops none of the others."""
-    after: list[OldRun] = []
-    packed: dict[str, int] = {}
-    for one in found:
-        reason = one.reason
-        if not reason:
-            try:
-                packed[one.run.id] = pack(repository, one.run)
-            except KeptError as error:
-                reason = str(error)
-            except OSError as error:
-                reason = f"could not be moved: {(error.strerror or 'no reason given').lower()}"
-                problems.append(
-                    Problem(one.run.id, reason, "it is whole where it was; fix that, then call again")
-                )
-        after.append(one._replace(reason=reason))
-    return after, packed
-
-
-def _dropped(repository: Repository, at: datetime, problems: list[Problem]) -> list[Leftover]:
-    """Delete what nothing needs, now that the runs have gone."""
-    gone = []
-    for one in (*leftovers(repository, at), *old_checks(repository, at)):
-        if drop(repository, one):
-            gone.append(one)
-        else:
-            problems.append(Problem(one.what, "cannot be deleted", "check its permissions", "warning"))
-    days = drop_days(repository, at)
-    if days is None:
-        what = "another process holds the ledger: its old days stay"
-        problems.append(Problem(".git/orchestrate/spending", what, "call again", "warning"))
-    return [*gone, *(days or ())]
+    return RetentionLimits(None if age is None else age.total_seconds(), arguments.keep, arguments.max_size)
 
 
 def _answer_about_runs(
-    arguments: Arguments, found: Sequence[OldRun], packed: dict[str, int], deleted: Sequence[Leftover],
-    problems: list[Problem],
-) -> Answer[None]:  # fmt: skip
+    arguments: Arguments, found: Sequence[OldRun], deleted: Sequence[Garbage], problems: list[Problem]
+) -> Answer[None]:
     moved = [
-        {"kind": "run", "what": one.run.id, "to": one.run.relative(archive_of(one.run)), "bytes": one.bytes,
-         "archive_bytes": packed.get(one.run.id)}
+        {"kind": "run", "what": one.run.id, "to": one.archive, "bytes": one.bytes,
+         "archive_bytes": one.archive_bytes}
         for one in found if not one.reason
     ]  # fmt: skip
     kept = [{"run": one.run.id, "reason": one.reason, "bytes": one.bytes} for one in found if one.reason]
@@ -239,14 +196,13 @@ def _delete_archives(arguments: Arguments, repository: Repository, at: datetime)
     if arguments.dry_run or not (root / ARCHIVE).is_dir():
         found = packed_runs(root, age, at)
     else:
-        with held_archive(root) as free:
+        # Completes what was interrupted: a run that was being packed is whole in one place.
+        with held_archive(repository) as free:
             _refuse_busy(free=free)
-            # A run that was being packed is whole in one place first.
-            clear_remains(repository)
-            problems += _remaining(repository)
+            problems += remains(repository)
             found = [_deleted(one, problems) for one in packed_runs(root, age, at)]
     deleted = [
-        {"what": _path(one), "reason": "it is old enough", "bytes": one.bytes}
+        {"what": one.archive, "reason": "it is old enough", "bytes": one.bytes}
         for one in found if not one.reason
     ]  # fmt: skip
     next_action = "orchestrate status"
@@ -269,20 +225,16 @@ def _age_of_archives(arguments: Arguments) -> timedelta:
     return arguments.older_than
 
 
-def _deleted(one: Packed, problems: list[Problem]) -> Packed:
+def _deleted(one: PackedRun, problems: list[Problem]) -> PackedRun:
     if one.reason:
         return one
     try:
         delete_packed(one)
     except OSError as error:
         reason = f"could not be deleted: {(error.strerror or 'no reason given').lower()}"
-        problems.append(Problem(_path(one), reason, "fix that, then call again"))
+        problems.append(Problem(one.archive, reason, "fix that and call again"))
         return one._replace(reason=reason)
     return one
-
-
-def _path(one: Packed) -> str:
-    return one.run.relative(archive_of(one.run))
 
 
 def _spelled(age: timedelta) -> str:

@@ -10,7 +10,13 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.report.decision_history import ARCHIVES, all_edits
-from orchestrator.report.validate import every_template_problem, readable, settings_problems, templates_in
+from orchestrator.report.validate import (
+    every_template_problem,
+    readable,
+    settings_problems,
+    templates_in,
+    unrecorded_runs,
+)
 from orchestrator.runs.roster import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical.decisions import gates
@@ -64,6 +70,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
             )
     found += anti_patterns(texts, _uncommitted(writer, texts), _last_commit(writer))
     found += [one.problem() for one in all_edits(root)]
+    found += unrecorded_runs(root, texts.get(STATUS), texts.get(DECISIONS))
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         found += settings_problems(root)
         found += every_template_problem(writer.repository)

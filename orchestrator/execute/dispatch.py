@@ -202,7 +202,7 @@ async def _reserved(d: Deployment, ticket: Ticket, number: int) -> Reservation |
     """Reserve what an attempt may cost; None where it costs nothing."""
     if ticket.agent == "command":
         return None
-    budget = Budget(ticket.budget_usd, ticket.budget_tokens)
+    budget = Budget(ticket.budget_usd, ticket.budget_tokens, d.settings.budget.worker_usd)
     reserve = partial(d.ledger.reserve, d.run, ticket.worker, number, budget, d.settings.spending_limits)
     async with d.reserving:
         return await anyio.to_thread.run_sync(reserve)

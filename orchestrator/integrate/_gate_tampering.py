@@ -14,15 +14,18 @@ SHOWN = 3
 """Paths that a line names before it counts the rest."""
 
 
-def accepted_harm(d: Deployment, names: Collection[str]) -> str:
-    """Return in spite of which changes some workers were accepted, on one line; else nothing."""
-    known = {name: paths for name in names if (paths := d.state.workers[name].despite)}
-    if not known:
-        return ""
-    changed = sorted(frozenset[str]().union(*known.values()))
-    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-    shown = f"{', '.join(changed[:SHOWN])}{more}"
-    return f"{', '.join(known)} accepted in spite of what changed while the gate ran: {shown}"
+def accepted_harm(d: Deployment) -> dict[str, str]:
+    """Describe by worker what changed while the gate ran, where the lead has accepted the worker."""
+    return {
+        name: f"while the gate ran, {_shown(worker.despite)} changed"
+        for name, worker in d.state.workers.items()
+        if worker.despite
+    }
+
+
+def _shown(paths: Collection[str]) -> str:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return f"{', '.join(sorted(paths)[:SHOWN])}{more}"
 
 
 def note_harm(d: Deployment, found: Iterable[Tampering]) -> str:

@@ -14,7 +14,16 @@ from orchestrator.integrate._conflicts import Standing
 from orchestrator.integrate._gate import Candidate, Gated, gate_problems, mended, note_gate, pass_gate
 from orchestrator.integrate._gate_tampering import HARM, accepted_harm, harm_problems, held_by_harm
 from orchestrator.integrate._hooks import run_hooks
-from orchestrator.integrate._overrule import although, has_landed_whole, overruled_problems
+from orchestrator.integrate._overrule import (
+    ACCEPTED,
+    REJECTED,
+    although,
+    decider_of,
+    finding_of,
+    outside_of,
+    overruled_problems,
+    said_of,
+)
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
 from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
@@ -79,10 +88,10 @@ def _settle(d: Deployment, decision: Decision) -> None:
             # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
             _note(d, ticket, "pending", harmed[name], HARM)
         if name in decision.reject:
-            _note(d, ticket, "rejected", decision.reason or "rejected by the lead", "lead")
+            _note(d, ticket, "rejected", decision.reason or REJECTED, "lead")
         elif name in decision.accept:
             verdict: Verdict = "partial" if violations or worker.outcome != "complete" else "accepted"
-            said = decision.reason or "accepted by the lead"
+            said = decision.reason or ACCEPTED
             _note(d, ticket, verdict, although(said, worker), "lead")
         elif worker.verdict == "pending" and worker.settled_by in HELD_UP:
             by_rule = verdict_of(worker.ended_as, violations, d.settings.integration.on_violation)
@@ -317,15 +326,15 @@ def _record(d: Deployment, store: Store) -> list[Problem]:
     fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
+    harm = accepted_harm(d)
     event = RunIntegrated(
         run=d.run.id,
         phase=d.manifest.phase,
         at=d.clock(),
         lead=d.manifest.lead,
-        workers=tuple(_completion(d, ticket) for ticket in fresh),
+        workers=tuple(_completion(d, ticket, harm.get(ticket.worker, "")) for ticket in fresh),
         landing=d.state.landing,
-        gate=_gate_of(d, fresh),
-        harm=accepted_harm(d, [one.worker for one in fresh if d.of(one).verdict != "pending"]),
+        is_settled=bool(d.state.recorded),
     )
     wanted = d.settings.git.commit == "integration"
     try:
@@ -356,12 +365,16 @@ def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
     return d.state.gate.result if asked or not d.settings.integration.gate else NOT_RUN
 
 
-def _completion(d: Deployment, ticket: Ticket) -> Completion:
+def _completion(d: Deployment, ticket: Ticket, harm: str) -> Completion:
     worker = d.of(ticket)
-    landed = ticket.worker in d.state.landings
+    files = worker.evidence.files
+    landed = files if ticket.worker in d.state.landings else ()
+    decider = decider_of(worker)
+    is_left_out = worker.verdict == "rejected" or decider == "conflict"
     return Completion(
-        ticket.worker, ticket.title, worker.ended_as, worker.verdict, worker.reason,
-        worker.evidence.files if landed else (), landed and has_landed_whole(worker),
+        ticket.worker, ticket.title, worker.ended_as, worker.verdict, worker.reason, landed,
+        decider, said_of(worker) if decider == "lead" else "", finding_of(worker, harm),
+        (*(files if is_left_out else ()), *outside_of(worker)),
     )  # fmt: skip
 
 
@@ -370,7 +383,6 @@ def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
     for ticket in fresh:
         worker = d.of(ticket)
         lines.append(f"- {ticket.worker}: {worker.outcome}, {worker.verdict or 'no verdict'}")
-    # The words of the decision log.
     what, gate = "Settled" if d.state.recorded else "Integrated", _gate_of(d, fresh)
     tests = NOT_RUN if gate == NOT_RUN else _tests(d)
     return "\n".join([

@@ -1,19 +1,19 @@
-"""What is wrong with settings and templates before anybody runs them: each phase as `plan` has it."""
+"""Checks of `validate` beside those of the documents: templates, settings, runs that are not recorded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal
 from orchestrator.prepare.prepare import template_problems
 from orchestrator.settings.settings import FILE, read_settings
+from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
 from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
 from tickets.problems import Problem, TicketError
-from tickets.templates.render import FOLDER, Values, is_template, phase_of
-from tickets.templates.template import examine_template
-from workers.git.run import Repository
+from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_template
+from workers.git.run import Repository, git
 
 NAMED = 5
 """Templates that a message names besides its place."""
@@ -42,6 +42,46 @@ def templates_in(root: Path) -> list[str]:
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [f"{FOLDER}/{name}" for name in names if is_template(name)]
+
+
+def unrecorded_runs(root: Path, status: bytes | None, log: bytes | None) -> list[Problem]:
+    """List the runs whose work has landed and that neither STATUS.md nor a later commit of state tells of.
+
+    A decision that names the run in its heading tells of it as well.
+    """
+    try:
+        completions = status_reading.read(status).completions if status else ()
+        titles = "\n".join(title for title, _ in spans(log)) if log else ""
+    except StateError:
+        return []  # what is wrong with the file itself is listed elsewhere
+    shown = {(one.run, one.worker) for one in completions}
+    told: set[str] = set()
+    found = []
+    # The newest commit comes first, and the state of a run is committed after its landing.
+    for commit, trailers in _trailers(root):
+        told.update(trailers.get("Orchestrate-State", ()))
+        for run in trailers.get("Orchestrate-Run", ()):
+            names = ", ".join(trailers.get("Orchestrate-Workers", ())).split(", ")
+            if run not in told and run not in titles and not any((run, name) in shown for name in names):
+                told.add(run)
+                what = f"run {run} has landed (commit {commit[:10]}) and is not recorded"
+                do = "`orchestrate resume` records it, or else a decision with the run in its title"
+                found.append(Problem(status_reading.PATH, what, do, "warning"))
+    return found
+
+
+def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Read what our commits say of runs in their last lines."""
+    greps = ("--basic-regexp", "--grep=^Orchestrate-Run: ", "--grep=^Orchestrate-State: ")
+    said = git("log", "--no-show-signature", *greps, "--format=%H%n%B%x00", "HEAD", cwd=root, check=False)
+    for entry in said.decode("utf-8", "replace").split("\0"):
+        commit, _, message = entry.strip("\n").partition("\n")
+        trailers: dict[str, list[str]] = {}
+        for line in message.splitlines():
+            key, colon, value = line.partition(": ")
+            if colon and key.startswith("Orchestrate-"):
+                trailers.setdefault(key, []).append(value)
+        yield commit, trailers
 
 
 def every_template_problem(repository: Repository) -> list[Problem]:
@@ -86,11 +126,10 @@ def _others(paths: Sequence[str]) -> str:
 
 
 def _phase(root: Path, path: str) -> list[str]:
-    """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
+    """Return the phase of a template; nothing where it has mistakes, or belongs to every phase."""
     try:
         text = read_file(root, path)
-        template, _ = examine_template(path, text or b"")
-        phase = "" if "phase" in template.unsure else phase_of(template, Values(root.name, "", "", "", ""))
+        phase = phase_of(read_template(path, text or b""), Values(root.name, ""))
     except (Refusal, TicketError):
         return []
     return [phase] if phase else []

@@ -78,8 +78,7 @@ def landed_meanwhile(repository: Repository, at: datetime, lead: str) -> tuple[R
             mine = [one for one in gone if one.run == run and one.worker in landing.workers]
             if mine:
                 done = tuple(_completion(one, landing) for one in mine)
-                gate = "not known any more"
-                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit, gate))
+                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit))
     return tuple(events)
 
 
@@ -148,7 +147,9 @@ def _tickets(
     said = [(texts.get(path) or b"").decode("utf-8", "replace") for path in ("STATUS.md", "DECISIONS.md")]
     found = []
     try:
-        templates = read_templates(files)
+        templates, problems = read_templates(files)
+        if problems:
+            return []
         start = Values(root.name, status.phase_slug, status.deliverable.name, *said)
         phases = {template.path: phase_of(template, start) for template in templates}
     except TicketError:

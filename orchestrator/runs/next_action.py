@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from orchestrator.errors import Refusal
 from orchestrator.runs.state import RunState, told_of
-from orchestrator.state.canonical.decisions.phases_run import PATH as DECISIONS
-from orchestrator.state.canonical.decisions.phases_run import phases_run
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import Status, slug
 from orchestrator.store.read import bytes_of, read_state
 
@@ -75,11 +75,12 @@ def waiting_of(unfinished: Iterable[RunState], newest: RunState | None) -> RunSt
 
 
 def phases_done(root: Path, status: Status | None) -> frozenset[str]:
-    """Give the phases that are complete by the plan, or were run by the log: a clone is told the same."""
-    complete = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+    """Return the phases that are complete by the plan, or were run: a clone is told the same."""
+    done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+    done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
     with suppress(Refusal):  # what is wrong with the log, others say
-        return complete | phases_run(read_state(root, DECISIONS))
-    return complete
+        done |= phases_run(read_state(root, DECISIONS))
+    return done
 
 
 def open_p0(status: Status | None, done: frozenset[str]) -> Sequence[str]:

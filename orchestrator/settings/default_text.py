@@ -51,6 +51,10 @@ TEXT = """\
 # run_tokens = 20_000_000
 # day_tokens = 50_000_000
 
+# What is reserved of `run_usd` and `day_usd` for each worker that is out and whose ticket has no
+# `budget_usd`: others wait for room. It is no limit of that worker. Left out, nothing is reserved for it.
+# worker_usd = 2.00
+
 [prices]
 # USD for a million tokens, for agents that do not say what they cost (codex, gemini), by the model
 # that the template or `[agents.NAME] model` asks for; a name also stands for those that begin with it. What

@@ -21,8 +21,7 @@ from pydantic import (
 
 from orchestrator.errors import Refusal
 from orchestrator.settings.toml_text import read_toml
-from orchestrator.settings.values import Limits as SpendingLimits
-from orchestrator.settings.values import Price
+from orchestrator.settings.values import Price, SpendingLimits
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.rules import rules
@@ -141,6 +140,8 @@ class BudgetSettings(_Section):
     day_usd: Usd | None = None
     run_tokens: Tokens | None = None
     day_tokens: Tokens | None = None
+    worker_usd: Usd | None = None
+    """What is reserved for a worker whose ticket has no `budget_usd`; None: nothing."""
 
 
 class _Price(_Section):
@@ -250,7 +251,7 @@ class Settings(_File):
     @property
     def spending_limits(self) -> SpendingLimits:
         """Give `[budget]` as a start is held against it."""
-        return SpendingLimits(**dict(self.budget))
+        return SpendingLimits(**self.budget.model_dump(exclude={"worker_usd"}))
 
     @property
     def price_list(self) -> dict[str, Price]:

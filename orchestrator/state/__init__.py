@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         Event,  # `ps` asks for the errors beside us, and has no time for events
     )
 
-# The backlog takes what STATUS.md loses, so it comes first: an event goes through them one by one.
 _NAMES = (
     "canonical.status.backlog",
     "canonical.status.status",
@@ -30,7 +29,10 @@ class DocumentModule(Protocol):
     """Path patterns that no other document matches."""
 
     def changes(self, tree: Mapping[str, bytes | None], event: "Event") -> dict[str, bytes]:
-        """Give the new bytes of each file that the event changes. Raises StateError."""
+        """Return the new bytes of each file that the event changes. Raises StateError.
+
+        `tree` holds all files as they were before the event.
+        """
 
     def problems(self, text: bytes) -> list[Problem]:
         """Give what is wrong with a file, graded, with line numbers."""

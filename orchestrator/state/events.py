@@ -19,6 +19,9 @@ class RosterEntry(NamedTuple):
     """Patterns as the ticket states them; empty for a ticket that owns nothing."""
 
 
+Decider = Literal["lead", "gate", "conflict", "rule"]
+
+
 class Completion(NamedTuple):
     """One worker whose run has been integrated."""
 
@@ -30,8 +33,14 @@ class Completion(NamedTuple):
     reason: str
     files: tuple[str, ...]
     """Paths landed."""
-    is_whole: bool = False
-    """These are all that it changed, although its verdict is `partial`."""
+    decider: Decider = "rule"
+    """Who or what settled the verdict; `rule` is not worth an entry in the decision log."""
+    said: str = ""
+    """Why the lead decided so, in the lead's words; empty where no reason was given."""
+    finding: str = ""
+    """What speaks against the worker, whatever was decided; empty where nothing does."""
+    left_out: tuple[str, ...] = ()
+    """Paths that it changed and that did not land."""
 
 
 class RunDeployed(NamedTuple):
@@ -54,10 +63,8 @@ class RunIntegrated(NamedTuple):
     workers: tuple[Completion, ...]
     landing: str | None
     """Sha of the landing commit, if anything landed."""
-    gate: str
-    """One line: `passed: make test`, `none`, `not run`, `failed: …`."""
-    harm: str = ""
-    """In spite of what harm, done while the gate ran, some were accepted; empty where there was none."""
+    is_settled: bool = False
+    """Whether verdicts of this run were recorded before."""
 
 
 class RunClosed(NamedTuple):

@@ -374,8 +374,10 @@ def _paths() -> list[str]:
 def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
     changed: dict[str, bytes] = {}
     for event in events:
-        for document in DOCUMENTS:
-            new = document.changes(texts, event)
+        # The backlog takes what STATUS.md loses, and the decision log asks what it had shown already: all of
+        # them see the files as they were before the event.
+        made = [document.changes(texts, event) for document in DOCUMENTS]
+        for new in made:
             changed.update(new)
             texts.update(new)
     return changed

@@ -87,7 +87,9 @@ def test_a_new_lead_with_nothing_but_a_clone_finds_the_same_next_step(project, t
     there = resume(clone)
     for key in ("phase", "milestone", "deliverable", "next", "todo", "progress", "decisions", "next_action"):
         assert there[key] == told[key], key
-    assert there["decisions"][0]["title"].startswith("Integrated run")
+    # Nothing was decided; the completions in STATUS.md tell the clone that the phase was run.
+    assert there["decisions"] == []
+    assert not there["next_action"].startswith("orchestrate plan")
     assert (there["runs"], there["stale"], there["repaired"]) == ([], [], [])
 
 
@@ -187,9 +189,9 @@ def test_what_had_landed_before_the_loss_is_recorded_and_not_done_again(project)
     assert roster(project) == []
     assert "--only" not in told["next_action"]
     assert project.git("status", "--porcelain") == ""
-    log = (project.root / "DECISIONS.md").read_text()
-    assert log.count(f"Integrated run {run}") == 1
-    assert "landed out/1, out/2" in log
+    status = (project.root / "STATUS.md").read_text()
+    assert [f"- Command-Worker-{n}: " in status for n in (1, 2)] == [True, True]
+    assert len(re.findall(rf"\(COMPLETE, accepted, integrated \S+, run {run}, phase-1\)", status)) == 2
     head = project.git("rev-parse", "HEAD")
     assert resume(project)["repaired"] == []
     assert project.git("rev-parse", "HEAD") == head

@@ -164,7 +164,8 @@ def held(lives, run, seed):
     assert {path.name for path in (lives.root / "out").iterdir()} == numbers, seed
     assert lives.lab.git("log", "--format=%H", "--", "out").count("\n") == 1, seed
     assert lives.lab.git("status", "--porcelain") == "", seed
-    assert (lives.root / "DECISIONS.md").read_text().count("Integrated run") == 1, seed
+    assert lives.lab.git("log", "--format=%s").count(f"Integrated run {run.name}") == 1, seed
+    assert run.name not in (lives.root / "DECISIONS.md").read_text(), seed
     assert (lives.root / "STATUS.md").read_text().count(f"run {run.name}") == WORKERS, seed
     assert lives.lab.git("worktree", "list").count("\n") == 1, seed
     assert lives.living() == [], seed

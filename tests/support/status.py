@@ -116,7 +116,7 @@ def deployed(*entries, run=RUN, at=AT):
 
 def integrated(*workers, run=RUN, at=LATER):
     """Give the event of a run that is judged."""
-    return RunIntegrated(run, "phase-2", at, "Grace", workers or (completion(),), "abc", "none")
+    return RunIntegrated(run, "phase-2", at, "Grace", workers or (completion(),), "abc")
 
 
 def after(text, *events):

@@ -70,7 +70,7 @@ def anti_patterns(
     status = status_reading.read(document.data)
     found += _stale(status, log, last_commit)
     found += [*_unclear_next(document, status), *_unordered(document), *_vague(document, status)]
-    return [*found, *_thin(document, status), *_unlogged(status, log)]
+    return [*found, *_thin(document, status)]
 
 
 def _read_log(text: bytes | None) -> Document | None:
@@ -195,16 +195,3 @@ def _thin(document: Document, status: Status) -> list[Problem]:
                 place, what = f"{_STATUS}:{progress.line}", f"Progress has no line `{key}`"
                 found.append(Problem(place, what, f"add `**{key}:**`", "warning"))
     return found
-
-
-def _unlogged(status: Status, log: Document | None) -> list[Problem]:
-    """Find runs that were integrated and stand in no decision."""
-    if log is None:
-        return []
-    titles = "\n".join(entry.title for entry in decision_reading.read(log.data))
-    runs = dict.fromkeys(one.run for one in status.completions if one.run)
-    return [
-        Problem(_LOG, f"no entry tells of run {run}, which was integrated", "`orchestrate decide`", "warning")
-        for run in runs
-        if run not in titles
-    ]

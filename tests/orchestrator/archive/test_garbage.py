@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.old_runs import RUNS, aged, archive, gone
 
-from orchestrator.archive import ledger_days as old_days
+from orchestrator.archive import garbage
 from workers.git.run import find_repository
 
 SPENDING = ".git/orchestrate/spending"
@@ -208,15 +208,18 @@ def test_old_results_of_checks_go_but_the_newest_of_each_kind(closed):
     old.write(".taskers/checks/notes/unit.txt", "mine")
     told = archive(old)
     assert deleted(told) == [
-        f".taskers/checks/{name}" for name in ("20200105_000000", "20200103_000000", GONE)
+        f".taskers/checks/{name}" for name in (GONE, "20200103_000000", "20200105_000000")
     ]
     assert {one["reason"] for one in told["deleted"]} == {"a newer check has taken its place"}
 
 
 def test_files_that_kills_left_go_after_a_day(closed):
     old, _ = closed
-    names = [".git/orchestrate/providers/codex.4711", ".git/orchestrate/scopes/x.json.12.0.tmp",
-             ".taskers/.gitignore.12.0.tmp"]  # fmt: skip
+    names = [
+        ".git/orchestrate/providers/codex.4711", ".git/orchestrate/providers/codex.tmp",
+        ".git/orchestrate/logins/codex.tmp", ".git/orchestrate/scopes/x.json.12.0.tmp",
+        ".taskers/.gitignore.12.0.tmp",
+    ]  # fmt: skip
     for name in names:
         old.write(name, "half")
     old.write(".git/orchestrate/providers/codex.json", "{}")
@@ -230,11 +233,13 @@ def test_files_that_kills_left_go_after_a_day(closed):
 def test_a_ledger_that_another_process_holds_keeps_its_days_and_says_so(closed, monkeypatch):
     old, _ = closed
     path = old.root / spent(old, 300, GONE)
-    monkeypatch.setattr(old_days, "PATIENCE", 0.1)
+    monkeypatch.setattr(garbage, "PATIENCE", 0.1)
     folder = os.open(old.root / SPENDING, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        assert old_days.drop_days(find_repository(old.root), datetime.now(UTC)) is None
+        gone, (problem,) = garbage.collect(find_repository(old.root), datetime.now(UTC))
+        assert gone == []
+        assert problem.what == "another process holds the ledger: its old days stay"
     finally:
         os.close(folder)
     assert path.exists()

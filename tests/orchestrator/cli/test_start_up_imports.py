@@ -75,17 +75,15 @@ def test_status_imports_nothing_slow(lab):
     assert not {name.partition(".")[0] for name in modules} & SLOW
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
-        "orchestrator.cli.main", "orchestrator.commands.status",
-        "orchestrator.cli.text",
+        "orchestrator.cli.main", "orchestrator.cli.arguments", "orchestrator.cli.status", "orchestrator.cli.text",
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
-        "orchestrator.commands.table", "orchestrator.cli.arguments", "orchestrator.cli.status",
-        "orchestrator.cli.terminal.terminal", "orchestrator.budget.estimate",
+        "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
         "orchestrator.runs.worker_state", "orchestrator.state.events",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
         "orchestrator.runs.pending", "orchestrator.budget.totals",
-        "orchestrator.state", "orchestrator.state.canonical.decisions.phases_run",
+        "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
         "orchestrator.state.errors", "orchestrator.state.figures",
         "orchestrator.state.document", "orchestrator.runs.rerun", "tickets.markdown",

@@ -234,11 +234,11 @@ def test_tests_run_by_default_where_a_step_is_done_and_their_figure_stands_every
         planned.git("log", "--format=%B", "-3")
     )
     assert planned.git("log", "--format=%B").count(f"Tests: {line}") == 2
-    assert f"**Tests:** {line}\n" in (planned.root / "STATUS.md").read_text()
+    assert f"**Tests:** {line}, at " in (planned.root / "STATUS.md").read_text()
     planned.commit({"orchestrate.toml": "[checks]\ntest = 'echo 9 passed in 1s'\n"})
     assert planned.call("criterion", "undo", "formats").code == 0
     assert planned.call("criterion", "done", "formats", "--verify").code == 0
-    assert "**Tests:** 9/9 passing (100%)\n" in (planned.root / "STATUS.md").read_text()
+    assert "**Tests:** 9/9 passing (100%), at " in (planned.root / "STATUS.md").read_text()
     planned.commit({"orchestrate.toml": "[checks]\nsmoke = 'echo 1 failed, 1 passed in 1s; exit 1'\n"})
     planned.call("approve", "milestone-2", "--by", "Ada")
     planned.call("approve", "phase-3", "--by", "Ada")
@@ -251,7 +251,7 @@ def test_tests_run_by_default_where_a_step_is_done_and_their_figure_stands_every
         assert (planned.root / "STATUS.md").read_text() == before
         assert planned.call(*arguments, "--no-verify").code == 0
         before = (planned.root / "STATUS.md").read_text()
-    assert "**Tests:** 9/9 passing (100%)\n" in before
+    assert "**Tests:** 9/9 passing (100%), at " in before
 
 
 def test_verifying_with_no_tests_at_all_is_refused_only_where_it_was_asked_for(planned):

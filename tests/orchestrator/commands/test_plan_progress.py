@@ -134,8 +134,9 @@ def test_tests_that_fail_keep_a_deliverable_open_and_tests_that_pass_are_its_fig
     assert "nothing was recorded" in called.says()[0]
     assert (planned.root / "STATUS.md").read_text() == text
     planned.commit({"orchestrate.toml": "[checks]\ntest = 'echo 4 passed in 0.1s'\n"})
+    tested = planned.git("rev-parse", "--short=10", "HEAD").strip()
     assert planned.call("deliverable", "done", "format", "--verify").code == 0
-    assert "**Tests:** 4/4 passing (100%)\n" in (planned.root / "STATUS.md").read_text()
+    assert f"**Tests:** 4/4 passing (100%), at {tested}\n" in (planned.root / "STATUS.md").read_text()
     assert planned.git("show", "-s", "--format=%B").strip().endswith("Tests: 4/4 passing (100%)")
 
 

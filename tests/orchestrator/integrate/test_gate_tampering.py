@@ -126,19 +126,19 @@ def test_a_gate_that_writes_into_the_journal_does_harm_like_any_other(unfenced):
     assert (again.code, again.document) == (1, first)
 
 
-def test_the_log_says_what_was_accepted_in_spite_of_harm_and_of_no_gate_where_none_was_run(unfenced):
+def test_the_log_says_what_was_accepted_in_spite_of_harm(unfenced):
     run = held_by_the_gate(unfenced, EVIL)["run"]
-    harm = "Command-Worker-1 accepted in spite of what changed while the gate ran: .git/config"
-    assert harm not in (unfenced.root / "DECISIONS.md").read_text()
+    harm = "while the gate ran, .git/config changed"
+    assert run not in (unfenced.root / "DECISIONS.md").read_text()
     assert unfenced.call("integrate", run, "--accept", "Command-Worker-1").code == 0
     text = (unfenced.root / "DECISIONS.md").read_text()
-    settled = text[text.index("Settled run") : text.index("Integrated run")]
-    assert f"- Negative: {harm}\n- Neutral: gate passed: sh ./gate.sh\n" in settled
-    assert "none known" not in settled
+    assert f"Settled run {run} (phase-1)\n\n**Context:** Command-Worker-1 (" in text
+    assert f"): {harm}\n\n**Decision:** " in text
+    assert text.count(run) == 1
 
 
 @pytest.mark.parametrize("was_held", [False, True])
-def test_the_entry_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held):
+def test_the_commit_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held):
     unfenced.commit({"orchestrate.toml": 'fence = "off"\n[integration]\ngate = ["test ! -e one"]\n'})
     stray = "echo 1 > stray;" if not was_held else ""
     unfenced.templates(
@@ -151,11 +151,13 @@ def test_the_entry_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held):
         (unfenced.root / "one").write_text("red before\n")
         unfenced.commit({})
     run = unfenced.call("run", "phase-1", "--json").document["run"]
+    said = "fails without these changes too: `test ! -e one`" if was_held else "passed: test ! -e one"
+    assert f"\nGate: {said}" in unfenced.git("log", "-1", "--format=%B")
     called = unfenced.call("integrate", run, "--reject", "Command-Worker-1", "--json")
     assert called.document["workers"][0]["verdict"] == "rejected", called
     text = (unfenced.root / "DECISIONS.md").read_text()
-    settled, integrated = text[text.index("Settled run") :].split("Integrated run", 1)
-    assert "- Neutral: gate not run\n" in settled
-    said = "fails without these changes too: `test ! -e one`" if was_held else "passed: test ! -e one"
-    assert f"- Neutral: gate {said}" in integrated
+    finding = "changed outside its scope: stray" if stray else "complete, without a finding"
+    assert f"Settled run {run} (phase-1)\n\n**Context:** Command-Worker-1 (" in text
+    assert f"): {finding}\n\n**Decision:** " in text
+    assert "\n1. Accept Command-Worker-1 - Rejected because no reason given\n" in text
     assert "\nGate: not run\n" in unfenced.git("log", "-1", "--format=%B")

@@ -52,8 +52,11 @@ def test_the_same_path_changed_by_both_is_a_conflict_that_keeps_the_patch(lab):
     (worker,) = document["workers"]
     assert worker["verdict"] == "pending"
     assert worker["reason"] == "conflict: src/app.py has changed on main since"
+    log = (lab.root / "DECISIONS.md").read_text()
+    assert "\n**Decision:** Left out Command-Worker-1: conflict with the branch.\n" in log
     again = integrate(lab, document, code=1)
     assert verdicts(again) == verdicts(document)
+    assert (lab.root / "DECISIONS.md").read_text() == log
     assert (lab.root / "src/app.py").read_text() == "user\n"
     patch = lab.root / ".taskers/runs" / document["run"] / "Command-Worker-1.patch"
     assert "+worker" in patch.read_text()
@@ -68,11 +71,11 @@ def test_an_uncommitted_change_of_the_users_blocks_the_landing_until_it_is_stash
     assert [one["place"] for one in document["problems"] if one["severity"] == "error"] == ["src/app.py"]
     assert (lab.root / "src/app.py").read_text() == "user\n"
     assert document["status"] == "finished"
-    assert "Command-Worker-1" not in (lab.root / "DECISIONS.md").read_text()
+    assert "(COMPLETE, accepted" not in (lab.root / "STATUS.md").read_text()
     lab.git("stash", "push", "src/app.py")
     assert integrate(lab, document)["status"] == "integrated"
     assert (lab.root / "src/app.py").read_text() == "worker\n"
-    assert "Command-Worker-1" in (lab.root / "DECISIONS.md").read_text()
+    assert "(COMPLETE, accepted" in (lab.root / "STATUS.md").read_text()
 
 
 def test_on_another_branch_nothing_lands_and_no_conflict_is_made_up(lab):
@@ -108,7 +111,7 @@ def test_without_commits_files_are_written_all_the_same(lab):
     assert document["commit"] == {"landing": None, "state": None}
     assert head(lab) == base
     assert (lab.root / "out/1").read_text() == "1\n"
-    assert "Command-Worker-1" in (lab.root / "DECISIONS.md").read_text()
+    assert "(COMPLETE, accepted" in (lab.root / "STATUS.md").read_text()
 
 
 def hook(lab, name, script, mode=0o755):

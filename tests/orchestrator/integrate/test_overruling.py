@@ -23,9 +23,12 @@ def test_why_work_was_not_complete_stands_beside_the_leads_word_everywhere(lab, 
     assert f"failed: {said}, although acceptance failed: `exit 7`" in " ".join(again.split())
     assert head(lab) == after
     newest = (lab.root / "DECISIONS.md").read_text().partition("\n---\n\n## ")[2].partition("\n---\n")[0]
-    assert f"Command-Worker-1: partial (failed) — {said}, although acceptance failed: `exit 7`" in newest
-    assert "- Negative: landed without being complete: Command-Worker-1\n" in newest
-    assert "not landed in full" not in newest
+    why = "no reason given" if said == "accepted by the lead" else said
+    assert "(Look around): acceptance failed: `exit 7` (exit code 7; see " in newest
+    assert f" accepted Command-Worker-1: {why}.\n" in newest
+    assert f"\n1. Reject Command-Worker-1 - Rejected because {why}\n" in newest
+    assert f"\n- Positive: landed out/1 (commit {accepted['commit']['landing'][:10]})\n" in newest
+    assert "not landed" not in newest
 
 
 def test_of_overruled_work_just_those_are_named_of_whom_something_was_left_out(lab):
@@ -39,5 +42,7 @@ def test_of_overruled_work_just_those_are_named_of_whom_something_was_left_out(l
     integrate(lab, document, "--accept", "Command-Worker-1", "Command-Worker-2")
     log = (lab.root / "DECISIONS.md").read_text()
     settled = log[log.index(": Settled run ") :].partition("\n---\n")[0]
-    assert "- Negative: not landed in full: Command-Worker-1\n" in settled
-    assert "- Negative: landed without being complete: Command-Worker-1\n" in settled
+    assert "accepted Command-Worker-2 and accepted Command-Worker-1 in part: no reason given.\n" in settled
+    assert "): exit code 3; Command-Worker-2 (" in settled
+    assert "): changed too many files: 2 of 1\n" in settled
+    assert "\n- Negative: not landed: stray\n" in settled

@@ -38,7 +38,7 @@ def test_an_integrated_run_moves_to_the_top_of_the_completions(start):
     text = after(start, deployed(), integrated())
     assert roster(text.replace(b"\r\n", b"\n")) == (
         "**Active Workers:**\n\n**Recent Completions:**\n"
-        f"- Codex-Worker-1: Port the parser (COMPLETE, accepted, integrated 2026-02-17, run {RUN})\n"
+        f"- Codex-Worker-1: Port the parser (COMPLETE, accepted, integrated 2026-02-17, run {RUN}, phase-2)\n"
         "- Codex-Worker-3: Old task (COMPLETE, integrated 2026-02-15)"
     )
     assert status.read(text).lead == "Grace"
@@ -150,6 +150,28 @@ def test_the_newest_twenty_completions_stay_and_a_line_by_hand_too():
     assert runs == [f"20260216_1428{n:02}" for n in range(24, 4, -1)]
     assert "- by hand" in roster(text)
     assert status.changes({"STATUS.md": text}, integrated(run="20260216_142800")) == {}
+
+
+def test_the_newest_completion_of_a_phase_that_is_not_complete_outlasts_the_twenty():
+    text = LITERAL.encode()
+    for n in range(50):
+        phase = {0: "phase-3", 1: "phase-3", 2: "phase-1"}.get(n, "phase-2")
+        text = after(text, integrated(run=f"20260216_1428{n:02}")._replace(phase=phase))
+    found = [(one.run[-2:], one.phase) for one in status.read(text).completions]
+    assert found == [*((f"{n}", "phase-2") for n in range(49, 29, -1)), ("01", "phase-3")]
+    # One that has left the list is not put back, although an older one is on it.
+    assert status.changes({"STATUS.md": text}, integrated(run="20260216_142805")) == {}
+    told = integrated(run="20260216_142801")._replace(phase="phase-3")
+    assert status.changes({"STATUS.md": text}, told) == {}
+
+
+@pytest.mark.parametrize("phase", ["phase-2", "core (v2)", "a, b"])
+def test_a_completion_tells_its_phase_and_one_of_an_old_version_tells_none(phase):
+    text = after(LITERAL.encode(), integrated()._replace(phase=phase))
+    assert [one.phase for one in status.read(text).completions] == [phase, ""]
+    old = text.replace(f", {phase})".encode(), b")")
+    assert [(one.run, one.phase) for one in status.read(old).completions] == [(RUN, ""), ("", "")]
+    assert status.changes({"STATUS.md": old}, integrated()) == {}
 
 
 def test_a_placeholder_gives_way_to_the_first_worker():

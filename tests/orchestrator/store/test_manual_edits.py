@@ -248,8 +248,8 @@ print(time.monotonic(), flush=True)
 def of_one_run(number):
     """Tell of a worker's end in a run of its own."""
     name = f"Codex-Worker-{number}"
-    worker = Completion(name, f"Port {number}", "complete", "accepted", "", (f"src/{number}",))
-    return RunIntegrated(f"20260216_1428{number:02}", "phase-1", AT, "Ada", (worker,), None, "none")
+    worker = Completion(name, f"Port {number}", "complete", "rejected", "", (), "lead", "not now")
+    return RunIntegrated(f"20260216_1428{number:02}", "phase-1", AT, "Ada", (worker,), None)
 
 
 def fifteen_at_once(store):

@@ -23,9 +23,9 @@ STATE = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 
 def integrated(*names):
     workers = tuple(
-        Completion(name, f"Port {name}", "complete", "accepted", "", (f"src/{name}",)) for name in names
+        Completion(name, f"Port {name}", "complete", "rejected", "", (), "lead", "not now") for name in names
     )
-    return RunIntegrated(RUN, "phase-1", AT, "Ada", workers, None, "none")
+    return RunIntegrated(RUN, "phase-1", AT, "Ada", workers, None)
 
 
 @pytest.fixture

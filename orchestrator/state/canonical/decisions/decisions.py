@@ -6,11 +6,19 @@ from datetime import date
 
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.append_only import without_closing
-from orchestrator.state.canonical.decisions.entries import LogEvent, entries_of, heading_of
+from orchestrator.state.canonical.decisions.entries import (
+    LogEvent,
+    decided,
+    entries_of,
+    heading_of,
+    integration,
+)
 from orchestrator.state.canonical.decisions.read import PATH, Entry, dated_headings, read, spans_of
+from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.canonical.status.read import active_workers, completed
 from orchestrator.state.document import editable, opened, present, refuse_open_fence, state_errors
 from orchestrator.state.errors import StateError
-from orchestrator.state.events import Completion, Event, GateAnswered, RunIntegrated
+from orchestrator.state.events import Event, GateAnswered, RunIntegrated
 from orchestrator.state.facts import Facts, day
 from tickets.markdown import (
     Document,
@@ -21,12 +29,9 @@ from tickets.markdown import (
     front_problems,
     header,
     insert,
-    items,
-    labelled,
     one_line,
     parse,
     plain,
-    sections,
 )
 from tickets.problems import Problem
 
@@ -37,32 +42,46 @@ OWNS: tuple[str, ...] = (PATH,)
 _TITLE = "# Architectural Decision Log"
 _TRAILER = "**Decision Log End**"
 _OF_RUN = re.compile(r"(?:Integrated|Settled) run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?: \(|$)")
-_VERDICT = re.compile(
-    r"(?P<worker>\S+): (?P<verdict>accepted|partial|rejected|pending|no verdict) \((?P<outcome>\w+)\)"
-)
-_LISTED = 30
-"""How many landed paths an entry names; the landing commit holds them all."""
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give DECISIONS.md with an entry for verdicts that it does not hold yet; nothing for other events.
+    """Return DECISIONS.md with the entries that the event adds; nothing where it holds them, or needs none.
 
-    Raises StateError where the file is missing or cannot be read.
+    `tree` holds STATUS.md as it was before the event. Raises StateError where a file that is needed is
+    missing or cannot be read.
     """
     if isinstance(event, LogEvent):
         return _logged(tree, event)
-    if not isinstance(event, RunIntegrated):
+    if isinstance(event, RunIntegrated):
+        return _integrated(tree, event)
+    return {}
+
+
+def _integrated(tree: Mapping[str, bytes | None], event: RunIntegrated) -> dict[str, bytes]:
+    """Add an entry about the verdicts that somebody decided and that STATUS.md does not show yet."""
+    if all(one.decider == "rule" for one in event.workers):
+        return {}
+    text = tree.get(STATUS)
+    shown = opened(STATUS, text) if text else None
+    workers = decided(event, active_workers(shown) if shown else (), completed(shown) if shown else ())
+    if not workers:
         return {}
     document = opened(PATH, present(PATH, tree.get(PATH)))
+    title, content = integration(event, workers)
+    # A runtime that was killed before it noted this tells it again, and the list in STATUS.md is short.
+    last = next((body for title, body in spans_of(document) if _is_of(title, event.run)), "")
+    if _same(last, content):
+        return {}
+    heading = f"## {heading_of(event.at, title)}"
     with state_errors():
-        known = _verdicts(document, event.run)
-        new = [one for one in event.workers if known.get(one.worker) != (_verdict(one), one.outcome)]
-        if not new:
-            return {}
         # One run may be settled more than once on a day.
-        heading, _, content = _integration(event, new, settled=bool(known)).partition("\n")
         named = _named_apart(heading, {found.title for found, _ in dated_headings(document)})
-        return {PATH: added(document, f"{named}\n{content}").data}
+        return {PATH: added(document, f"{named}\n\n{content}").data}
+
+
+def _is_of(heading: str, run: str) -> bool:
+    found = _OF_RUN.search(plain(heading))
+    return found is not None and found["run"] == run
 
 
 def added(document: Document, entry: str) -> Document:
@@ -192,88 +211,6 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _verdicts(document: Document, run: str) -> dict[str, tuple[str, str]]:
-    """Give what the log says of each worker of a run: (verdict, outcome), the newest entry first."""
-    known: dict[str, tuple[str, str]] = {}
-    starts = {heading.start for heading, entry in dated_headings(document) if _names(entry.title, run)}
-    parts = [part for top in sections(document) for part in (top, *sections(document, top))]
-    for part in parts:
-        below = labelled(document, part, "Decision") if part.start in starts else None
-        for item in items(document, below) if below else ():
-            match = _VERDICT.match(plain(item.text))
-            if match:
-                known.setdefault(match["worker"], (match["verdict"], match["outcome"]))
-    return known
-
-
-def _names(title: str, run: str) -> bool:
-    match = _OF_RUN.match(plain(title))
-    return match is not None and match["run"] == run
-
-
-def _verdict(worker: Completion) -> str:
-    return worker.verdict or "no verdict"
-
-
-def _integration(event: RunIntegrated, workers: list[Completion], *, settled: bool) -> str:
-    said = [_verdict(worker) for worker in workers]
-    counts = ", ".join(f"{said.count(word)} {word}" for word in dict.fromkeys(said))
-    verdicts = "\n".join(_verdict_line(worker) for worker in workers)
-    what = "Settled" if settled else "Integrated"
-    return f"""## {day(event.at)}: {what} run {event.run} ({one_line(event.phase)})
-
-**Context:** {_context(event, workers, settled=settled)}
-
-**Decision:** {counts}, recorded by {one_line(event.lead) or "the lead"}.
-{verdicts}
-
-**Alternatives Considered:**
-1. Landing every output as it is - Rejected because a worker's claim is not evidence
-2. Dropping the whole run - Rejected because each output is judged by itself
-
-**Consequences:**
-{_consequences(event, workers)}
-
-**Status:** Accepted
-**Supersedes:** none"""
-
-
-def _verdict_line(worker: Completion) -> str:
-    reason = one_line(worker.reason)
-    said = f"- {one_line(worker.worker)}: {_verdict(worker)} ({worker.outcome})"
-    return f"{said} \u2014 {reason}" if reason else said
-
-
-def _context(event: RunIntegrated, workers: list[Completion], *, settled: bool) -> str:
-    names = ", ".join(f"{one_line(one.worker)} ({one_line(one.title)})" for one in workers)
-    if settled:
-        return f"Verdicts of run {event.run} changed since it was integrated: {names}."
-    return f"Run {event.run} of {one_line(event.phase)} ended; its workers were {names}."
-
-
-def _consequences(event: RunIntegrated, workers: list[Completion]) -> str:
-    files = list(dict.fromkeys(one_line(path) for worker in workers for path in worker.files))
-    more = f" and {len(files) - _LISTED} more" if len(files) > _LISTED else ""
-    commit = f" (commit {event.landing})" if event.landing else ""
-    landed = f"landed {', '.join(files[:_LISTED])}{more}{commit}" if files else "no files landed"
-    lacking = [one for one in workers if one.verdict not in {"accepted", "pending"}]
-    out = [worker.worker for worker in lacking if not worker.is_whole]
-    despite = [one.worker for one in workers if one.files and one.outcome != "complete"]
-    held = [worker.worker for worker in workers if worker.verdict == "pending"]
-    lost = [f"not landed in full: {', '.join(map(one_line, out))}"] if out else []
-    lost += [f"landed without being complete: {', '.join(map(one_line, despite))}"] if despite else []
-    lost += [one_line(event.harm)] if event.harm else []
-    lines = [
-        f"- Positive: {landed}",
-        *(f"- Negative: {one}" for one in lost or ["none known"]),
-        f"- Neutral: gate {one_line(event.gate) or 'none'}",
-    ]
-    if held:
-        waits = ", ".join(map(one_line, held))
-        lines.append(f"- Neutral: {waits} waits for the lead (`orchestrate integrate {event.run}`)")
-    return "\n".join(lines)
 
 
 def _first_entry(facts: Facts) -> str:

@@ -1,9 +1,11 @@
-"""The entries that the lead's events add to DECISIONS.md, in the form of the log."""
+"""The entries that events add to DECISIONS.md, in the form of the log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from orchestrator.state.canonical.status.read import ActiveWorker, Completed
 from orchestrator.state.events import (
+    Completion,
     Decided,
     Decision,
     EditsAcknowledged,
@@ -11,12 +13,15 @@ from orchestrator.state.events import (
     MilestoneReached,
     PhaseAdded,
     PhaseMoved,
+    RunIntegrated,
 )
 from orchestrator.state.facts import day
 from tickets.markdown import one_line
 
 LogEvent = Decided | EditsAcknowledged | GateAnswered | MilestoneReached | PhaseAdded | PhaseMoved
 ACKNOWLEDGED = "Acknowledged edits of earlier decisions"
+NAMED = 3
+"""How many workers, or paths, a line names before it counts the rest."""
 _SIDES = ("positive", "negative", "neutral")
 
 
@@ -134,3 +139,109 @@ def _acknowledged(event: EditsAcknowledged) -> Decision:
         f"The changes stand, as {event.lead} says.",
         consequences=listed,
     )
+
+
+def decided(
+    event: RunIntegrated, active: Iterable[ActiveWorker], completions: Iterable[Completed]
+) -> list[Completion]:
+    """Return the workers of an integration that somebody decided about, of whom STATUS.md says otherwise.
+
+    `active` and `completions` are what it said before. What the rules accept or reject needs no entry.
+    """
+    told = {one.worker: (one.outcome, one.verdict) for one in completions if one.run == event.run}
+    waiting = {one.worker: one.pending for one in active if one.run == event.run}
+    return [
+        one
+        for one in event.workers
+        if _is_decided(one, was_rejected=told.get(one.worker, ("", ""))[1] == "rejected")
+        and told.get(one.worker) != (one.outcome.upper(), one.verdict)
+        and not (one.verdict == "pending" and _is_same_wait(waiting.get(one.worker, ""), one.reason))
+    ]
+
+
+def integration(event: RunIntegrated, workers: Sequence[Completion]) -> tuple[str, str]:
+    """Return (title, content) of the entry about workers that were decided about, in eight lines at most."""
+    what = "Settled" if event.is_settled else "Integrated"
+    others_landed = any(one.files for one in event.workers)
+    files = [path for one in workers for path in one.files]
+    left_out = [path for one in workers for path in one.left_out]
+    commit = f" (commit {event.landing[:10]})" if event.landing else ""
+    sides = [f"Positive: landed {_named(files)}{commit}"] if files else []
+    sides += [f"Negative: not landed: {_named(left_out)}"] if left_out else []
+    context = _named([f"{one.worker} ({one.title}): {_finding(one)}" for one in workers], "; ")
+    made = Decision(
+        f"{what} run {event.run} ({event.phase})",
+        context,
+        " ".join(_verdicts(event.lead, workers)),
+        tuple(_alternatives(workers, others_landed=others_landed)),
+        tuple(sides) or ("Neutral: no file was changed",),
+    )
+    return one_line(made.title), _content(made)
+
+
+def _is_decided(one: Completion, *, was_rejected: bool) -> bool:
+    if one.decider == "lead":
+        return one.verdict == "rejected" or bool(one.finding) or was_rejected
+    return (one.decider, one.verdict) in (("gate", "rejected"), ("conflict", "pending"))
+
+
+def _finding(one: Completion) -> str:
+    if one.finding or one.decider != "lead":
+        return one.finding or one.reason
+    return "complete, without a finding" if one.verdict == "rejected" else "rejected before"
+
+
+def _is_same_wait(told: str, reason: str) -> bool:
+    """Return whether a worker waits for the same still: with which path it collides may change."""
+    return bool(told) and told.partition(":")[0] == one_line(reason).partition(":")[0]
+
+
+def _verdicts(lead: str, workers: Sequence[Completion]) -> Iterator[str]:
+    lead_said = [one for one in workers if one.decider == "lead"]
+    clauses = [
+        f"{word} {_named([one.worker for one in some])}{much}"
+        for word, much, some in (
+            ("accepted", "", [one for one in lead_said if one.verdict != "rejected" and not one.left_out]),
+            (
+                "accepted",
+                " in part",
+                [one for one in lead_said if one.verdict != "rejected" and one.left_out],
+            ),
+            ("rejected", "", [one for one in lead_said if one.verdict == "rejected"]),
+        )
+        if some
+    ]
+    if clauses:
+        yield f"{lead or 'The lead'} {' and '.join(clauses)}: {_why(lead_said)}."
+    for decider, why in (("gate", "the gate fails with that work"), ("conflict", "conflict with the branch")):
+        names = [one.worker for one in workers if one.decider == decider]
+        if names:
+            yield f"Left out {_named(names)}: {why}."
+
+
+def _alternatives(workers: Sequence[Completion], *, others_landed: bool) -> Iterator[str]:
+    lead_said = [one for one in workers if one.decider == "lead"]
+    accepted = [one.worker for one in lead_said if one.verdict != "rejected"]
+    rejected = [one.worker for one in lead_said if one.verdict == "rejected"]
+    pairs = (("Reject", accepted), ("Accept", rejected))
+    if others := [f"{word} {_named(names)}" for word, names in pairs if names]:
+        yield f"{'; '.join(others)} - Rejected because {_why(lead_said)}"
+    broken = [one.worker for one in workers if one.decider == "gate"]
+    waiting = [one.worker for one in workers if one.decider == "conflict"]
+    if (broken or waiting) and others_landed:
+        yield "Land nothing - Rejected because the others pass without it"
+    elif broken:
+        yield f"Accept {_named(broken)} - Rejected because the gate fails with that work"
+    elif waiting:
+        yield f"Reject {_named(waiting)} - Rejected because it can land once the conflict is resolved"
+
+
+def _why(workers: Iterable[Completion]) -> str:
+    said = dict.fromkeys(one.said.strip().rstrip(".") or "no reason given" for one in workers)
+    return "; ".join(said)
+
+
+def _named(names: Sequence[str], between: str = ", ") -> str:
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return between.join(names[:NAMED]) + more

@@ -8,6 +8,7 @@ from orchestrator.state.document import opened
 from tickets.markdown import Document, Heading
 
 PATH = "DECISIONS.md"
+_INTEGRATED = re.compile(rb"^## .*\bIntegrated run \d{8}_\d{6}(?:_\d+)? \((\S+)\)\s*$", re.MULTILINE)
 _DATED = re.compile(r"\W*(?P<date>\d{4}-\d{2}-\d{2})\s*(?:[:\u2013\u2014-]\s*)?(?P<title>.*)$")
 
 
@@ -53,3 +54,8 @@ def dated_headings(document: Document) -> Iterator[tuple[Heading, Entry]]:
 def dated(heading: Heading) -> re.Match[str] | None:
     """Tell whether a heading has the form of an entry's."""
     return _DATED.match(heading.title) if heading.level > 1 else None
+
+
+def phases_run(log: bytes | None) -> frozenset[str]:
+    """Return the phases that the log of an old version tells to have been run; now the completions do."""
+    return frozenset(name.decode("utf-8", "replace") for name in _INTEGRATED.findall(log or b""))

@@ -46,7 +46,7 @@ _ACTIVE = re.compile(
 _SENT = re.compile(r"(?P<worker>[^\s:]+): (?P<title>.*?)(?: \(Scope: (?P<scope>.*)\))?$")
 _DONE = re.compile(
     r"(?P<worker>[^\s:]+): (?P<title>.*) \((?P<outcome>[A-Z_ ]+)(?:, (?P<verdict>[a-z ]+))?, "
-    r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?))?\)$"
+    r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?:, (?P<phase>.+))?)?\)$"
 )
 
 
@@ -115,6 +115,8 @@ class Completed(NamedTuple):
     verdict: str
     date: str
     run: str
+    phase: str
+    """By the name that `run` was called with; empty in lines of old versions and of people."""
     item: Item
 
 

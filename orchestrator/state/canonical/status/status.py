@@ -18,6 +18,7 @@ from orchestrator.state.canonical.status.read import (
     phase_matches,
     read,
     read_of,
+    slug,
 )
 from orchestrator.state.document import editable, opened, present, section_like, state_errors
 from orchestrator.state.errors import StateError
@@ -60,7 +61,7 @@ __all__ = ["OWNS", "Status", "changes", "complete", "initial", "phase_matches", 
 OWNS: tuple[str, ...] = (PATH,)
 INTERRUPTED = "interrupted"
 KEPT = 20
-"""How many completions stay; the older ones are in git and in DECISIONS.md."""
+"""How many completions stay, beside the newest of each phase that is not complete; git has the others."""
 
 SECTIONS = (
     "Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster", "Resume Checklist",
@@ -341,7 +342,7 @@ def _completed(
         outcome, verdict = worker.outcome.upper(), worker.verdict or "no verdict"
         line = (
             f"{one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} "
-            f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run})"
+            f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run}, {one_line(event.phase)})"
         )
         if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
             document = set_item(document, known[0].item, line)
@@ -353,12 +354,27 @@ def _completed(
     same = [one.item.end for one in completed(document) if one.run == event.run]
     document = _listed(document, RECENT, below[:KEPT], at=max(same, default=None))
     document = _listed(document, RECENT, top[:KEPT], at=_below(document, RECENT).body)
-    return remove_items(document, [one.item for one in completed(document)[KEPT:]])
+    return remove_items(document, [one.item for one in _outdated(document)])
+
+
+def _outdated(document: Document) -> list[Completed]:
+    """Return the completions that leave the list; one of each phase that is not complete stays."""
+    listed = completed(document)
+    if len(listed) <= KEPT:
+        return []
+    over = {slug(phase.title) for phase in read_of(document).phases if phase.complete}
+    told = {"", *over, *(slug(one.phase) for one in listed[:KEPT])}
+    gone = []
+    for one in listed[KEPT:]:
+        if slug(one.phase) in told:
+            gone.append(one)
+        told.add(slug(one.phase))
+    return gone
 
 
 def _pruned(listed: Sequence[Completed], run: str) -> bool:
     """Tell whether a run is older than all that the full list keeps, so that its lines have left it."""
-    runs = [one.run for one in listed if one.run]
+    runs = [one.run for one in listed[:KEPT] if one.run]
     return len(listed) >= KEPT and bool(runs) and run < min(runs)
 
 
