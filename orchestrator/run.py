@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import anyio
 import anyio.to_thread
 
-from orchestrator.errors import HELD, Refusal
+from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.execute.runtime import ALL, Clock, Deployment, Tell, open_deployment
 from orchestrator.execute.worker import work
 from orchestrator.integrate.integrate import Decision, integrate
@@ -24,7 +24,6 @@ from orchestrator.runs.lost import superseded
 from orchestrator.runs.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.settings.settings import Settings
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import Entry, dated_headings
@@ -11,7 +12,6 @@ from orchestrator.state.canonical.status import backlog, todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import Phase, read, refuse_doubts, slug
 from orchestrator.state.document import editable, opened, refuse_open_fence, section_like, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.facts import day, minute
 from tickets.markdown import (
     Document,

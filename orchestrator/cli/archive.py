@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.archive import DAYS, Arguments, size_of
-from orchestrator.settings.settings import Size
+from orchestrator.settings.values import read_size
 
 SHOWN = 20
 """Of each kind, those that a person is shown by name before the rest is counted."""
@@ -58,8 +56,8 @@ def _age(text: str) -> timedelta:
 
 def _bytes(text: str) -> int:
     try:
-        return TypeAdapter(Size).validate_python(text)
-    except ValidationError:
+        return read_size(text)
+    except ValueError:
         raise argparse.ArgumentTypeError(f"`{text}` is not a size: write 2GB or 500MiB") from None
 
 

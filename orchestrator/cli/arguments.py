@@ -47,7 +47,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Let a command have actions (`todo add`); return the function that declares one by name and purpose."""
+    """Declare that a command has actions (`todo add`); return what declares one by name and purpose."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
 
     def add(name: str, purpose: str) -> argparse.ArgumentParser:

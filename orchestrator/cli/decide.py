@@ -14,8 +14,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.decide import Arguments
 from orchestrator.errors import USAGE, Refusal
-from orchestrator.state.errors import StateError
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 
 FORM = """# A decision: fill in what follows, save, and leave the editor. Lines that begin with # go away.
 
@@ -74,7 +73,7 @@ def lines(answer: Answer[None], arguments: Arguments) -> list[str]:
 
 @contextlib.contextmanager
 def _form() -> Iterator[str]:
-    """Let the user fill in the form, which is deleted once it is recorded. Raises Refusal.
+    """Open the form in the user's editor; it is deleted once it is recorded. Raises Refusal.
 
     Where it is refused the file stays: the user should not have to write the text a second time.
     """
@@ -89,7 +88,7 @@ def _form() -> Iterator[str]:
             form.write(FORM)
         text = _edited(path)
         yield text
-    except (Refusal, StateError) as error:
+    except ProblemError as error:
         kept = text not in ("", FORM)
         if not kept:
             raise
@@ -102,7 +101,7 @@ def _form() -> Iterator[str]:
 
 
 def _edited(path: Path) -> str:
-    """Let the user edit a file; return what it holds then, nothing where it is gone. Raises Refusal."""
+    """Open a file in the user's editor; return its text then, "" where it is gone. Raises Refusal."""
     import subprocess  # noqa: PLC0415 - only for a person at a terminal
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from orchestrator.checks import verify
+from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
 from orchestrator.settings.settings import Settings
 from orchestrator.store.repo import UserRepo
@@ -23,7 +23,7 @@ def run_checks(
     """Run the named checks that are set; return what is wrong. Raises Refusal, WorkerError."""
     if not timeout > 0:
         raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
-    stated = settings.checks.model_dump()
+    stated = settings.checks._asdict()
     commands = {name: stated[name] for name in names if stated[name]}
     if not commands:
         what = f"nothing is set to verify with ({', '.join(names)})"

@@ -61,7 +61,7 @@ def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
 
 
 def judged(state: RunState, names: Sequence[str]) -> tuple[str, ...]:
-    """Give the workers whose verdict is meant: of a fan-out only those who still wait for one, if any do."""
+    """Return the workers whose verdict is meant: of a fan-out those that still wait for one, if any do."""
     found: list[str] = []
     for name in names:
         workers = _meant(state, name) or [name]

@@ -12,7 +12,7 @@ from orchestrator.state.canonical.status import status
 from orchestrator.state.canonical.status.read import PATH, Phase, Status, slug
 from orchestrator.state.document import needed
 from orchestrator.state.events import LeadEvent
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem
@@ -103,12 +103,13 @@ def tested(writer: Writer, tests: Tests) -> str:
         raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
     if asked is None and read_file(writer.repository.root, SETTINGS) is None:
         return ""
-    from orchestrator.checks import tests_among, total_of, verify  # noqa: PLC0415 - only where tests run
+    from orchestrator.checks.figures import tests_among, total_of  # noqa: PLC0415 - only where tests run
+    from orchestrator.checks.run import verify  # noqa: PLC0415 - as above
     from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - as above
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
-    commands = tests_among(read_settings(writer.repository.root).checks.model_dump())
+    commands = tests_among(read_settings(writer.repository.root).checks._asdict())
     if not commands and asked:
         raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
     if not commands:

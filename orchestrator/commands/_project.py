@@ -115,7 +115,7 @@ async def _beside(caller: Caller, work: Callable[[], Coroutine[Any, Any, Ended]]
 
 
 def _tell_nothing(*_: object) -> None:
-    """Tell nobody of an event: the answer comes as one document."""
+    """Do nothing with an event: the caller reads the answer alone."""
 
 
 def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]) -> int:

@@ -14,7 +14,7 @@ from orchestrator.demo.sample import LEAD, PHASE, make_sample
 from orchestrator.prepare.prepare import Request
 from orchestrator.run import run_phase
 from orchestrator.runs.state import RunState
-from orchestrator.settings.settings import FILE
+from orchestrator.settings.values import FILE
 from orchestrator.state.facts import Facts
 from orchestrator.store.store import Store
 

@@ -9,8 +9,8 @@ import orchestrator
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.settings import default_text
-from orchestrator.settings.settings import FAMILIES, FILE
+from orchestrator.settings.settings import default_settings
+from orchestrator.settings.values import FAMILIES, FILE
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import status
@@ -107,7 +107,7 @@ def files_to_write(
     Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
     """
     wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
-    wanted[FILE] = there.get(FILE, default_text.TEXT.encode())
+    wanted[FILE] = there.get(FILE, default_settings().encode())
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)
     return tuple(

@@ -11,8 +11,7 @@ from orchestrator.commands.answer import Answer, refused
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.table import Command
 from orchestrator.errors import Refusal
-from orchestrator.state.errors import StateError
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from workers.files.read import NotRegularError
 from workers.git.run import drop_foreign_git
 
@@ -60,7 +59,7 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
     except Refusal as error:
         next_action = error.next_action or next_step(error.problems, invocation.name, invocation.arguments)
         return refused(error.problems, next_action, error.exit_code, of_run=of_run)
-    except (TicketError, StateError) as error:
+    except ProblemError as error:
         return refused(
             error.problems, next_step(error.problems, invocation.name, invocation.arguments), 2, of_run=of_run
         )

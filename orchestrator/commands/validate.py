@@ -8,7 +8,7 @@ from typing import NamedTuple
 from orchestrator.commands._record import SETTINGS, Writer, writer_of
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.report.decision_history import ARCHIVES, all_edits
 from orchestrator.report.validate import (
     every_template_problem,
@@ -21,10 +21,10 @@ from orchestrator.runs.roster import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
-from orchestrator.state.canonical.habits import anti_patterns, damage
+from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import PATH as STATUS
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import damage
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
 from workers.git.run import git, git_fields, git_line

@@ -12,9 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.checks import verify
+from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
-from orchestrator.settings import default_text as settings_text
+from orchestrator.settings.settings import default_settings
 from orchestrator.state.facts import Facts, minute
 from tickets.markdown import one_line
 from tickets.problems import Problem
@@ -98,7 +98,7 @@ def python_for_workers(environ: Mapping[str, str]) -> str:
 
 def _settings(tests: str) -> bytes:
     """Return the settings that `init` writes, with the tests as the gate and as the project's check."""
-    text, said = settings_text.TEXT, json.dumps(tests)
+    text, said = default_settings(), json.dumps(tests)
     return text.replace("# gate = []", f"gate = [{said}]").replace('# test = ""', f"test = {said}").encode()
 
 

@@ -24,15 +24,18 @@ from orchestrator.settings.settings import Settings
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from workers.engine.launch import Site
 from workers.engine.process import Nursery, hurry, kill_marked, open_nursery
 from workers.errors import WorkerError
+from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.locks import held_lock
 from workers.files.read import opened, refuse_larger
 from workers.files.run_dir import RunDir
 from workers.git.run import GitError, Repository
 from workers.pool.slots import Pool, PoolLimits
-from workers.worktree.changes import ABSENT, Change, Checker
+from workers.worktree.change import ABSENT, Change
+from workers.worktree.changes import Checker
 from workers.worktree.worktree import Place
 
 ALL = "all"
@@ -121,6 +124,13 @@ class Deployment:
         self._journal = journal
         self._tell = tell
         self.state.take_all(read_journal(run.path / "events.jsonl"))
+
+    @property
+    def site(self) -> Site:
+        """Return what the launches of this run have in common."""
+        fence, settings = fence_in_force(self.settings.fence), self.settings
+        stops = settings.on_runtime_death == "stop"
+        return Site(self.run, self.repository, self.environ, fence, settings.trust_repository, stops)
 
     def note(self, event: RunEvent) -> None:
         """Append an event to the journal, fold it into the state, and show it to the caller's observer."""

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks import counted
-from orchestrator.errors import Refusal
+from orchestrator.checks.run import counted
+from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.runtime import Deployment
 from orchestrator.integrate._bisect import reached
@@ -27,9 +27,8 @@ from orchestrator.integrate._overrule import (
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
 from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunIntegrated, Verdict
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.store import Store
@@ -37,7 +36,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""

@@ -13,14 +13,14 @@ from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_off
-from orchestrator.settings.settings import FAMILIES, Settings
+from orchestrator.settings.settings import Settings
+from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.read import in_the_way, read_file, read_state
 from orchestrator.store.repo import Head, UserRepo
 from tickets.plan import OnOverlap, Plan, make_plan
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
@@ -187,7 +187,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
             texts[path] = read_state(root, path)
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
-    except (StateError, TicketError, Refusal) as error:
+    except ProblemError as error:
         problems += error.problems
     said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
     return Values(root.name, phase, current, *said)
@@ -248,7 +248,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
         problems.append(Problem("--only", what, f"name `{name}` too"))
     # What is said here need not be said again of each of them by the plan.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
-    return [ticket.model_copy(update={"depends_on": kept[ticket.id]}) for ticket in chosen]
+    return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:

@@ -7,8 +7,7 @@ from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.gates import GateAnswer
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import Phase, Status
-from orchestrator.state.errors import StateError
-from tickets.problems import TicketError
+from tickets.problems import ProblemError
 
 
 class Blocker(NamedTuple):
@@ -33,7 +32,7 @@ class Approval(NamedTuple):
 
 
 def blockers_of(found: Gathered) -> tuple[Blocker, ...]:
-    """Give what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
+    """Return what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
     blockers = [*_deliverables(found.status), *_workers(found)]
     blockers += [
         Blocker(
@@ -50,7 +49,7 @@ def blockers_of(found: Gathered) -> tuple[Blocker, ...]:
 
 
 def approvals_of(found: Gathered) -> tuple[Approval, ...]:
-    """Give what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
+    """Return what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
     answers = _answers(found.texts.get("DECISIONS.md"))
     asked = [*_transition(found.status, answers), *_pool(found)]
     for one in found.decisions:
@@ -83,7 +82,7 @@ def _deliverables(status: Status | None) -> list[Blocker]:
 
 
 def _workers(found: Gathered) -> list[Blocker]:
-    """Give blocked workers; only the newest try of a ticket counts."""
+    """Return blocked workers; only the newest try of a ticket counts."""
     blockers: list[Blocker] = []
     seen: set[tuple[str, str]] = set()
     for state in reversed(found.runs):
@@ -109,7 +108,7 @@ def _workers(found: Gathered) -> list[Blocker]:
 def _answers(text: bytes | None) -> dict[str, GateAnswer]:
     try:
         return gates.answers(text) if text else {}
-    except (StateError, TicketError):
+    except ProblemError:
         return {}
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.budget.totals import Spending, spending
-from orchestrator.checks import Figure, known_figures
-from orchestrator.errors import Refusal
+from orchestrator.checks.figures import Figure, known_figures
+from orchestrator.errors import Refusal, StateError
 from orchestrator.runs.lost import LostWorker, lost_workers
 from orchestrator.runs.roster import shown_runs
 from orchestrator.runs.state import RunState, read_run
@@ -17,11 +17,10 @@ from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.canonical.status.read import Status, value
 from orchestrator.state.document import opened, section_like
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_state
 from orchestrator.store.repo import Head, RepoBlocked, UserRepo
 from tickets.markdown import Document, MarkdownError, Part, header, items, labelled, plain, sections
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import GitError, Repository, git_line
 
@@ -105,7 +104,7 @@ def gather(repository: Repository, at: datetime) -> Gathered:
 
 
 def since_of(status: Status | None, at: datetime) -> str:
-    """Give the day from which decisions count as recent: a week before now, or before the work stopped."""
+    """Return the day from which decisions count as recent: a week before now, or before the work stopped."""
     end = at.date()
     stamp = stamp_of(status)
     if stamp is not None:
@@ -115,7 +114,7 @@ def since_of(status: Status | None, at: datetime) -> str:
 
 
 def stamp_of(status: Status | None) -> datetime | None:
-    """Give when STATUS.md was last updated, None where it does not say so in a way that can be read."""
+    """Return when STATUS.md was last updated, None where it does not say so in a way that can be read."""
     try:
         return datetime.fromisoformat(status.last_updated) if status else None
     except ValueError:
@@ -123,15 +122,15 @@ def stamp_of(status: Status | None) -> datetime | None:
 
 
 def approved_of(texts: Mapping[str, bytes | None]) -> int:
-    """Give the largest pool that the user has agreed to."""
+    """Return the largest pool that the user has agreed to."""
     try:
         return max(rules.LIMIT, gates.approved_pool(texts["DECISIONS.md"] or b"# Log\n"))
-    except (StateError, TicketError):
+    except ProblemError:
         return rules.LIMIT
 
 
 def open_todo(status: Status | None, grade: str) -> tuple[str, ...]:
-    """Give what is open of the TODO list of one grade."""
+    """Return the open TODO items of one priority."""
     return tuple(text for done, text in status.todo.get(grade, ()) if not done) if status else ()
 
 
@@ -152,7 +151,7 @@ def _status(text: bytes | None, problems: list[Problem]) -> Status | None:
             return None
         problems += status_reading.doubts(text)
         return status_reading.read(text)
-    except (StateError, TicketError) as error:
+    except ProblemError as error:
         problems += error.problems
         return None
 
@@ -160,13 +159,13 @@ def _status(text: bytes | None, problems: list[Problem]) -> Status | None:
 def _decisions(
     text: bytes | None, since: str, problems: list[Problem]
 ) -> tuple[tuple[Decided, ...], int, str]:
-    """Give the recent entries, how many there are, and when the project began."""
+    """Return the recent entries, how many there are, and when the project began."""
     if text is None:
         return (), 0, ""
     try:
         document = opened(decisions.PATH, text)
         entries = decisions.read(text)
-    except (StateError, TicketError) as error:
+    except ProblemError as error:
         problems += error.problems
         return (), 0, ""
     recent = {entry.line: entry for entry in entries if entry.date >= since}
@@ -239,7 +238,7 @@ def _git(repository: Repository, problems: list[Problem]) -> tuple[Head, tuple[s
 def _changed(
     repository: Repository, texts: Mapping[str, bytes | None], uncommitted: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the state files that were changed for more than the roster of runs, and those runs."""
+    """Return the state files that were changed for more than the roster of runs, and those runs."""
     paths = tuple(path for path in STATE_FILES if path in uncommitted)
     text = texts[status_reading.PATH]
     shown = shown_runs(repository, text) if text and status_reading.PATH in paths else None

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.state.canonical.status.read import PATH, Status, read
-from orchestrator.state.errors import StateError
-from tickets.problems import TicketError
+from tickets.problems import ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import git, git_line
 
@@ -33,7 +32,7 @@ class Happened(NamedTuple):
 
 
 def last_report(root: Path) -> datetime | None:
-    """Give when the project last gave account of itself: the newest report or handoff that is there."""
+    """Return the time of the newest report or handoff."""
     names = [path.name for run in runs_of(root) for path in run.path.glob(f"{REPORT}-*.md")]
     names += [path.name for path in (root / HISTORY).glob("handoff-*.md")]
     found = []
@@ -66,12 +65,12 @@ def happened_since(root: Path, since: datetime | None) -> Happened:
 
 
 def status_before(root: Path, since: datetime | None) -> Status | None:
-    """Give STATUS.md as it was committed at a moment; None where it was not, or cannot be read."""
+    """Return STATUS.md as it was committed at a moment; None where it was not, or cannot be read."""
     if since is None:
         return None
     commit = git_line("rev-list", "-1", f"--before={since.isoformat()}", "HEAD", cwd=root, check=False)
     text = git("show", f"{commit}:{PATH}", cwd=root, check=False) if commit else b""
     try:
         return read(text) if text else None
-    except (StateError, TicketError):
+    except ProblemError:
         return None

@@ -1,4 +1,4 @@
-"""The one command that comes next, whoever asks: `status`, `resume`, `report` and `handoff`. Light."""
+"""The one next command, the same for `status`, `resume`, `report` and `handoff`."""
 
 import os
 import re

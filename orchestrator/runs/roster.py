@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from orchestrator.state.canonical.status.read import PATH, active_workers
 from orchestrator.state.document import opened
-from orchestrator.state.errors import StateError
-from tickets.markdown import MarkdownError, field, header
+from tickets.markdown import field, header
+from tickets.problems import ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository, git
 
@@ -19,7 +19,7 @@ def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
     committed = git("cat-file", "blob", f"HEAD:{PATH}", cwd=repository.root, check=False)
     try:
         (before, _), (now, shown) = _without_roster(committed, known), _without_roster(text, known)
-    except (StateError, MarkdownError):
+    except ProblemError:
         return None
     return shown if before == now else None
 

@@ -105,7 +105,7 @@ def run_lines(answer: Answer[RunState]) -> list[str]:
 
 
 def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:
-    """Say what landed, what did not and why, what waits for a word, and the next command."""
+    """Return what landed, what did not and why, what waits for a decision, and the next command."""
     lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {state.status()}"]
     for worker in state.workers.values():
         lines += _worker_lines(worker, state)
@@ -158,7 +158,7 @@ def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str
 
 
 def _settling(state: RunState) -> list[str]:
-    """Give the commands that settle what is pending, once nothing else can."""
+    """Return the commands that settle what is pending, once nothing else can."""
     if not state.pending or state.status() not in ("finished", "cancelled"):
         return []
     found, command = pending_of(state.workers), f"  orchestrate integrate {state.run.id}"

@@ -71,7 +71,7 @@ def wrapped(text: str, indent: str, *, first: str | None = None) -> list[str]:
 
 
 def elapsed(seconds: float) -> str:
-    """Give a span as `0:07`, `12:34` or `1:02:03`."""
+    """Return a span as `0:07`, `12:34` or `1:02:03`."""
     whole = int(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,14 +1,14 @@
-"""What keeps a new lead from taking over, though every file reads well: each habit that loses knowledge."""
+"""Habits that lose knowledge: what keeps a new lead from taking over although every file can be read."""
 
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.canonical.status.read import Status
-from orchestrator.state.document import opened, section_like, unclosed_fence
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import opened, section_like
 from tickets.markdown import Document, items, key_of, plain, sections
 from tickets.problems import Problem
 
@@ -26,27 +26,10 @@ _VAGUE = frozenset((
 _STATUS, _LOG = status_reading.PATH, decision_reading.PATH
 
 
-def damage(path: str, text: bytes) -> list[Problem]:
-    """Give what makes a file unfit for any edit, though it may still be read in part."""
-    found = []
-    if b"\0" in text:
-        line = text.count(b"\n", 0, text.index(b"\0")) + 1
-        found.append(Problem(f"{path}:{line}", "holds a NUL byte", "restore the file from git"))
-    try:
-        document = opened(path, text)
-    except StateError:
-        return found  # the document's own check says so
-    fence = unclosed_fence(document)
-    if fence is not None:
-        place = f"{path}:{document.line_at(fence)}"
-        found.append(Problem(place, "a code fence is never closed, so what follows is code", "close it"))
-    return found
-
-
 def anti_patterns(
     texts: Mapping[str, bytes], uncommitted: Collection[str], last_commit: datetime | None
 ) -> list[Problem]:
-    """Give the habits that the canonical files show, as warnings. A file that cannot be read shows none.
+    """Return the habits that the canonical files show, as warnings. A file that cannot be read shows none.
 
     `last_commit` is when anything was last committed, in UTC.
     """
@@ -94,7 +77,7 @@ def _incomplete(log: Document) -> list[Problem]:
 
 
 def _labels(body: str) -> dict[str, str]:
-    """Give what stands behind or below each label of an entry, the rules between entries left out."""
+    """Return the text behind or below each label of an entry, without the rules between entries."""
     found = list(_LABEL.finditer(body))
     ends = [*(match.start() for match in found), len(body)][1:]
     return {

@@ -15,8 +15,9 @@ from support.repository import Lab, seen_in
 
 from orchestrator.cli.main import main
 from orchestrator.commands.init import files_to_write, shipped_templates, with_ignored
-from orchestrator.settings import default_text as settings_text
-from orchestrator.settings.settings import _Agent, _Command, _File, read_settings
+from orchestrator.settings._plain import plain
+from orchestrator.settings.settings import default_settings, read_settings
+from orchestrator.settings.values import BudgetSettings, NetworkedAgent, Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
@@ -246,32 +247,31 @@ def test_the_entry_is_a_line_of_its_own_with_the_line_ends_of_the_file(before, a
 
 
 def test_the_settings_that_are_written_are_the_defaults(tmp_path):
-    (tmp_path / "orchestrate.toml").write_text(settings_text.TEXT)
+    (tmp_path / "orchestrate.toml").write_text(default_settings())
     written = read_settings(tmp_path)
     (tmp_path / "orchestrate.toml").write_text("")
-    assert written == read_settings(tmp_path)
+    assert written._replace(agents={}) == read_settings(tmp_path)
     assert all(written.agent(name) == AgentSettings() for name in AGENTS)
 
 
 def test_every_setting_stands_in_the_text_with_its_default():
-    lines = settings_text.TEXT.splitlines()
+    lines = default_settings().splitlines()
     live = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
-    assert values.keys() == _File.model_fields.keys()
+    assert values.keys() == set(Tables._fields)
     agents, budget, prices = (values.pop(name) for name in ("agents", "budget", "prices"))
     assert prices == {}
-    assert budget.keys() == _File().budget.model_dump().keys()
-    default = _File()
+    assert budget.keys() == set(BudgetSettings._fields)
+    default = Tables()
     for name, value in values.items():
         if isinstance(value, dict):
-            fields = type(getattr(default, name)).model_fields
-            assert value.keys() == {field.alias or key for key, field in fields.items()}, name
-    assert _File.model_validate(values) == default
+            assert value.keys() == set(getattr(default, name)._fields), name
+    assert plain(Tables, values) == default
     assert agents["codex"].keys() == agents["claude"].keys() == agents["gemini"].keys()
-    assert agents["codex"].keys() == _Agent.model_fields.keys()
-    assert agents["command"].keys() == _Command.model_fields.keys() - {"executable", "model"}
+    assert agents["codex"].keys() == set(NetworkedAgent._fields)
+    assert agents["command"].keys() == set(AgentSettings._fields) - {"executable", "model"}
     priced = next(line.removeprefix("# ") for line in lines if line.startswith('# "'))
-    _File.model_validate({"agents": agents, "budget": budget, **tomllib.loads(f"[prices]\n{priced}")})
+    plain(Tables, {"agents": agents, "budget": budget, **tomllib.loads(f"[prices]\n{priced}")})
 
 
 # All of it together
@@ -299,14 +299,20 @@ def test_the_first_phase_runs_right_after_init(lab, tools):
     assert lab.git("status", "--porcelain") == ""
 
 
-def test_the_wheel_brings_the_same_templates(lab, tmp_path):
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+def built_wheel(folder):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
     subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
         archive.extractall(site)
-    code = "import sys, orchestrator.cli.main as cli; print(cli.__file__, file=sys.stderr); cli.main()"
+    code = (
+        "import sys, orchestrator.cli.main as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "init"],
         cwd=lab.root, env=lab.env(PYTHONPATH=str(site)), capture_output=True, text=True, check=False,
@@ -316,3 +322,12 @@ def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     written = {path.name: path.read_bytes() for path in (lab.root / FOLDER).iterdir()}
     assert written == shipped_templates()
     assert written == {path.name: path.read_bytes() for path in (ROOT / FOLDER).glob("*.md")}
+
+
+def test_the_wheel_brings_the_texts_of_new_files(tmp_path):
+    with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
+        shipped = {name: archive.read(name) for name in archive.namelist() if name.endswith((".md", ".toml"))}
+    texts = [*(ROOT / "orchestrator").rglob("new.md"), ROOT / "orchestrator" / "settings" / "default.toml"]
+    assert len(texts) == 3
+    for path in texts:
+        assert shipped[path.relative_to(ROOT).as_posix()] == path.read_bytes()

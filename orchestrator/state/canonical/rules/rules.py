@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.state.canonical.rules import new as rules_text
-from orchestrator.state.document import opened, refuse_open_fence, state_errors
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
+from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
 from orchestrator.state.events import Event
-from orchestrator.state.facts import Facts
+from orchestrator.state.facts import Facts, new_file
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -30,6 +30,10 @@ PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
 LIMIT = 15
 """More workers than this need an approval on record."""
+SECTIONS = ("Lead Conductor Role", "Worker Orchestration", "Status Report Protocol", "Approval Gates")
+
+_NEW = Path(__file__).with_name("new.md")
+"""Workers read it too, so each section says whom it is for."""
 
 _AGENT = re.compile(rf"\b({'|'.join(SLOTS)})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -99,59 +103,55 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
 
 
 def asks_approval(problem: Problem) -> str:
-    """Give the command that records the approval which a larger pool waits for; empty for other problems."""
+    """Return the command that records the approval a larger pool waits for; empty for other problems."""
     found = re.search(rf"`({_ASK}[^`]*)`", problem.do)
     return found[1] if found else ""
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give nothing: no event so far changes the rules."""
+    """Return nothing: no event so far changes the rules."""
     del tree, event
     return {}
 
 
 def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
-    """Give what is wrong with the file: missing sections, a doubtful pool, one larger than is approved."""
+    """Return the problems of the file: missing sections, a doubtful pool, one larger than is approved."""
     try:
         document = opened(PATH, text)
     except StateError as error:
         return list(error.problems)
     found = [*front_problems(document), *read_pool(text, approved=approved)[1]]
-    for title in rules_text.SECTIONS:
+    for title in SECTIONS:
         same = [part for part in sections(document) if key_of(part.title) == key_of(title)]
         if not same:
             do = "`orchestrate init` appends what is missing"
             found.append(Problem(PATH, f"section `{title}` is missing", do, "warning"))
-        elif len(same) > 1:
-            lines = " and ".join(f"line {part.line}" for part in same)
-            found.append(
-                Problem(PATH, f"section `{title}` is there {len(same)} times ({lines})", "leave one")
-            )
+        elif twice := doubled(document, title):
+            found.append(twice)
     return found
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new file."""
-    head = "\n".join(f"**{key}:** {said}" for key, said in rules_text.fields(facts).items())
-    body = "\n\n---\n\n".join([rules_text.READERS, *rules_text.SECTIONS.values()])
-    return f"{rules_text.TITLE}\n\n{head}\n\n{body}\n\n---\n\n{rules_text.TRAILER}\n"
+    """Return the text of a new file."""
+    return new_file(_NEW, facts).text
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the file with the sections that it lacked, at its end; the guidance that was there stays.
+    """Return the file with the sections that it lacked, at its end; the guidance that was there stays.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
     if not text.strip():
         return initial(facts).encode()
     document = opened(PATH, text)
+    new = new_file(_NEW, facts)
     with state_errors():
-        for title, section in rules_text.SECTIONS.items():
+        for title, section in new.sections.items():
             if not any(key_of(part.title) == key_of(title) for part in sections(document)):
                 document = append_section(document, section)
         top = header(document)
-        if top.title == rules_text.TITLE.removeprefix("# "):
-            wanted = rules_text.fields(facts).items()
+        if top.title == new.title.removeprefix("# "):
+            wanted = new.fields.items()
             lines = [f"**{key}:** {said}" for key, said in wanted if field(document, top, key) is None]
             document = insert(document, top.body, "\n" + "\n".join(lines) + "\n\n") if lines else document
     return document.data
@@ -192,7 +192,7 @@ def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:
-    """Give the sections that speak of the pool: Worker Orchestration, else those that name it, all below."""
+    """Yield the sections about the pool: Worker Orchestration, else those that name it, with all below."""
     tops = sections(document)
     chosen = [part for part in tops if key_of(part.title) == "worker orchestration"]
     chosen = chosen or [

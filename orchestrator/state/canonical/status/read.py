@@ -1,11 +1,11 @@
-"""STATUS.md as values; tolerant of what people write, silent about what is not there."""
+"""STATUS.md as values: tolerant of what people write, silent about what is missing."""
 
 import re
 from typing import NamedTuple
 
-from orchestrator.state.document import opened, refuse_nul, refuse_open_fence, section_like
-from orchestrator.state.errors import StateError
-from orchestrator.state.figures import percent
+from orchestrator.errors import StateError
+from orchestrator.state.document import doubled, fence_problem, opened, section_like
+from orchestrator.state.facts import percent
 from tickets.markdown import (
     Document,
     Item,
@@ -17,6 +17,7 @@ from tickets.markdown import (
     items,
     key_of,
     labelled,
+    nul_problem,
     plain,
     sections,
 )
@@ -153,7 +154,7 @@ def read(text: bytes) -> Status:
 
 
 def read_of(document: Document) -> Status:
-    """Give what `read` gives, of a file that is open."""
+    """Read a file that is open."""
     top = header(document)
     phase = value(document, top, "Phase")
     return Status(
@@ -172,29 +173,15 @@ def read_of(document: Document) -> Status:
 
 
 def doubts(text: bytes) -> list[Problem]:
-    """Give why the file may say more than was read: sections that are there twice, or swallowed by code.
+    """Return why the file may say more than was read: sections that are there twice, or hidden by code.
 
     Raises StateError where the file cannot be read at all.
     """
     document = opened(PATH, text)
-    found: list[Problem] = []
     lacking = [title for title in _READ if section_like(document, title) is None]
-    for refuse in (refuse_nul, *([refuse_open_fence] if lacking else [])):
-        try:
-            refuse(document)
-        except StateError as error:
-            found += error.problems
-    for title in lacking:
-        same = [
-            part.line
-            for part in sections(document)
-            if f"{key_of(part.title)} ".startswith(key_of(title) + " ")
-        ]
-        if len(same) > 1:
-            lines = " and ".join(f"line {line}" for line in same)
-            what = f"section `{title}` is there {len(same)} times ({lines})"
-            found.append(Problem(f"{PATH}:{same[1]}", what, "leave one of them"))
-    return found
+    found = [nul_problem(document), fence_problem(document) if lacking else None]
+    found += [doubled(document, title) for title in lacking]
+    return [problem for problem in found if problem is not None]
 
 
 def refuse_doubts(text: bytes) -> None:
@@ -205,7 +192,7 @@ def refuse_doubts(text: bytes) -> None:
 
 
 def phase_matches(status: Status, phase: str) -> str | None:
-    """Give the title of the phase that a template means: by number for `phase-2`, else by slug."""
+    """Return the title of the phase that a template means: by number for `phase-2`, else by slug."""
     word = _PHASE_WORD.fullmatch(phase.strip())
     titles = [spelled(found.number, found.name) or found.title for found in status.phases]
     titles += [status.phase] if status.phase and status.current is None else []
@@ -223,13 +210,13 @@ def phase_matches(status: Status, phase: str) -> str | None:
 
 
 def slug(title: str) -> str:
-    """Give the short name of a phase: `phase-2` for a numbered one."""
+    """Return the short name of a phase: `phase-2` for a numbered one."""
     named = _PHASE.match(title)
     return f"phase-{_number(named['number'])}" if named else _dashed(title)
 
 
 def milestone_percent(phase: Phase | None) -> int:
-    """Give how far a milestone is: the share of its criteria that are met; without any, all or nothing."""
+    """Return the share of a milestone's criteria that are met, in percent; without any, all or nothing."""
     if phase is None:
         return 0
     if not phase.criteria:
@@ -238,7 +225,7 @@ def milestone_percent(phase: Phase | None) -> int:
 
 
 def value(document: Document, part: Part | None, key: str) -> str:
-    """Give what a field says, as text without escapes; empty where it is missing or there twice."""
+    """Return the value of a field, as text without escapes; empty where it is missing or there twice."""
     if part is None:
         return ""
     try:
@@ -249,7 +236,7 @@ def value(document: Document, part: Part | None, key: str) -> str:
 
 
 def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
-    """Give the roster lines below **Active Workers:**."""
+    """Return the roster lines below **Active Workers:**."""
     found = []
     for item in _below(document, ACTIVE):
         match = _ACTIVE.match(item.text) or _SENT.match(item.text)
@@ -261,7 +248,7 @@ def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
 
 
 def completed(document: Document) -> tuple[Completed, ...]:
-    """Give the lines below **Recent Completions:** that have the form we write, or the seed's."""
+    """Return the lines below **Recent Completions:** that have the form we write, or the seed's."""
     found = []
     for item in _below(document, RECENT):
         match = _DONE.match(item.text)
@@ -320,7 +307,7 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
 
 
 def labelled_items(document: Document, part: Part, label: str) -> tuple[Item, ...]:
-    """Give the items below a label, or below a heading of that name."""
+    """Return the items below a label, or below a heading of that name."""
     try:
         below = labelled(document, part, label)
     except MarkdownError:
@@ -362,13 +349,13 @@ def _todo(document: Document, part: Part | None) -> dict[str, tuple[tuple[bool, 
 
 
 def phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
-    """Give the phase that a title means, however it is spelled."""
+    """Return the phase that a title means, however it is spelled."""
     wanted = slug(title)
     return next((phase for phase in phases if wanted and slug(phase.title) == wanted), None)
 
 
 def spelled(number: str | None, name: str) -> str:
-    """Give a phase's title as the header has it; empty for one without a number."""
+    """Return a phase's title as the header has it; empty for one without a number."""
     return f"Phase {number} - {name}" if number and name else f"Phase {number}" if number else ""
 
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from orchestrator.state.canonical.status import new as status_text
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import plan as plan_edits
-from orchestrator.state.canonical.status import plan_growth, todo
+from orchestrator.state.canonical.status import todo as todo_edits
 from orchestrator.state.canonical.status.read import (
     ACTIVE,
     PATH,
@@ -20,8 +21,15 @@ from orchestrator.state.canonical.status.read import (
     read_of,
     slug,
 )
-from orchestrator.state.document import editable, opened, present, section_like, state_errors
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import (
+    doubled,
+    editable,
+    opened,
+    present,
+    section_like,
+    sections_like,
+    state_errors,
+)
 from orchestrator.state.events import (
     Completion,
     Event,
@@ -33,8 +41,7 @@ from orchestrator.state.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state.facts import Facts, day, minute
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import Facts, day, heading_of, minute, new_file, percent
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -49,7 +56,6 @@ from tickets.markdown import (
     labelled,
     one_line,
     remove_items,
-    sections,
     set_field,
     set_item,
     set_items,
@@ -72,25 +78,22 @@ _COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
 _MET = re.compile(r"\(\d+%(?= complete\))")
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 _INIT = "`orchestrate init` appends what is missing"
+_NEW = Path(__file__).with_name("new.md")
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give STATUS.md as it is after the event; nothing where it shows the event already.
+    """Return STATUS.md as it is after the event; nothing where it shows the event already.
 
     Raises StateError where the file is missing or lacks what the event needs.
     """
     if isinstance(event, TodoAdded | TodoDone | TodoMoved):
         with state_errors():
             before = editable(PATH, tree)
-            return _stamped(before, todo.edited(before, event), event)
+            return _stamped(before, todo_edits.edited(before, event), event)
     if isinstance(event, plan_edits.PlanEvent):
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
-    if isinstance(event, plan_growth.GrowthEvent):
-        with state_errors():
-            before = editable(PATH, tree)
-            return _stamped(before, _recounted(plan_growth.grown(before, event)), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
@@ -107,7 +110,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Give what is wrong with the file: missing parts, things said twice, figures that do not add up."""
+    """Return the problems of the file: missing parts, things said twice, figures that do not add up."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -137,14 +140,12 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new file."""
-    head = "\n".join(f"**{key}:** {text}" for key, text in status_text.fields(facts).items())
-    body = "\n\n---\n\n".join(status_text.sections(facts).values())
-    return f"{status_text.TITLE}\n\n{head}\n\n---\n\n{body}\n\n---\n\n{status_text.TRAILER}\n"
+    """Return the text of a new file."""
+    return new_file(_NEW, facts).text
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the file with the parts that it lacked; what was there stays, byte for byte.
+    """Return the file with the parts that it lacked; what was there stays, byte for byte.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
@@ -156,14 +157,15 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 
 def _completed_file(before: Document, facts: Facts) -> Document:
-    document = _with_fields(before, status_text.fields(facts))
-    for title, section in status_text.sections(facts).items():
-        if not _like(document, title):
+    new = new_file(_NEW, facts)
+    document = _with_fields(before, new.title, new.fields)
+    for title, section in new.sections.items():
+        if not sections_like(document, title):
             document = append_section(document, section)
     todo = section_like(document, "TODO")
-    for level, section in status_text.LEVELS.items():
-        if todo and not _like(document, level, todo):
-            document = insert(document, todo.content_end, f"\n{section}")
+    for level in re.split(r"\n+(?=### )", new.sections["TODO"])[1:]:
+        if todo and not sections_like(document, heading_of(level), todo):
+            document = insert(document, todo.content_end, f"\n{level}\n")
             todo = section_like(document, "TODO")
     for label in (ACTIVE, RECENT):
         roster = section_like(document, "Worker Roster")
@@ -172,7 +174,7 @@ def _completed_file(before: Document, facts: Facts) -> Document:
     return document
 
 
-def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
+def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> Document:
     top = header(document)
     lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
     if not lines:
@@ -181,12 +183,7 @@ def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
         after = document.data[top.body :][:2]
         gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
         return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
-    return insert(document, document.body, "\n".join([status_text.TITLE, "", *lines, "", ""]))
-
-
-def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
-    wanted = key_of(title)
-    return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
+    return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
 
 
 def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
@@ -209,7 +206,7 @@ def _needed(document: Document) -> None:
 
 
 def _missing(document: Document) -> list[Problem]:
-    """Give missing or doubled parts; an error is what no event can be recorded without."""
+    """Return missing or doubled parts; an error is what no event can be recorded without."""
     found: list[Problem] = []
     top = header(document)
     for key, severity in {
@@ -220,21 +217,18 @@ def _missing(document: Document) -> list[Problem]:
     }.items():
         found += _field_problem(document, top, key, needed=severity)
     for title in SECTIONS:
-        parts = _like(document, title)
         needed = title == "Worker Roster"
-        if not parts:
+        if not sections_like(document, title):
             what = f"section `{title}` is missing"
             found.append(Problem(PATH, what, _INIT, "error" if needed else "warning"))
-        elif len(parts) > 1 and section_like(document, title) is None:
-            lines = " and ".join(f"line {part.line}" for part in parts)
-            what = f"section `{title}` is there {len(parts)} times ({lines})"
-            found.append(Problem(PATH, what, "leave one of them", "error"))
+        elif twice := doubled(document, title):
+            found.append(twice)
     roster = section_like(document, "Worker Roster")
     for label in (ACTIVE, RECENT) if roster else ():
         found += _field_problem(document, roster, label, needed=True)
     todo = section_like(document, "TODO")
-    for level in status_text.LEVELS if todo else ():
-        if not _like(document, level, todo):
+    for level in todo_edits.GRADES if todo else ():
+        if not sections_like(document, level, todo):
             found.append(Problem(PATH, f"section `TODO > {level}` is missing", _INIT, "warning"))
     return found
 
@@ -312,12 +306,12 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
 
 
 def _bare(text: str, run: str) -> str:
-    """Give a roster line without what it waits for."""
+    """Return a roster line without what it waits for."""
     return text[: text.rindex(f", run {run})")] + f", run {run})"
 
 
 def _waiting(document: Document, run: str) -> Document:
-    """Say of an interrupted run's workers that they do not run, and what makes them go on."""
+    """Mark the workers of an interrupted run as pending, with the command that continues them."""
     note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
     idle = (one.item for one in active_workers(document) if one.run == run and not one.pending)
     return set_items(document, [(item, item.text + note) for item in idle])
@@ -373,7 +367,7 @@ def _outdated(document: Document) -> list[Completed]:
 
 
 def _pruned(listed: Sequence[Completed], run: str) -> bool:
-    """Tell whether a run is older than all that the full list keeps, so that its lines have left it."""
+    """Return whether a run is older than all that the full list keeps, so that its lines have left it."""
     runs = [one.run for one in listed[:KEPT] if one.run]
     return len(listed) >= KEPT and bool(runs) and run < min(runs)
 
