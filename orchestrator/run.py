@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from orchestrator.errors import HELD, Refusal
-from orchestrator.execute.runtime import ALL, Clock, Deployment, Tell, open_deployment
+from orchestrator.execute.runtime import ALL, Clock, Runtime, Tell, open_runtime
 from orchestrator.execute.worker import work
 from orchestrator.integrate.integrate import Decision, integrate
 from orchestrator.prepare.fence_check import fence_of, unmet
@@ -131,76 +131,80 @@ async def go_on(
 ) -> Ended:
     """See a run to its end, from wherever it stands."""
     problems: list[Problem] = []
-    async with _opened(project, run) as d:
-        _refuse_overtaken(d)
-        if d.state.closed == "interrupted":
-            problems += _return_to_roster(d)
-        async with _watched(d) as signalled:
-            await work(d)
-            problems += [found.as_problem() for found in d.tampered]
-            if d.is_all_cancelled and not d.stopping:
-                problems += _leave_roster(d, "cancelled")
-            elif integrates and not d.stopping:
-                problems += await integrate(d)
-        if d.stopping:
-            problems += _leave_roster(d, "interrupted")
-    return _closed(d, (*warnings, *problems), signalled())
+    async with _opened(project, run) as runtime:
+        _refuse_overtaken(runtime)
+        if runtime.state.closed == "interrupted":
+            problems += _return_to_roster(runtime)
+        async with _watched(runtime) as signalled:
+            await work(runtime)
+            problems += [found.as_problem() for found in runtime.tampered]
+            if runtime.is_all_cancelled and not runtime.stopping:
+                problems += _leave_roster(runtime, "cancelled")
+            elif integrates and not runtime.stopping:
+                problems += await integrate(runtime)
+        if runtime.stopping:
+            problems += _leave_roster(runtime, "interrupted")
+    return _closed(runtime, (*warnings, *problems), signalled())
 
 
-def _refuse_overtaken(d: Deployment) -> None:
+def _refuse_overtaken(runtime: Runtime) -> None:
     """Refuse to go on with a run while another one holds what its workers would write to.
 
     Both have locked what they own before they look: of two that start at once, one at least sees the other.
     """
-    if ALL in d.run.cancelled() or d.state.has_ended:
+    if ALL in runtime.run.cancelled() or runtime.state.has_ended:
         return
-    with held_folder(d.repository.common, START_WAIT):
-        others = [one for one in holding.claimed(d.repository, None, d.run) if one.standing == "running"]
-    mine = [ticket for ticket in d.manifest.tickets if not d.of(ticket).ended]
-    found = holding.conflicts(mine, d.manifest.scopes, others, ignore_case=d.manifest.ignore_case)
+    with held_folder(runtime.repository.common, START_WAIT):
+        others = [
+            one for one in holding.claimed(runtime.repository, None, runtime.run) if one.standing == "running"
+        ]
+    mine = [ticket for ticket in runtime.manifest.tickets if not runtime.of(ticket).ended]
+    found = holding.conflicts(mine, runtime.manifest.scopes, others, ignore_case=runtime.manifest.ignore_case)
     holding.refuse_conflicts(found)
 
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     """Judge, gate, land and record what a run brought back; its workers have all ended."""
-    async with _opened(project, run) as d, _watched(d) as signalled:
-        problems = await integrate(d, decision)
-    return _closed(d, tuple(problems), signalled())
+    async with _opened(project, run) as runtime, _watched(runtime) as signalled:
+        problems = await integrate(runtime, decision)
+    return _closed(runtime, tuple(problems), signalled())
 
 
-def _leave_roster(d: Deployment, status: Literal["cancelled", "interrupted"]) -> list[Problem]:
+def _leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) -> list[Problem]:
     """Have the state files say that a run's workers do not run: cancelled for good, or until `resume`.
 
     What some of a cancelled run had completed can still be integrated.
     """
-    if d.state.closed == status or d.state.is_integrated:
+    if runtime.state.closed == status or runtime.state.is_integrated:
         return []
-    problems = _told(d, RunClosed(d.run.id, d.clock(), d.manifest.lead, status))
-    d.note(RunStopped(status))
+    problems = _told(runtime, RunClosed(runtime.run.id, runtime.clock(), runtime.manifest.lead, status))
+    runtime.note(RunStopped(status))
     return problems
 
 
-def _return_to_roster(d: Deployment) -> list[Problem]:
+def _return_to_roster(runtime: Runtime) -> list[Problem]:
     """Say that an interrupted run goes on."""
-    sent = (ticket for ticket in d.manifest.tickets if ticket.id not in d.manifest.skipped)
+    sent = (ticket for ticket in runtime.manifest.tickets if ticket.id not in runtime.manifest.skipped)
     roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
-    event = RunDeployed(d.run.id, d.manifest.phase, d.clock(), d.manifest.lead, roster)
-    problems = _told(d, event)
-    d.note(RunReopened())
+    event = RunDeployed(
+        runtime.run.id, runtime.manifest.phase, runtime.clock(), runtime.manifest.lead, roster
+    )
+    problems = _told(runtime, event)
+    runtime.note(RunReopened())
     return problems
 
 
-def _told(d: Deployment, event: Event) -> list[Problem]:
+def _told(runtime: Runtime, event: Event) -> list[Problem]:
     try:
-        return list(Store(d.repository).record([event], message="", commit=False).problems)
+        return list(Store(runtime.repository).record([event], message="", commit=False).problems)
     except StateError as error:
         return list(error.problems)
 
 
-def _closed(d: Deployment, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
+def _closed(runtime: Runtime, problems: tuple[Problem, ...], signalled: int | None = None) -> Ended:
     """Take away the workings of a run that nothing more can come of; its outputs stay."""
-    _clear(d.repository, d.state, d.manifest.base)
-    return Ended(d.state, problems, signalled)
+    _clear(runtime.repository, runtime.state, runtime.manifest.base)
+    return Ended(runtime.state, problems, signalled)
 
 
 def _clear_after_others(repository: Repository) -> None:
@@ -234,14 +238,14 @@ def _clear(repository: Repository, state: RunState, base: str) -> None:
 
 
 @asynccontextmanager
-async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
+async def _opened(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
     """Become the runtime of a run. Raises Refusal where another one is, or the fence does not hold."""
     if problems := unmet(project.settings, fence_of(project.settings)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
     refuse_altered(run, project.repository.own / "runs" / run.id)
     with _while_there(run), holding.held(project.repository, run, manifest):
-        async with open_deployment(
+        async with open_runtime(
             project.repository,
             run,
             manifest,
@@ -249,9 +253,9 @@ async def _opened(project: Project, run: RunDir) -> AsyncIterator[Deployment]:
             environ=project.environ,
             tell=project.tell,
             clock=project.clock,
-        ) as d:
+        ) as runtime:
             run.closed_path.unlink(missing_ok=True)
-            yield d
+            yield runtime
 
 
 @contextlib.contextmanager
@@ -269,7 +273,7 @@ def _while_there(run: RunDir) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _watched(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
+async def _watched(runtime: Runtime) -> AsyncIterator[Callable[[], int | None]]:
     """Watch for signals and cancels during the block.
 
     The first Ctrl-C or TERM stops the run in order: its workers end within their grace, its files say
@@ -286,14 +290,14 @@ async def _watched(d: Deployment) -> AsyncIterator[Callable[[], int | None]]:
             async for number in signals:
                 caught.append(number)
                 if len(caught) == 1:
-                    d.stop()
+                    runtime.stop()
                 else:
-                    d.stop_at_once()
+                    runtime.stop_at_once()
 
-    d.look_for_cancels()
+    runtime.look_for_cancels()
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
-        group.start_soon(d.watch_cancels)
+        group.start_soon(runtime.watch_cancels)
         group.start_soon(_import_what_lands)
         yield lambda: caught[0] if caught else None
         group.cancel_scope.cancel()

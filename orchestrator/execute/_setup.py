@@ -1,7 +1,7 @@
 """What `[worktree]` asks for: every tree gets what a fresh checkout lacks, before anybody works in it."""
 
 from orchestrator.execute.command import CheckResult, free_stem, run_in_tree
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import TreeSetUp
 from orchestrator.settings.settings import Settings
 from workers.worktree.checkout import Furniture
@@ -17,19 +17,19 @@ def is_furnished(settings: Settings) -> bool:
     return bool(settings.worktree.setup or settings.worktree.copied or settings.worktree.link)
 
 
-async def end_earlier(d: Deployment, tree: str) -> None:
+async def end_earlier(runtime: Runtime, tree: str) -> None:
     """See dead what an earlier runtime left at work in a tree that it had not finished."""
-    for at in range(1, len(d.settings.worktree.setup) + 1):
-        await free_stem(d, f"{tree}.setup-{at}")
+    for at in range(1, len(runtime.settings.worktree.setup) + 1):
+        await free_stem(runtime, f"{tree}.setup-{at}")
 
 
-async def set_up(d: Deployment, tree: str) -> CheckResult | None:
+async def set_up(runtime: Runtime, tree: str) -> CheckResult | None:
     """Run the setup commands in a tree of the run; gives the one that failed, and none after it is run."""
-    for at, command in enumerate(d.settings.worktree.setup, 1):
-        stem = await free_stem(d, f"{tree}.setup-{at}")
-        limit = d.settings.worktree.setup_timeout
-        result = await run_in_tree(d, stem, command, tree=tree, limit=limit)
-        d.note(TreeSetUp(tree, command, result.passed, result.seconds))
+    for at, command in enumerate(runtime.settings.worktree.setup, 1):
+        stem = await free_stem(runtime, f"{tree}.setup-{at}")
+        limit = runtime.settings.worktree.setup_timeout
+        result = await run_in_tree(runtime, stem, command, tree=tree, limit=limit)
+        runtime.note(TreeSetUp(tree, command, result.passed, result.seconds))
         if not result.passed:
             return result
     return None

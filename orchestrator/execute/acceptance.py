@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from orchestrator.execute._setup import furniture_of, set_up
 from orchestrator.execute.command import CheckResult, free_stem, run_in_tree
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from workers.worktree.checkout import make_tree
 from workers.worktree.worktree import Place, remove_place
 
@@ -18,7 +18,7 @@ EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
 
 
 async def run_check(
-    d: Deployment,
+    runtime: Runtime,
     name: str,
     command: str,
     tree: str,
@@ -33,14 +33,14 @@ async def run_check(
     `name` is unique in the run; a check that an earlier runtime had begun is run again beside its leavings.
     One that never came to run, or whose shim is gone, says nothing of the work: it is run once more.
     """
-    result = await _run_once(d, name, command, tree, parent, before=before)
-    if result.end not in (*EVIDENCE, "cancelled") and not d.stopping:
-        result = await _run_once(d, name, command, tree, parent, before=before)
+    result = await _run_once(runtime, name, command, tree, parent, before=before)
+    if result.end not in (*EVIDENCE, "cancelled") and not runtime.stopping:
+        result = await _run_once(runtime, name, command, tree, parent, before=before)
     return result
 
 
 async def _run_once(
-    d: Deployment,
+    runtime: Runtime,
     name: str,
     command: str,
     tree: str,
@@ -48,27 +48,29 @@ async def _run_once(
     *,
     before: Callable[[Place, Path], None] | None,
 ) -> CheckResult:
-    stem = await free_stem(d, name)
-    scratch = d.run.scratch(stem)
+    stem = await free_stem(runtime, name)
+    scratch = runtime.run.scratch(stem)
     scratch.mkdir(parents=True, exist_ok=True)
-    async with d.trees:
-        place = await anyio.to_thread.run_sync(_make_tree, d, stem, tree, parent)
+    async with runtime.trees:
+        place = await anyio.to_thread.run_sync(_make_tree, runtime, stem, tree, parent)
     try:
-        failed = await set_up(d, stem)
+        failed = await set_up(runtime, stem)
         if failed is not None:
             return failed
         if before is not None:
             before(place, scratch)
-        limit = d.settings.limits.acceptance_timeout
-        return await run_in_tree(d, stem, command, tree=stem, limit=limit)
+        limit = runtime.settings.limits.acceptance_timeout
+        return await run_in_tree(runtime, stem, command, tree=stem, limit=limit)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(remove_place, place)
             await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
 
 
-def _make_tree(d: Deployment, stem: str, tree: str, parent: str) -> Place:
-    commit = d.checker.commit(tree, parent, f"orchestrate: tree of {stem}")
-    index = d.checker.directory / f"{stem}.index"
-    path = d.run.worktree(stem)
-    return make_tree(d.repository, d.checker, path, commit, index, furniture=furniture_of(d.settings)).place
+def _make_tree(runtime: Runtime, stem: str, tree: str, parent: str) -> Place:
+    commit = runtime.checker.commit(tree, parent, f"orchestrate: tree of {stem}")
+    index = runtime.checker.directory / f"{stem}.index"
+    path = runtime.run.worktree(stem)
+    return make_tree(
+        runtime.repository, runtime.checker, path, commit, index, furniture=furniture_of(runtime.settings)
+    ).place

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.execute.fence_hints import fence_signs
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import AcceptanceResult
 from workers.agents.follow import read_tail
 from workers.engine.launch import cancel_paths, mark_of, worker_environment
@@ -42,76 +42,85 @@ class CheckResult(NamedTuple):
         )
 
 
-async def free_stem(d: Deployment, name: str) -> str:
+async def free_stem(runtime: Runtime, name: str) -> str:
     """Give a name for a command's files; one that an earlier runtime left running is seen dead first."""
-    folder = d.run.path / "checks"
+    folder = runtime.run.path / "checks"
     free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
     for number in range(1, free):
-        await _see_dead(d, _numbered(name, number))
+        await _see_dead(runtime, _numbered(name, number))
     return _numbered(name, free)
 
 
-async def run_in_tree(d: Deployment, stem: str, command: str, *, tree: str, limit: float) -> CheckResult:
+async def run_in_tree(runtime: Runtime, stem: str, command: str, *, tree: str, limit: float) -> CheckResult:
     """Run a command by `sh -c` in the worktree of the run that is called `tree`, below a shim.
 
     `limit` is in seconds; `stem` is unique in the run and names its records and its output.
     """
-    folder = d.run.path / "checks"
+    folder = runtime.run.path / "checks"
     nothing = folder / "nothing"
     nothing.touch()
-    d.run.scratch(tree).mkdir(parents=True, exist_ok=True)
-    fence = fence_in_force(d.settings.fence)
+    runtime.run.scratch(tree).mkdir(parents=True, exist_ok=True)
+    fence = fence_in_force(runtime.settings.fence)
     launch = Launch(
         worker=stem,
         argv=("sh", "-c", command),
-        env=worker_environment(d.run, tree, d.environ, fence=fence),
-        cwd=d.run.worktree(tree),
+        env=worker_environment(runtime.run, tree, runtime.environ, fence=fence),
+        cwd=runtime.run.worktree(tree),
         stdin=nothing,
         stdout=folder / f"{stem}.stdout",
         stderr=folder / f"{stem}.stderr",
         started_record=folder / f"{stem}.started.json",
         exit_record=folder / f"{stem}.exit.json",
         capture="pipe",
-        limits=Limits(limit, d.settings.limits.grace, d.settings.limits.output_cap),
-        cancel_paths=_cancels(d, stem),
-        mark=mark_of(d.run, stem),
+        limits=Limits(limit, runtime.settings.limits.grace, runtime.settings.limits.output_cap),
+        cancel_paths=_cancels(runtime, stem),
+        mark=mark_of(runtime.run, stem),
     )
-    ended = await d.nursery.run(enclosed(launch, fence, _walls(d, tree)))
+    ended = await runtime.nursery.run(enclosed(launch, fence, _walls(runtime, tree)))
     passed = ended.end == "exited" and ended.exit_code == 0
     printed = launch.stderr if ended.stderr_bytes and not ended.stdout_bytes else launch.stdout
     tail = read_tail(launch.stdout) + read_tail(launch.stderr)
-    network, root = d.settings.agent("command").network, str(d.run.root)
+    network, root = runtime.settings.agent("command").network, str(runtime.run.root)
     fenced = "" if passed else fence_signs(fence.level, network, root, command, tail)
     return CheckResult(
-        command, passed, ended.exit_code, ended.end, ended.seconds, d.run.relative(printed), tail, fenced
+        command,
+        passed,
+        ended.exit_code,
+        ended.end,
+        ended.seconds,
+        runtime.run.relative(printed),
+        tail,
+        fenced,
     )
 
 
-def _walls(d: Deployment, tree: str) -> Walls:
+def _walls(runtime: Runtime, tree: str) -> Walls:
     """Give the walls around a command: it may write in its tree."""
-    network = d.settings.agent("command").network == "open"
-    return worker_walls(d.run, d.repository, tree, mode="write", environ=d.environ, network=network)
+    network = runtime.settings.agent("command").network == "open"
+    return worker_walls(
+        runtime.run, runtime.repository, tree, mode="write", environ=runtime.environ, network=network
+    )
 
 
-def _cancels(d: Deployment, stem: str) -> tuple[Path, ...]:
+def _cancels(runtime: Runtime, stem: str) -> tuple[Path, ...]:
     """Name the files that stop a check: what stops its worker, where it has one."""
     worker = stem.partition(".")[0]
-    own, everyone, stopping = cancel_paths(d.run, stem)
-    if worker in d.state.workers:
-        return own, everyone, stopping, *cancel_paths(d.run, worker)[:1]
+    own, everyone, stopping = cancel_paths(runtime.run, stem)
+    if worker in runtime.state.workers:
+        return own, everyone, stopping, *cancel_paths(runtime.run, worker)[:1]
     # What a run had completed before it was cancelled can land: its gate must not be cancelled with it.
     return (own, stopping) if everyone.exists() else (own, everyone, stopping)
 
 
-async def _see_dead(d: Deployment, stem: str) -> None:
+async def _see_dead(runtime: Runtime, stem: str) -> None:
     """Stop a command that a killed runtime left running: its answer is of no use to anybody."""
-    folder = d.run.path / "checks"
+    folder = runtime.run.path / "checks"
     started = folder / f"{stem}.started.json"
     if is_held(started):
-        cancel = cancel_paths(d.run, stem)[0]
+        cancel = cancel_paths(runtime.run, stem)[0]
         cancel.parent.mkdir(exist_ok=True)
         cancel.touch()
-        mark = mark_of(d.run, stem)
+        mark = mark_of(runtime.run, stem)
         await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark)
 
 

@@ -60,7 +60,7 @@ class Wait(NamedTuple):
     ends: Literal["moved", "parked"] | None
 
 
-class Deployment:
+class Runtime:
     """One run, its settings, and the processes and locks that this runtime holds for it."""
 
     def __init__(
@@ -246,7 +246,7 @@ class Deployment:
 
 
 @asynccontextmanager
-async def open_deployment(
+async def open_runtime(
     repository: Repository,
     run: RunDir,
     manifest: Manifest,
@@ -255,7 +255,7 @@ async def open_deployment(
     environ: Mapping[str, str],
     tell: Tell,
     clock: Clock,
-) -> AsyncIterator[Deployment]:
+) -> AsyncIterator[Runtime]:
     """Become the runtime of a run for the block. Raises Refusal while another one is."""
     with held_lock(run.path / "run.lock") as free:
         if not free:
@@ -266,7 +266,7 @@ async def open_deployment(
         journal = Journal(run.path / "events.jsonl")
         try:
             async with open_nursery(run.path / "nursery.log") as nursery:
-                deployment = Deployment(
+                deployment = Runtime(
                     repository,
                     run,
                     manifest,
