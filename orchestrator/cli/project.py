@@ -17,10 +17,10 @@ from orchestrator.cli.terminal.painter import Painter, standard_painter
 from orchestrator.cli.terminal.progress import summary_lines, tell_lines, tell_nothing
 from orchestrator.cli.terminal.table import LiveTable
 from orchestrator.errors import APPROVAL, Refusal
-from orchestrator.execute.runtime import Tell
 from orchestrator.log import configure
 from orchestrator.prepare.prepare import Request, problems_besides
-from orchestrator.run import Ended, Project
+from orchestrator.project import Project, Tell
+from orchestrator.run import Ended
 from orchestrator.runs.over_budget import unpaid_problems
 from orchestrator.runs.rerun import freed_problems
 from orchestrator.runs.state import RunState, unfinished_runs

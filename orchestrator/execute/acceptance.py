@@ -51,7 +51,7 @@ async def _run_once(
     stem = await free_stem(runtime, name)
     scratch = runtime.run.scratch(stem)
     scratch.mkdir(parents=True, exist_ok=True)
-    async with runtime.trees:
+    async with runtime.trees.making:
         place = await anyio.to_thread.run_sync(_make_tree, runtime, stem, tree, parent)
     try:
         failed = await set_up(runtime, stem)

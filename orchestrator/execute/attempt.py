@@ -232,7 +232,7 @@ async def _read_along(runtime: Runtime, ticket: Ticket, follower: Follower, file
             progress = follower.read_more()
             if not has_answered and any(one.kind in ANSWERS for one in progress):
                 has_answered = True
-                runtime.logins.answered(ticket.agent)
+                runtime.schedule.logins.answered(ticket.agent)
             if follower.throttled is not None:
                 until = runtime.clock().timestamp() + follower.throttled if follower.throttled else None
                 park(runtime, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)

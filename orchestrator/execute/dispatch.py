@@ -62,7 +62,7 @@ async def leave_for(
 async def watch_room(runtime: Runtime) -> None:
     """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
     for look in count():
-        runtime.queue.look()
+        runtime.schedule.queue.look()
         # Less often: it goes through all that wait.
         if look % MOVE_LOOKS == 0 and (far := {name for name in AGENTS if is_far(runtime, name)}):
             _end_waits(runtime, far)
@@ -74,7 +74,7 @@ def moved(runtime: Runtime, ticket: Ticket) -> Ticket:
     agent = _agent_for(runtime, ticket, _able(runtime)) if ticket.fallback else ticket.agent
     if agent == ticket.agent:
         return ticket
-    parked = runtime.providers.parked(ticket.agent)
+    parked = runtime.schedule.providers.parked(ticket.agent)
     why = f"{ticket.agent} is parked: {parked.reason}" if parked else f"{ticket.agent} was parked"
     why = why_off(ticket.agent, runtime.settings, runtime.environ) or why
     runtime.note(WorkerReassigned(ticket.worker, agent, ticket.agent, why))
@@ -88,15 +88,15 @@ def park(runtime: Runtime, ticket: Ticket, reason: str, until: float | None) -> 
     Of many workers that were out when it said so, one tells all.
     """
     agent, began = ticket.agent, datetime.fromisoformat(runtime.of(ticket).started_at).timestamp()
-    before = runtime.providers.parked(agent)
-    parked = runtime.providers.park(agent, reason, until, began)
+    before = runtime.schedule.providers.parked(agent)
+    parked = runtime.schedule.providers.park(agent, reason, until, began)
     # One that has to wait again and again tells so with each line that it prints.
-    told, attempt = runtime.parked_by, (ticket.worker, runtime.of(ticket).attempts)
+    told, attempt = runtime.schedule.parked_by, (ticket.worker, runtime.of(ticket).attempts)
     is_news = before is None or parked.until > before.until
     if is_news and (attempt not in told or parked.until > told[attempt] + TOLD_AGAIN):
         told[attempt] = parked.until
         at = datetime.fromtimestamp(parked.until, UTC).isoformat(timespec="milliseconds")
-        limit = runtime.providers.limit(agent)
+        limit = runtime.schedule.providers.limit(agent)
         runtime.note(ProviderParked(agent, at, reason, parked.named, limit))
 
 
@@ -107,7 +107,7 @@ async def give_back(runtime: Runtime, reservation: Reservation | None) -> None:
     try:
         # What is not given back is held for as long as this runtime lives, and others wait for it.
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(runtime.ledger.release, reservation)
+            await anyio.to_thread.run_sync(runtime.schedule.ledger.release, reservation)
     except OSError as error:
         runtime.note(CostUnsettled(reservation.worker, reservation.attempt, str(error)))
 
@@ -122,12 +122,12 @@ def most_usd(reservation: Reservation | None) -> float | None:
 async def wait_for_budget(runtime: Runtime, ticket: Ticket, refused: Refused) -> None:
     """Wait for others to give back what they hold of a budget, and say so."""
     hold_up(runtime, ticket, refused.reason)
-    runtime.budget_waits += 1
+    runtime.schedule.budget_waits += 1
     try:
         with runtime.waiting(ticket):
-            await anyio.sleep(budget_pause(runtime.budget_waits))
+            await anyio.sleep(budget_pause(runtime.schedule.budget_waits))
     finally:
-        runtime.budget_waits -= 1
+        runtime.schedule.budget_waits -= 1
 
 
 def budget_pause(waiting: int) -> float:
@@ -142,9 +142,9 @@ async def settle(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) ->
     cost = Cost(usage.cost_usd, usage.cost_by, usage.input_tokens + usage.output_tokens)
     try:
         reservation = await anyio.to_thread.run_sync(
-            runtime.ledger.adopted, runtime.run, ticket.worker, number
+            runtime.schedule.ledger.adopted, runtime.run, ticket.worker, number
         )
-        await anyio.to_thread.run_sync(runtime.ledger.settle, reservation, cost)
+        await anyio.to_thread.run_sync(runtime.schedule.ledger.settle, reservation, cost)
     except OSError as error:
         # Its work is done and paid for: that nobody can write it down must not take it away.
         runtime.note(CostUnsettled(ticket.worker, number, str(error)))
@@ -152,7 +152,7 @@ async def settle(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) ->
 
 def is_far(runtime: Runtime, name: AgentName) -> bool:
     """Tell whether a provider is parked for longer than a ticket waits that another agent could do."""
-    parked = runtime.providers.parked(name)
+    parked = runtime.schedule.providers.parked(name)
     return (
         parked is not None
         and parked.until > runtime.clock().timestamp() + runtime.settings.pool.fallback_after
@@ -168,17 +168,18 @@ def hold_up(runtime: Runtime, ticket: Ticket, reason: str) -> None:
 async def _leave(
     runtime: Runtime, ticket: Ticket, number: int, held: AsyncExitStack
 ) -> Leave | Refused | None:
+    schedule = runtime.schedule
     mark = mark_of(runtime.run, ticket.worker, number)
     holder = {"run": runtime.run.id, "worker": ticket.worker, "mark": mark}
 
     async def ask() -> Slot | None:
-        return await runtime.pool.acquire(
-            ticket.agent, holder, limit=partial(runtime.providers.limit, ticket.agent)
+        return await schedule.pool.acquire(
+            ticket.agent, holder, limit=partial(schedule.providers.limit, ticket.agent)
         )
 
     while True:
         slot = await held.enter_async_context(
-            runtime.queue.turn(ticket.agent, ticket.priority, ask, ticket.worker)
+            schedule.queue.turn(ticket.agent, ticket.priority, ask, ticket.worker)
         )
         if slot is None:
             return None
@@ -190,9 +191,11 @@ async def _leave(
         began = anyio.current_time()
         try:
             tell = partial(hold_up, runtime, ticket)
-            await runtime.pacing.wait_turn(ticket.agent, tell)
+            await schedule.pacing.wait_turn(ticket.agent, tell)
             held.callback(
-                runtime.logins.release, ticket.agent, await runtime.logins.wait_turn(ticket.agent, tell)
+                schedule.logins.release,
+                ticket.agent,
+                await schedule.logins.wait_turn(ticket.agent, tell),
             )
         except BaseException:
             await give_back(runtime, reservation)
@@ -204,7 +207,7 @@ async def _leave(
             reservation = await _reserved(runtime, ticket, number)
             if isinstance(reservation, Refused):
                 return reservation
-        if runtime.providers.parked(ticket.agent) is None:
+        if schedule.providers.parked(ticket.agent) is None:
             return Leave(slot, reservation)
         # Parked while it waited for its start: whoever is told so first tells all.
         await give_back(runtime, reservation)
@@ -215,11 +218,17 @@ async def _reserved(runtime: Runtime, ticket: Ticket, number: int) -> Reservatio
     """Reserve what an attempt may cost; None where it costs nothing."""
     if ticket.agent == "command":
         return None
+    schedule = runtime.schedule
     budget = Budget(ticket.budget_usd, ticket.budget_tokens)
     reserve = partial(
-        runtime.ledger.reserve, runtime.run, ticket.worker, number, budget, runtime.settings.spending_limits
+        schedule.ledger.reserve,
+        runtime.run,
+        ticket.worker,
+        number,
+        budget,
+        runtime.settings.spending_limits,
     )
-    async with runtime.reserving:
+    async with schedule.reserving:
         return await anyio.to_thread.run_sync(reserve)
 
 
@@ -242,7 +251,7 @@ def _agent_for(runtime: Runtime, ticket: Ticket, able: Collection[AgentName]) ->
     # One that has moved may move back.
     others = (ticket.agent, runtime.manifest.by_id(ticket.id).agent, *ticket.fallback)
     agents = [name for name in dict.fromkeys(others) if name in able] or [ticket.agent]
-    return runtime.providers.chosen(agents, runtime.settings.pool.fallback_after)
+    return runtime.schedule.providers.chosen(agents, runtime.settings.pool.fallback_after)
 
 
 def _able(runtime: Runtime) -> list[AgentName]:

@@ -79,7 +79,7 @@ async def judged_attempt(
         if not files.patch.exists():
             await anyio.to_thread.run_sync(runtime.checker.write_patch, place, found, files.patch)
         # Also where one stood there: what lands is what was found, whoever has written that.
-        runtime.taken[runtime.run.relative(files.patch)] = found.changes
+        runtime.patches[runtime.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
     scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
@@ -239,8 +239,7 @@ async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
     # Who ran by now: until the look has its turn, others may have been looked after and let go.
     running = runtime.running() if forged else ()
     for found in await runtime.guard.look_after(ticket.worker, forged, running):
-        runtime.note(found.as_event())
-        runtime.tampered.append(found)
+        runtime.note_tampering(found)
     return runtime.guard.blamed(ticket.worker)
 
 

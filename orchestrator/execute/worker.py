@@ -40,7 +40,7 @@ from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, Work
 from orchestrator.schedule.availability import why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
 from orchestrator.tamper.guard import Guard
-from tickets.problems import TicketError
+from tickets.problems import Problem, TicketError
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer
 from workers.errors import WorkerError
@@ -56,8 +56,11 @@ LOCKED_OUT = 9
 """How often that does not count as one of a ticket's retries: fifteen may share the files of one login."""
 
 
-async def work(runtime: Runtime) -> None:
-    """See every ticket of the run to its end, each when those that it depends on have ended."""
+async def execute(runtime: Runtime) -> list[Problem]:
+    """Take every ticket of the run to its end, each when those that it depends on have ended.
+
+    Return what was changed meanwhile by nobody knows which worker.
+    """
     # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
     awaited = {before for some in runtime.manifest.dependencies.values() for before in some}
     done = {id_: anyio.Event() for id_ in awaited}
@@ -66,7 +69,7 @@ async def work(runtime: Runtime) -> None:
     async with anyio.create_task_group() as watching:
         watching.start_soon(watch_room, runtime)
         async with anyio.create_task_group() as group:
-            with runtime.queue.gathered():
+            with runtime.schedule.queue.gathered():
                 for ticket in runtime.manifest.tickets:
                     if not runtime.of(ticket).ended:
                         group.start_soon(_see_to, runtime, ticket, done)
@@ -76,17 +79,17 @@ async def work(runtime: Runtime) -> None:
         watching.cancel_scope.cancel()
     if runtime.guard is not None and not runtime.stopping:
         for found in await anyio.to_thread.run_sync(runtime.guard.last):
-            runtime.note(found.as_event())
-            runtime.tampered.append(found)
+            runtime.note_tampering(found)
     await anyio.to_thread.run_sync(_clear_slots, runtime)
     if runtime.state.has_ended:
         await give_back_shared(runtime)
+    return [found.as_problem() for found in runtime.tampered]
 
 
 def _clear_slots(runtime: Runtime) -> None:
     """Give back what earlier runtimes of the run had taken and were killed with."""
     try:
-        runtime.pool.clear_after(runtime.run.id)
+        runtime.schedule.pool.clear_after(runtime.run.id)
     except (WorkerError, OSError) as error:
         # Nobody's work hangs on it: whoever takes the slot meets the same, and says so.
         warning("slots not cleared", run=runtime.run.id, reason=str(error))
@@ -316,8 +319,8 @@ def _tell_provider(runtime: Runtime, ticket: Ticket, answer: Answer) -> None:
             until = runtime.clock().timestamp() + answer.retry_after
         park(runtime, ticket, answer.error or str(answer.failure), until)
     elif answer.ended == "success":
-        runtime.providers.went_well(ticket.agent)
-        runtime.logins.answered(ticket.agent)
+        runtime.schedule.providers.went_well(ticket.agent)
+        runtime.schedule.logins.answered(ticket.agent)
 
 
 def _following(

@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from orchestrator.execute._setup import end_earlier, furniture_of, in_words, is_furnished, set_up
+from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.runtime import Runtime, SharedTree
 from orchestrator.runs.events import PathsNotLinked
 from orchestrator.runs.kept_refs import keep_base
@@ -24,17 +25,17 @@ async def placed(runtime: Runtime, ticket: Ticket) -> Place | None:
         base = await anyio.to_thread.run_sync(_base_of, runtime, ticket)
     if not _shares(runtime, ticket):
         return await _made(runtime, ticket.worker, base)
-    if base not in runtime.shared:
-        async with runtime.sharing:
-            if base not in runtime.shared:
+    if base not in runtime.trees.shared:
+        async with runtime.trees.sharing:
+            if base not in runtime.trees.shared:
                 place = _found_shared(runtime, base) or await _made(
                     runtime, _shared_name(base), base, is_shared=True
                 )
                 if place is None:
                     return None
-                runtime.shared[base] = SharedTree(place, set())
-    runtime.shared[base].readers.add(ticket.worker)
-    return runtime.shared[base].place
+                runtime.trees.shared[base] = SharedTree(place, set())
+    runtime.trees.shared[base].readers.add(ticket.worker)
+    return runtime.trees.shared[base].place
 
 
 def placed_earlier(runtime: Runtime, ticket: Ticket, base: str) -> Place | None:
@@ -46,7 +47,7 @@ def placed_earlier(runtime: Runtime, ticket: Ticket, base: str) -> Place | None:
         return own
     place = _found_shared(runtime, base)
     if place is not None:
-        runtime.shared.setdefault(base, SharedTree(place, set())).readers.add(ticket.worker)
+        runtime.trees.shared.setdefault(base, SharedTree(place, set())).readers.add(ticket.worker)
     return place
 
 
@@ -57,7 +58,7 @@ def is_shared(runtime: Runtime, ticket: Ticket, place: Place) -> bool:
 
 async def give_back_shared(runtime: Runtime) -> None:
     """Look into the shared trees, now that nobody reads them any more, and take them away."""
-    for shared in runtime.shared.values():
+    for shared in runtime.trees.shared.values():
         try:
             found = await anyio.to_thread.run_sync(
                 runtime.checker.look, shared.place, runtime.settings.limits.patch_cap
@@ -67,10 +68,9 @@ async def give_back_shared(runtime: Runtime) -> None:
             paths = [error.reason]
         if paths:
             tampering = Tampering(tuple(paths), tuple(sorted(shared.readers)), is_harm=True)
-            runtime.note(tampering.as_event())
-            runtime.tampered.append(tampering)
+            runtime.note_tampering(tampering)
         await anyio.to_thread.run_sync(remove_place, shared.place)
-    runtime.shared.clear()
+    runtime.trees.shared.clear()
 
 
 def _shares(runtime: Runtime, ticket: Ticket) -> bool:
@@ -94,7 +94,7 @@ def _found_shared(runtime: Runtime, base: str) -> Place | None:
 
 async def _made(runtime: Runtime, name: str, base: str, *, is_shared: bool = False) -> Place | None:
     await end_earlier(runtime, name)
-    async with runtime.trees:
+    async with runtime.trees.making:
         place, missing = await anyio.to_thread.run_sync(_make, runtime, name, base)
     if missing:
         runtime.note(PathsNotLinked(name, tuple(missing)))
@@ -128,7 +128,7 @@ def _base_of(runtime: Runtime, ticket: Ticket) -> str:
     merged: dict[str, Change] = {}
     for earlier in runtime.manifest.tickets:
         if earlier.id in wanted:
-            merged.update({change.path: change for change in runtime.landable_changes(earlier)})
+            merged.update({change.path: change for change in landable_changes(runtime, earlier)})
     if not merged:
         return runtime.manifest.base
     tree = runtime.checker.tree_with(runtime.manifest.base, merged.values())

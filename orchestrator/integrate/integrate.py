@@ -7,6 +7,7 @@ import anyio.to_thread
 
 from orchestrator.checks import counted
 from orchestrator.errors import Refusal
+from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import reached
@@ -252,7 +253,7 @@ async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]
         if runtime.state.is_to_land(ticket.worker) and ticket.worker not in runtime.state.landings:
             changes: Sequence[Change] = ()
             try:
-                changes = await anyio.to_thread.run_sync(runtime.landable_changes, ticket)
+                changes = await anyio.to_thread.run_sync(landable_changes, runtime, ticket)
             except WorkerError as error:
                 lost[ticket.id] = str(error)
             found.append(Candidate(ticket, tuple(changes)))

@@ -8,7 +8,8 @@ import anyio
 from orchestrator.cli.answer import Answer
 from orchestrator.cli.detach import detach
 from orchestrator.cli.project import add_phase_arguments, add_wait, finish, project_of, request_of
-from orchestrator.run import deploy_phase, start_in_time
+from orchestrator.prepare.start import start_run
+from orchestrator.run import deploy_phase
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,4 +28,4 @@ def answer(arguments: argparse.Namespace) -> Answer:
     project = project_of(arguments, request)
     if not arguments.detach:
         return finish(project, partial(deploy_phase, project, request), expected=("finished", "integrated"))
-    return detach(*anyio.run(start_in_time, project, request))
+    return detach(*anyio.run(start_run, project, request))
