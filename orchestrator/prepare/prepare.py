@@ -1,7 +1,6 @@
 """Before anything starts: templates to a plan, and every reason why it must not run."""
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +23,9 @@ from orchestrator.store.repo import Head, UserRepo
 from tickets.plan import OnOverlap, Plan, make_plan
 from tickets.problems import Problem, TicketError
 from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
-from tickets.templates.diagnose import Sketch, sketch_phase
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
-from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_templates, render_tickets
+from tickets.templates.render import FOLDER, Values, is_template, render_phase
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from workers.git.run import Repository
@@ -121,26 +119,10 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
     """List what is wrong with the templates of a phase, and what is worth knowing of them; of them alone."""
     problems: list[Problem] = []
     root, repo = repository.root, UserRepo(repository)
-    found = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
-    rules = _rules(root, repo, FAMILIES, found.tickets, has_base=repo.head().sha is not None)
-    plan = _planned(found, rules, "refuse", problems)
+    tickets = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
+    rules = _rules(root, repo, FAMILIES, tickets, has_base=repo.head().sha is not None)
+    plan = make_plan(tickets, rules)
     return [*problems, *plan.problems, *plan.notes]
-
-
-class _Rendered(NamedTuple):
-    """The tickets of a phase; with a sketch where some of its templates cannot be rendered."""
-
-    tickets: Sequence[Ticket] = ()
-    sketch: Sketch | None = None
-
-
-def _planned(rendered: _Rendered, rules: PathRules, on_overlap: OnOverlap, problems: list[Problem]) -> Plan:
-    """Plan the tickets. Of a sketch only the problems are taken: it is for nobody to run."""
-    if rendered.sketch is None:
-        return make_plan(rendered.tickets, rules, on_overlap=on_overlap)
-    on_overlap = on_overlap if rendered.sketch.is_ordered else "serialize"
-    problems += make_plan(rendered.tickets, rules, on_overlap=on_overlap).problems
-    return make_plan((), rules)
 
 
 class _Examined(NamedTuple):
@@ -165,9 +147,9 @@ def _examine(
     for name in ("", "/slots"):
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
-    rendered = _tickets(root, values, request, problems)
-    rules = _rules(root, repo, families, rendered.tickets, has_base=head.sha is not None)
-    plan = _planned(rendered, rules, request.on_overlap, problems)
+    tickets = _tickets(root, values, request, problems)
+    rules = _rules(root, repo, families, tickets, has_base=head.sha is not None)
+    plan = make_plan(tickets, rules, on_overlap=request.on_overlap)
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
@@ -210,26 +192,14 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     return Values(root.name, phase, current, *said)
 
 
-def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> _Rendered:
-    """Read all templates, so that a broken one is found whatever phase it was meant for."""
+def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> list[Ticket]:
+    """Render the templates of the phase; none where any template has a mistake, whatever its phase."""
     files = _template_files(root, problems)
     if files is None:
-        return _Rendered()
-    try:
-        templates = read_templates(files)
-        phases = {template.path: phase_of(template, values) for template in templates}
-        chosen = [template for template in templates if phases[template.path] == values.phase]
-        if not chosen:
-            known = sorted(set(phases.values()))
-            do = f"phases here: {', '.join(known)}; `orchestrate plan {shlex.quote(known[0])}` shows one"
-            problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
-            return _Rendered()
-        tickets = render_tickets(chosen, values)
-    except TicketError:
-        sketch = sketch_phase(files, values)
-        problems += sketch.problems
-        return _Rendered(sketch.tickets, sketch)
-    return _Rendered(_only(tickets, request.only, problems))
+        return []
+    tickets, wrong = render_phase(files, values)
+    problems += wrong
+    return [] if wrong else _only(tickets, request.only, problems)
 
 
 def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | None:

@@ -12,8 +12,7 @@ from orchestrator.state.document import opened
 from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
 from tickets.problems import Problem, TicketError
-from tickets.templates.render import FOLDER, Values, is_template, phase_of
-from tickets.templates.template import examine_template
+from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_template
 from workers.git.run import Repository, git
 
 NAMED = 5
@@ -127,11 +126,10 @@ def _others(paths: Sequence[str]) -> str:
 
 
 def _phase(root: Path, path: str) -> list[str]:
-    """Give the phase of a template; nothing where it cannot be told, or it goes with every phase."""
+    """Return the phase of a template; nothing where it has mistakes, or belongs to every phase."""
     try:
         text = read_file(root, path)
-        template, _ = examine_template(path, text or b"")
-        phase = "" if "phase" in template.unsure else phase_of(template, Values(root.name, "", "", "", ""))
+        phase = phase_of(read_template(path, text or b""), Values(root.name, ""))
     except (Refusal, TicketError):
         return []
     return [phase] if phase else []

@@ -147,7 +147,9 @@ def _tickets(
     said = [(texts.get(path) or b"").decode("utf-8", "replace") for path in ("STATUS.md", "DECISIONS.md")]
     found = []
     try:
-        templates = read_templates(files)
+        templates, problems = read_templates(files)
+        if problems:
+            return []
         start = Values(root.name, status.phase_slug, status.deliverable.name, *said)
         phases = {template.path: phase_of(template, start) for template in templates}
     except TicketError:

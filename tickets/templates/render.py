@@ -1,78 +1,132 @@
 """Templates to tickets: rendered string by string, refused with every problem at once."""
 
 import re
+import shlex
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from tickets.problems import Problem, TicketError
-from tickets.templates._draft import Draft, Values, drafts_of, name_workers
-from tickets.templates._front_matter import Scalar
-from tickets.templates.jinja import Choices, fill, has_marks
-from tickets.templates.template import FOLDER, Template, is_template, read_template, read_templates
+from tickets.templates._front_matter import Fields, Items, Scalar
+from tickets.templates._keys import AGENTS, KEYS, WrongValueError
+from tickets.templates.fan_out import stem_of
+from tickets.templates.jinja import Choices, fill, has_marks, unknown_names
+from tickets.templates.template import (
+    FOLDER,
+    Template,
+    agent_of,
+    is_template,
+    problem_at,
+    read_template,
+    read_templates,
+)
 from tickets.ticket import Ticket
 
 __all__ = [
     "FOLDER",
     "Template",
     "Values",
-    "body_problems",
     "is_template",
     "phase_of",
     "read_template",
     "read_templates",
     "render_body",
+    "render_phase",
     "render_tickets",
 ]
 
+MAX_FAN_OUT = 1000  # tickets of one template; a matrix of three long lists is a slip of the pen
+
+_BODY_ONLY = {
+    "worker": "it is known in the body only",
+    "outputs": "they are known in the body only",
+}
+_WORKER = re.compile(r"([a-z]+)-([1-9][0-9]*)")
+
+
+class Values(NamedTuple):
+    """What a template may use of the project."""
+
+    project: str
+    phase: str
+    """The phase that is to run; a template that names none belongs to it."""
+    deliverable: str = ""
+    """The current one, for templates that name none."""
+    status: str = ""
+    """The text of STATUS.md."""
+    decisions: str = ""
+    """The text of DECISIONS.md."""
+
+
+_BODY_NAMES = (*Values._fields, "worker", "matrix", "outputs", "ticket")
+
+
+def render_phase(files: Mapping[str, bytes], values: Values) -> tuple[list[Ticket], list[Problem]]:
+    """Read all templates and render those of the phase; tickets where no template has a mistake.
+
+    A template of another phase that cannot be read is a problem too: its phase cannot be known.
+    """
+    templates, problems = read_templates(files)
+    phases: dict[str, str] = {}
+    for template in templates:
+        try:
+            phases[template.path] = phase_of(template, values)
+        except TicketError as error:
+            problems += error.problems
+    chosen = [template for template in templates if phases.get(template.path) == values.phase]
+    if not (chosen or problems):
+        known = sorted(set(phases.values()))
+        do = f"phases here: {', '.join(known)}; `orchestrate plan {shlex.quote(known[0])}` shows one"
+        problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
+    tickets: list[Ticket] = []
+    try:
+        tickets = render_tickets(chosen, values, is_whole=not problems)
+    except TicketError as error:
+        problems += error.problems
+    return ([] if problems else tickets), list(dict.fromkeys(problems))
+
 
 def phase_of(template: Template, values: Values) -> str:
-    """Tell which phase a template belongs to, so that those of other phases can be left out."""
+    """Return the phase that a template belongs to. Raises TicketError."""
     node = template.fields.values.get("phase")
     if not isinstance(node, Scalar) or node.is_null:
         return values.phase
-    draft = Draft(template, {}, values)
+    draft = _Draft(template, {}, values)
     phase = draft.one("phase")
     if draft.problems:
         raise TicketError(*draft.problems)
     return str(phase)
 
 
-def render_tickets(templates: Sequence[Template], values: Values) -> list[Ticket]:
+def render_tickets(templates: Sequence[Template], values: Values, *, is_whole: bool = True) -> list[Ticket]:
     """Render the templates of one phase, in the natural order of their names.
 
     Raises TicketError with every problem of every template. Bodies are rendered too, with stand-ins
-    for outputs, so that no undefined variable is found after workers have started.
+    for outputs, so that no undefined variable is found after workers have started. `is_whole` is False
+    where other templates could not be read: whose outputs a body may use is then not known.
     """
     ordered = sorted(templates, key=lambda template: (_natural(template.stem), template.path))
     problems: list[Problem] = list(_twins(ordered))
-    drafts: list[Draft] = []
+    drafts: list[_Draft] = []
     for template in ordered:
-        drafts += drafts_of(template, values, problems)
+        drafts += _drafts_of(template, values, problems)
     for draft in drafts:
         draft.fill()
         problems += draft.problems
+    is_whole = is_whole and not problems
     # The bodies of sound tickets are read all the same: a second try should not find a second lot.
     drafts = [draft for draft in drafts if not draft.problems]
     fan_outs: dict[str, list[str]] = {}
     for draft in drafts:
         fan_outs.setdefault(draft.template.stem, []).append(draft.id)
-    workers = name_workers(drafts)
+    workers = _name_workers(drafts)
     tickets = [draft.ticket(worker, fan_outs) for draft, worker in zip(drafts, workers, strict=True)]
     for ticket in tickets:
-        problems += [
-            problem
-            for problem, certain in body_problems(ticket, values)
-            if certain or "outputs" not in ticket.body
-        ]
+        problems += _body_problems(ticket, values, is_whole=is_whole)
     if problems:
         raise TicketError(*dict.fromkeys(problems))
     return tickets
-
-
-def body_problems(ticket: Ticket, values: Values) -> list[tuple[Problem, bool]]:
-    """List what is wrong with a body, each with whether it holds whatever the outputs are."""
-    stand_ins = {id_: f"(the output of {id_})" for id_ in ticket.depends_on}
-    return _fill_body(ticket, values, stand_ins)[1]
 
 
 def render_body(ticket: Ticket, values: Values, outputs: Mapping[str, str]) -> str:
@@ -86,6 +140,16 @@ def render_body(ticket: Ticket, values: Values, outputs: Mapping[str, str]) -> s
     return text
 
 
+def _body_problems(ticket: Ticket, values: Values, *, is_whole: bool) -> list[Problem]:
+    """List what is wrong with a body, but for what may be due to outputs that are not there yet."""
+    uses_outputs = "outputs" in ticket.body
+    if uses_outputs and not is_whole:
+        return []
+    stand_ins = {id_: f"(the output of {id_})" for id_ in ticket.depends_on}
+    found = _fill_body(ticket, values, stand_ins)[1]
+    return [problem for problem, is_certain in found if is_certain or not uses_outputs]
+
+
 def _fill_body(
     ticket: Ticket, values: Values, outputs: Mapping[str, str]
 ) -> tuple[str, list[tuple[Problem, bool]]]:
@@ -95,7 +159,7 @@ def _fill_body(
     seen = {id_: outputs[id_] for id_ in ticket.depends_on if id_ in outputs}
     families: dict[str, list[str]] = {}
     for id_ in seen:
-        families.setdefault(id_.partition("[")[0], []).append(id_)
+        families.setdefault(stem_of(id_), []).append(id_)
     for stem, ids in families.items():
         # `depends_on: codex-3` means all of a fan-out, so outputs["codex-3"] is all of theirs.
         seen.setdefault(stem, "\n\n".join(f"{id_}:\n\n{seen[id_]}" for id_ in ids))
@@ -118,7 +182,7 @@ def _fill_body(
 
 
 def _empty(ticket: Ticket, text: str) -> list[tuple[Problem, bool]]:
-    """Give what is wrong with a prompt that renders to nothing; a command needs none."""
+    """List the prompt that renders to nothing as a problem; a command needs no prompt."""
     if text.strip() or (ticket.agent == "command" and not ticket.fallback):
         return []
     line = ticket.lines.get("body", 1)
@@ -136,3 +200,181 @@ def _twins(templates: Sequence[Template]) -> Iterator[Problem]:
 def _natural(stem: str) -> list[Any]:
     """Order `codex-2` before `codex-10`."""
     return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]{1,18})", stem))]
+
+
+class _Draft:
+    """One ticket in the making: the strings of its template, rendered for one combination of the matrix."""
+
+    def __init__(self, template: Template, matrix: dict[str, str], values: Values) -> None:
+        self.template = template
+        self.matrix = matrix
+        self.values = values
+        pairs = ",".join(f"{name}={value}" for name, value in matrix.items())
+        self.id = f"{template.stem}[{pairs}]" if matrix else template.stem
+        self.problems: list[Problem] = []
+        self.fields: dict[str, Any] = {}
+        """What each key says, by its name; None, or a None among its items, where it could not be read."""
+
+    def fill(self) -> None:
+        """Read every key, then what no key can say by itself."""
+        for name, node in self.template.fields.values.items():
+            if isinstance(node, Scalar) and node.is_null:
+                continue
+            if KEYS[name].shape == "one":
+                self.fields[name] = self.one(name)
+            elif KEYS[name].shape == "many":
+                self.fields[name] = self.many(name)
+        self._check_together()
+        for fault in unknown_names(self.template.body, _BODY_NAMES):
+            self.problems.append(problem_at(self.template, self.template.body_line, fault, "the body"))
+
+    def one(self, name: str) -> Any:
+        """Render and read a key that has one value; None where that fails."""
+        node = self.template.fields.values[name]
+        return self.read(name, node) if isinstance(node, Scalar) else None
+
+    def many(self, name: str) -> tuple[Any, ...]:
+        """Render and read a key that has a list; None for each item where that fails."""
+        node = self.template.fields.values[name]
+        items = node.values if isinstance(node, Items) else ()
+        read = [self.read(name, item) for item in items if isinstance(item, Scalar)]
+        # An argument may stand twice in a command; anywhere else a repetition says nothing.
+        return tuple(read if name == "command" else dict.fromkeys(read))
+
+    def ticket(self, worker: str, fan_outs: Mapping[str, list[str]]) -> Ticket:
+        """Make the ticket, now that the other tickets of the run are known."""
+        named = self.fields.get("depends_on", ())
+        written = [id_ for name in named for id_ in fan_outs.get(name, [name])]
+        lines = {name: node.line for name, node in self.template.fields.values.items()}
+        return Ticket.model_validate({
+            **self.fields,
+            "id": self.id,
+            "template": self.template.path,
+            "worker": worker,
+            "phase": self.fields.get("phase") or self.values.phase,
+            "deliverable": self.fields.get("deliverable") or self.values.deliverable or None,
+            "title": self.fields.get("title") or self._title(),
+            "body": self.template.body,
+            "depends_on": tuple(dict.fromkeys(written)),
+            "matrix": self.matrix,
+            "lines": {**lines, "body": self.template.body_line},
+        })  # fmt: skip
+
+    def read(self, name: str, node: Scalar) -> Any:
+        """Render and read one string of a key; None, and a problem noted, where that fails."""
+        names = {
+            **self.values._asdict(),
+            "matrix": Choices("matrix", self.matrix, otherwise="add it to `matrix`"),
+            "ticket": Choices("ticket", {"id": self.id, "template": self.template.path}),
+        }
+        filled = fill(node.text, names, elsewhere=_BODY_ONLY)
+        self.problems += [problem_at(self.template, node.line, fault, f"`{name}`") for fault in filled.faults]
+        if filled.faults:
+            return None
+        try:
+            return KEYS[name].read(filled.text)
+        except WrongValueError as error:
+            self.problems.append(Problem(self._place(node.line), f"`{name}`: {error.what}", error.do))
+            return None
+
+    def _check_together(self) -> None:
+        """Check what no key says by itself. A key that could not be read is no second problem."""
+        fields = self.fields
+        if "agent" not in fields:
+            fields["agent"] = agent_of(self.template.stem)
+            if fields["agent"] is None:
+                what = f"names no agent, and `{self.template.stem}` does not begin with one"
+                self._note("agent", what, "add `agent: codex` (or " + ", ".join(AGENTS[1:]) + ")")
+        agent, command = fields["agent"], fields.get("command")
+        if fields.get("mode") == "write" and not fields.get("owns"):
+            self._note("mode", "writes but owns nothing", 'add `owns: ["src/…/**"]`')
+        if agent == "command" and not command:
+            self._note("agent", "an agent `command` needs a command", 'add `command: ["make", "docs"]`')
+        if agent is not None and agent != "command" and command:
+            self._note("command", f"`{agent}` takes no command", "take it out, or write `agent: command`")
+        if command and command[0] == "":
+            self._note("command", "the program's name is empty", "write the program first")
+        for other in fields.get("fallback", ()):
+            if other == "command" or (other is not None and other == agent):
+                self._note("fallback", f"`{other}` cannot stand in for `{agent}`", "name another agent")
+
+    def _title(self) -> str:
+        """Make a title that tells the tickets of a fan-out apart."""
+        title = _title_of(self.template.body)
+        return f"{title} {self.id[len(self.template.stem) :]}".strip() if title else self.id
+
+    def _note(self, key: str, what: str, do: str) -> None:
+        node = self.template.fields.values.get(key)
+        self.problems.append(Problem(self._place(node.line if node else 1), what, do))
+
+    def _place(self, line: int) -> str:
+        return f"{self.template.path}:{line}"
+
+
+def _drafts_of(template: Template, values: Values, problems: list[Problem]) -> Iterator[_Draft]:
+    """Make one draft for each combination of the matrix, and note what is wrong with the matrix."""
+    node = template.fields.values.get("matrix")
+    if not isinstance(node, Fields):
+        yield _Draft(template, {}, values)
+        return
+    whole = _Draft(template, {}, values)
+    lists: dict[str, list[str]] = {}
+    for name, items in node.values.items():
+        scalars = [item for item in getattr(items, "values", ()) if isinstance(item, Scalar)]
+        lists[name] = [str(value) for item in scalars if (value := whole.read("matrix", item)) is not None]
+        place = f"{template.path}:{items.line}"
+        whole.problems += [Problem(place, *wrong) for wrong in _wrong_values(f"matrix.{name}", lists[name])]
+    problems += whole.problems
+    size = 1
+    for each in lists.values():
+        size *= len(each)
+    if size > MAX_FAN_OUT:
+        what = f"`matrix` makes {size} tickets"
+        problems.append(Problem(f"{template.path}:{node.line}", what, f"keep it to {MAX_FAN_OUT}"))
+    elif not whole.problems:
+        for combination in product(*lists.values()):
+            yield _Draft(template, dict(zip(lists, combination, strict=True)), values)
+
+
+def _wrong_values(key: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Find the values that would make one id for two tickets, or an id that cannot be taken apart."""
+    seen: set[str] = set()
+    for value in values:
+        # Two spellings of one accented letter look the same to whoever is to tell the tickets apart.
+        looks = unicodedata.normalize("NFC", value)
+        if looks in seen:
+            yield f"`{key}` holds `{value}` twice", "write each value once"
+        seen.add(looks)
+        if bad := [char for char in "[]," if char in value]:
+            what = f"`{key}`: `{value}` cannot stand in a ticket's id"
+            yield what, f"write it without `{'` and `'.join(bad)}`"
+
+
+def _name_workers(drafts: Sequence[_Draft]) -> list[str]:
+    """Name `codex-3` Codex-Worker-3; all others take the lowest number that is free for their agent."""
+    names: dict[str, str] = {}
+    for draft in drafts:
+        parts = _WORKER.fullmatch(draft.id)
+        if parts and parts[1] == draft.fields["agent"]:
+            names[draft.id] = f"{parts[1].capitalize()}-Worker-{parts[2]}"
+    taken = set(names.values())
+    numbers: dict[str, int] = {}
+    for draft in drafts:
+        if draft.id in names:
+            continue
+        agent = draft.fields["agent"].capitalize()
+        number = numbers.get(agent, 1)
+        while f"{agent}-Worker-{number}" in taken:
+            number += 1
+        numbers[agent] = number + 1
+        names[draft.id] = f"{agent}-Worker-{number}"
+    return [names[draft.id] for draft in drafts]
+
+
+def _title_of(body: str) -> str | None:
+    """Return the first plain line of a prompt."""
+    for line in body.splitlines():
+        text = " ".join(line.strip().strip("#*").split())
+        if text and "{" not in text and not text.startswith(("-", "`", "<", ">", "|")):
+            return text if len(text) <= 80 else text[:79] + "…"
+    return None

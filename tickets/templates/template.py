@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tickets.problems import Problem, TicketError
 from tickets.templates._front_matter import Fields, Items, Node, Scalar, read_source
-from tickets.templates._keys import AGENTS, KEYS
-from tickets.templates.jinja import Fault, faults_of, nearest
+from tickets.templates._keys import AGENTS, KEYS, WrongValueError
+from tickets.templates.jinja import Fault, faults_of, has_marks, nearest
 
 FOLDER = "docs/worker-ticket-templates"
 
@@ -21,8 +21,6 @@ class Template(NamedTuple):
     fields: Fields
     body: str
     body_line: int
-    unsure: frozenset[str] = frozenset()
-    """Keys (and `body`) of which something is wrong already: what they lack may be no second mistake."""
 
 
 def is_template(path: str) -> bool:
@@ -33,29 +31,11 @@ def is_template(path: str) -> bool:
 
 def read_template(path: str, data: bytes) -> Template:
     """Read one template; `path` is relative to the root. Raises TicketError with every problem of it."""
-    template, problems = examine_template(path, data)
-    if problems:
-        raise TicketError(*problems)
-    return template
-
-
-def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
-    """Read one template as far as it can be, with what is wrong with it. Raises TicketError for bad YAML.
-
-    Keys that do not exist are left out of it.
-    """
     source = read_source(path, data)
     template = Template(path, PurePosixPath(path).stem, source.fields, source.body, source.body_line)
     problems = list(_stem_problems(template))
-    unsure: set[str] = set()
     for name, node in source.fields.values.items():
-        found = _key_problems(path, name, node)
-        problems += found
-        if found:
-            unsure |= {name} if name in KEYS else {key for key in KEYS if nearest(name, [key])}
-    known = {name: node for name, node in source.fields.values.items() if name in KEYS}
-    template = template._replace(fields=source.fields._replace(values=known))
-    before = len(problems)
+        problems += _key_problems(path, name, node)
     problems += [
         problem_at(template, source.body_line, fault, "the body") for fault in faults_of(source.body)
     ]
@@ -63,12 +43,14 @@ def examine_template(path: str, data: bytes) -> tuple[Template, list[Problem]]:
         problems.append(
             Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
         )
-    unsure |= {"body"} if len(problems) > before else set()
-    return template._replace(unsure=frozenset(unsure)), problems
+    if problems:
+        # Nothing of it will be rendered, so what is wrong whatever the values are is told now.
+        raise TicketError(*problems, *_wrong_values(path, source.fields))
+    return template
 
 
-def read_templates(files: Mapping[str, bytes]) -> list[Template]:
-    """Read the templates among some files, by path. Raises TicketError with the problems of all of them."""
+def read_templates(files: Mapping[str, bytes]) -> tuple[list[Template], list[Problem]]:
+    """Read the templates among some files: those without mistakes, and the problems of the others."""
     templates: list[Template] = []
     problems: list[Problem] = []
     for path in filter(is_template, files):
@@ -76,9 +58,7 @@ def read_templates(files: Mapping[str, bytes]) -> list[Template]:
             templates.append(read_template(path, files[path]))
         except TicketError as error:
             problems += error.problems
-    if problems:
-        raise TicketError(*problems)
-    return templates
+    return templates, problems
 
 
 def agent_of(stem: str) -> str | None:
@@ -135,6 +115,20 @@ def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
             problems.append(Problem(f"{path}:{items.line}", what, "use letters, digits and `_`"))
         problems += _syntax(path, name, scalars)
     return problems
+
+
+def _wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
+    """Find the strings that their keys refuse, among those that need no rendering."""
+    for name, node in fields.values.items():
+        if name not in KEYS or KEYS[name].shape == "matrix":
+            continue
+        for each in node.values if isinstance(node, Items) else (node,):
+            if not isinstance(each, Scalar) or each.is_null or has_marks(each.text):
+                continue
+            try:
+                KEYS[name].read(each.text)
+            except WrongValueError as error:
+                yield Problem(f"{path}:{each.line}", f"`{name}`: {error.what}", error.do)
 
 
 _WANTED = {

@@ -14,7 +14,7 @@ from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
 from tickets.plan import make_plan
 from tickets.scopes.rules import PathRules, reserved_paths
-from tickets.templates.render import FOLDER, Values, is_template, read_templates, render_tickets
+from tickets.templates.render import FOLDER, Values, is_template, render_phase
 from tickets.ticket import Ticket
 from workers.agents.command import new_reader
 
@@ -41,7 +41,8 @@ def tools(tmp_path):
 @pytest.fixture(scope="module")
 def tickets():
     files = {f"{FOLDER}/{name}": text for name, text in shipped_templates().items()}
-    found = render_tickets(read_templates(files), Values("project", "phase-1"))
+    found, problems = render_phase(files, Values("project", "phase-1"))
+    assert not problems
     assert len(found) == len([path for path in files if is_template(path)])
     return {ticket.id: ticket for ticket in found}
 

@@ -146,23 +146,23 @@ def test_templates_and_settings_are_looked_at_too(lab):
 
 
 @pytest.mark.parametrize("command", [["plan", "phase-1"], ["run", "phase-1"], ["validate"]])
-def test_what_cannot_be_read_in_a_template_hides_nothing_else(lab, command):
+def test_a_mistake_in_one_template_hides_none_in_another(lab, command):
     make = template
     lab.templates(
-        command_1=make(acceptance="x", foo=1, depends_on=["nope"]) + "{{ nosuch }}\n",
-        command_2=make(owns=["STATUS.md"], timeout="soon", reads="x"),
+        command_1=make(acceptance="x", foo=1, depends_on=["nope"]),
+        command_2=make(timeout="soon") + "{{ nosuch }}\n",
     )
     problems = lab.call(*command, "--json").document["problems"]
     said = sorted(one["what"] for one in problems if one["severity"] == "error")
     assert [what.partition(":")[0] for what in said] == [
-        "`STATUS.md` lies in what no ticket owns (`STATUS.md`)",
-        "`acceptance` must be a list of strings",
-        "`foo` is not a key of a template",
-        "`reads` must be a list of strings",
-        "`timeout`",
-        "the body",
-        "there is no ticket `nope` here",
-    ]
+        "`acceptance` must be a list of strings", "`foo` is not a key of a template", "`timeout`", "the body",
+    ]  # fmt: skip
+    lab.templates(command_1=make(depends_on=["nope"]), command_2=make(mode="write", owns=["STATUS.md"]))
+    problems = lab.call(*command, "--json").document["problems"]
+    said = sorted(one["what"] for one in problems if one["severity"] == "error")
+    assert said == [
+        "`STATUS.md` lies in what no ticket owns (`STATUS.md`)", "there is no ticket `nope` here",
+    ]  # fmt: skip
 
 
 def unplanned(lab):

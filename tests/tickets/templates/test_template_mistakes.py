@@ -150,9 +150,8 @@ def test_every_problem_of_every_template_is_told_at_once():
         f"{FOLDER}/codex-1.md": b"---\nownz: [a]\ntimeot: 3\n---\n{% if %}",
         f"{FOLDER}/codex-2.md": b"\xff",
     }
-    with pytest.raises(TicketError) as caught:
-        read_templates(files)
-    assert len(caught.value.problems) == 4
+    templates, problems = read_templates(files)
+    assert (templates, len(problems)) == ([], 4)
     bad = [
         template("codex-1", front("mode: write\nretries: x\ntimeout: 0", "{{ a }}\n{{ b }}")),
         template("codex-2", "{{ matrix.x }}"),

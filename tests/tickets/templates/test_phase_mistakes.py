@@ -1,37 +1,33 @@
-"""What cannot be read in a template hides nothing else that is wrong, and makes no mistakes of its own."""
+"""All that is wrong with a phase's templates is told at once; what only follows from it is not told."""
 
 import pytest
 from support.templates import FOLDER, VALUES, front
 
 from tickets.plan import make_plan
 from tickets.scopes.rules import PathRules, reserved_paths
-from tickets.templates.diagnose import sketch_phase
+from tickets.templates.render import render_phase
 
 
 def told(**texts):
-    """Give all that is said of templates, in their order; `codex_1` is the stem `codex-1`."""
+    """Return all that is said of templates, in their order; `codex_1` is the stem `codex-1`."""
     files = {f"{FOLDER}/{stem.replace('_', '-')}.md": text.encode() for stem, text in texts.items()}
-    sketch = sketch_phase(files, VALUES)
-    rule = "refuse" if sketch.is_ordered else "serialize"
-    plan = make_plan(sketch.tickets, PathRules(reserved_paths(())), on_overlap=rule)
-    return [str(problem).removeprefix(f"{FOLDER}/") for problem in (*sketch.problems, *plan.problems)]
+    tickets, problems = render_phase(files, VALUES)
+    plan = make_plan(tickets, PathRules(reserved_paths(())))
+    return [str(problem).removeprefix(f"{FOLDER}/") for problem in (*problems, *plan.problems)]
 
 
-def test_a_wrong_type_and_an_unknown_key_hide_neither_a_dependency_nor_a_name_in_the_body():
-    text = front("acceptance: pytest\nfoo: 1\ndepends_on: [nope]", "{{ nosuch }}\n")
-    said = told(codex_1=text)
-    assert [one.partition(";")[0] for one in said] == [
+def test_what_cannot_be_read_in_one_template_hides_no_wrong_value_of_another():
+    texts = {
+        "codex_1": front("acceptance: pytest\nfoo: 1\nretries: x\ndepends_on: [nope]", "{{ nosuch }}\n"),
+        "codex_2": front("timeout: soon", "{{ nosuch }}\n"),
+    }
+    assert [one.partition(";")[0] for one in told(**texts)] == [
         "codex-1.md:2: `acceptance` must be a list of strings",
         "codex-1.md:3: `foo` is not a key of a template",
-        "codex-1.md:6: the body: `nosuch` is not defined",
-        "codex-1.md:4: there is no ticket `nope` here",
+        "codex-1.md:4: `retries`: `x` is not a whole number",
+        "codex-2.md:2: `timeout`: `soon` is not a duration",
+        "codex-2.md:4: the body: `nosuch` is not defined",
     ]
-
-
-def test_a_wrong_type_hides_neither_a_wrong_value_nor_a_scope_that_nobody_may_own():
-    said = told(codex_1=front('owns: ["STATUS.md"]\ntimeout: soon\nreads: x'))
-    assert [one.partition(" ")[0] for one in said] == ["codex-1.md:4:", "codex-1.md:3:", "codex-1.md:2:"]
-    assert "lies in what no ticket owns" in said[2]
 
 
 @pytest.mark.parametrize(
@@ -65,30 +61,35 @@ def test_one_mistake_is_told_once_and_has_no_consequences(lines):
 
 
 @pytest.mark.parametrize(
-    "broken", ["---\nowns: [\n---\nx\n", "---\nphase: [x]\n---\nx\n", "---\nmatrix: x\n---\nx\n"]
+    "broken",
+    [
+        "---\nowns: [\n---\nx\n",
+        "---\nphase: [x]\n---\nx\n",
+        "---\nmatrix: x\n---\nx\n",
+        "---\nretries: x\n---\nx",
+    ],
 )
-def test_a_ticket_that_nobody_can_read_is_not_said_to_be_missing(broken):
-    first = front("mode: write\nowns: [src/]\ndepends_on: ['codex-2[m=a]']")
+def test_a_ticket_that_cannot_be_read_is_not_said_to_be_missing(broken):
+    first = front("mode: write\nowns: [src/]\ndepends_on: ['codex-2[m=a]']", "{{ outputs['codex-2[m=b]'] }}")
     # By way of codex-2, codex-1 may well come after codex-3: their overlap proves nothing yet.
     said = told(codex_1=first, codex_2=broken, codex_3=front("mode: write\nowns: [src/]"))
     assert len(said) == 1
     assert said[0].startswith("codex-2.md:")
 
 
-def test_an_overlap_of_scopes_that_could_be_read_is_told_beside_a_mistake():
+def test_overlaps_are_told_once_no_template_has_a_mistake():
     texts = {f"codex_{n}": front(f"mode: write\nowns: [src/]\ntimeout: {n}x") for n in (1, 2)}
-    said = told(**texts)
-    assert len(said) == 3
-    assert "both own `src`" in said[2]
+    assert [one.partition(": ")[2][:9] for one in told(**texts)] == ["`timeout`"] * 2
+    (said,) = told(**{stem: text.replace("x\n", "m\n") for stem, text in texts.items()})
+    assert "both own `src`" in said
 
 
 def test_the_mistakes_of_another_phase_are_told_as_far_as_they_need_no_values():
     said = told(codex_1=front("phase: phase-9\ntimeout: soon\nfoo: 1\ndepends_on: [nope]"))
-    assert said == [said[0]]
-    assert "`foo`" in said[0]
+    assert [one.split("`")[1] for one in said] == ["foo", "timeout"]
+    assert not told(codex_1=front("phase: phase-9\ntimeout: soon"), codex_2=front(""))
 
 
-def test_a_value_of_a_fan_out_without_its_matrix_is_checked_where_it_does_not_need_it():
-    lines = "matrix: {m: x}\ntimeout: soon\ntitle: '{{ matrix.m }}'\nowns: ['{{ matrix.m }}', STATUS.md]"
-    said = told(codex_1=front(lines, "{{ nosuch }}"))
-    assert len(said) == 4
+def test_a_key_without_a_value_names_no_agent():
+    (said,) = told(notes="---\nagent:\n---\nDo it.\n")
+    assert "names no agent" in said
