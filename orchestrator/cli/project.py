@@ -21,8 +21,7 @@ from orchestrator.log import configure
 from orchestrator.prepare.prepare import Request, problems_besides
 from orchestrator.project import Project, Tell
 from orchestrator.run import Ended
-from orchestrator.runs.over_budget import unpaid_problems
-from orchestrator.runs.rerun import freed_problems
+from orchestrator.runs.next_action import undone_problems
 from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
@@ -111,8 +110,7 @@ def finish(
     except BaseExceptionGroup as group:
         raise _first(group) from group
     state = ended.state
-    about = state.phase, state.workers, state.waits_for
-    problems = (*ended.problems, *unpaid_problems(*about), *freed_problems(*about))
+    problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]

@@ -10,7 +10,7 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun
-from orchestrator.runs.rerun import again_with_fallen, broke_the_gate
+from orchestrator.runs.next_action import again_with_fallen, broke_the_gate
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.problems import Problem

@@ -26,7 +26,7 @@ from orchestrator.integrate._overrule import (
     said_of,
 )
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
-from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
+from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
 from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunIntegrated, Verdict

@@ -11,8 +11,8 @@ from orchestrator.prepare.prepare import Prepared, Request, prepare
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.cleanup import clear_ended_runs
-from orchestrator.runs.lost import superseded
 from orchestrator.runs.manifest import Manifest, write_manifest
+from orchestrator.runs.roster import superseded
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.store import Store
 from tickets.problems import Problem

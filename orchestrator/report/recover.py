@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.lost import landed_meanwhile
+from orchestrator.runs.roster import landed_meanwhile
 from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.state.errors import StateError
 from orchestrator.store.store import Store

@@ -176,7 +176,8 @@ class WorkerEnded(NamedTuple):
     def as_facts(self) -> dict[str, Any]:
         """Return its fields and those of its evidence as one JSON object."""
         facts: dict[str, Any] = as_json(self)
-        return {**facts, **facts.pop("evidence")}
+        evidence = facts.pop("evidence")
+        return {**facts, **evidence}
 
 
 class WorkerSkipped(NamedTuple):

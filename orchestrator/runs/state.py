@@ -27,8 +27,7 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
-from orchestrator.runs.pending import pending_of, settles
-from orchestrator.runs.rerun import again_with_fallen, undone
+from orchestrator.runs.next_action import again_with_fallen, pending_of, settles, undone
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName

@@ -9,7 +9,7 @@ from orchestrator.budget.totals import Spent, spent_in, spent_on
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.runs.next_action import Step, next_step, open_p0, phases_done, waiting_of
+from orchestrator.runs.next_step import Step, next_step, open_p0, phases_done, waiting_of
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state.canonical.status.read import Status, doubts, read
 from orchestrator.state.errors import StateError

@@ -11,8 +11,7 @@ from orchestrator.cli.names import live_named
 from orchestrator.cli.terminal.progress import record_line, summary_lines
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
-from orchestrator.runs.over_budget import unpaid_problems
-from orchestrator.runs.rerun import freed_problems
+from orchestrator.runs.next_action import undone_problems
 from tickets.problems import Problem
 from workers.files.read import opened
 from workers.files.run_dir import RunDir
@@ -79,8 +78,7 @@ def _told(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> An
         code = TIMED_OUT if timed_out else 0
     elif status not in ("integrated", "finished") or state.has_failures:
         code = 1
-    about = state.phase, state.workers, state.waits_for
-    problems = [*unpaid_problems(*about), *freed_problems(*about)] if status != "running" else []
+    problems = undone_problems(state.phase, state.workers, state.waits_for) if status != "running" else []
     document["problems"] = [problem.as_json() for problem in problems]
     lines = [line for record in events if (line := record_line(record, state))]
     if status == "running":
