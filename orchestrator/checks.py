@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import anyio.to_thread
 
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from workers.agents.follow import read_tail
 from workers.engine.launch import common_environment
 from workers.engine.process import open_nursery, stop

@@ -1,9 +1,9 @@
-"""What `init` writes: pure, from what is there to what should be; text that is there is never changed."""
+"""What `init` writes: from the existing texts to those that should be; existing text is never changed."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.settings import default_text as settings_text
 from orchestrator.settings.settings import FILE
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.rules import rules
@@ -20,6 +20,7 @@ _COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
     "AGENTS.md": rules.complete,
 }
 STATE = tuple(_COMPLETE)
+_SETTINGS = Path(__file__).with_name("settings") / "default.toml"
 PATHS = (*STATE, FILE, GITIGNORE)
 """What `init` sees to beside the templates."""
 
@@ -33,6 +34,11 @@ class Written(NamedTuple):
     """False: it was there, and what it held is still in it."""
 
 
+def default_settings() -> str:
+    """Return the text of a new orchestrate.toml: every key with its meaning and default, none of them set."""
+    return _SETTINGS.read_text("utf-8")
+
+
 def files_to_write(
     facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
 ) -> tuple[Written, ...]:
@@ -41,7 +47,7 @@ def files_to_write(
     Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
     """
     wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
-    wanted[FILE] = there.get(FILE, settings_text.TEXT.encode())
+    wanted[FILE] = there.get(FILE, default_settings().encode())
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)
     return tuple(

@@ -19,18 +19,26 @@ class Problem(NamedTuple):
     witness: str | None = None
 
     def __str__(self) -> str:
-        """Give the line a person reads."""
+        """Return the line that a person reads."""
         return f"{self.place}: {self.what}" + (f"; {self.do}" if self.do else "")
 
     def as_json(self) -> dict[str, str]:
-        """Give the object of the outside contract (design, section 8)."""
+        """Return the object of the outside contract (design, section 8)."""
         found = {"place": self.place, "what": self.what, "do": self.do, "severity": self.severity}
         return found if self.witness is None else {**found, "witness": self.witness}
 
 
-class TicketError(Exception):
-    """Input that cannot become tickets: carries every problem found, never just the first."""
+class ProblemError(Exception):
+    """The base of errors about an input: carries every problem found, never just the first."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
         super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class TicketError(ProblemError):
+    """Input that cannot become tickets."""
+
+
+class MarkdownError(TicketError):
+    """A document that cannot be read, or an edit that is refused; nothing has been changed."""

@@ -1,9 +1,10 @@
-"""What is old moves out of the state files: from texts to texts, pure; no word of it changes on the way."""
+"""Old entries of the state files: they move to other files, and no word of them changes on the way."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import Entry, dated_headings
@@ -11,7 +12,6 @@ from orchestrator.state.canonical.status import backlog, todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import Phase, read, refuse_doubts, slug
 from orchestrator.state.document import editable, opened, refuse_open_fence, section_like, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.facts import day, minute
 from tickets.markdown import (
     Document,
@@ -59,7 +59,7 @@ class Archived(NamedTuple):
 
 
 def targets(texts: Texts) -> tuple[str, ...]:
-    """Name the files that may receive something: `archived` must be given what they hold."""
+    """List the files that may receive something: `archived` needs their content."""
     document = opened(DECISIONS, texts[DECISIONS] or b"#")
     years = {_year_path(entry) for _, entry in dated_headings(document)}
     phases = {_phase_path(phase) for phase in read(texts[STATUS] or b"#").phases}

@@ -1,4 +1,4 @@
-"""The ledger of the days: what a start may cost is reserved before it, and what it came to is kept after it.
+"""The ledger of the days: what is reserved before a start, and what the attempt has cost after it.
 
 `<git common dir>/orchestrate/spending/2026-02-16.jsonl` holds the starts of one day (UTC), whichever process
 and worktree they are made in. Lines are only added, under a lock on the folder.
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from orchestrator.budget.limits import Budget, Refused, left_of, refusal_of, usd_left
 from orchestrator.budget.prices import Cost
 from orchestrator.budget.totals import (
-    NOTHING,
     Entry,
     IsLive,
     Key,
@@ -21,13 +20,12 @@ from orchestrator.budget.totals import (
     attempt_of,
     days_since,
     entries_of,
-    expectations,
     liveness,
     spent_by,
     spent_on,
     total,
 )
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from workers.files.durable import append_line
 from workers.files.locks import held_folder
 from workers.files.run_dir import RunDir
@@ -53,7 +51,7 @@ class Reservation(NamedTuple):
 
 
 def ledger_of(repository: Repository, clock: Callable[[], datetime]) -> "Ledger":
-    """Give the ledger that all processes on a repository share."""
+    """Return the ledger that all processes on a repository share."""
     return Ledger(repository.own / "spending", clock)
 
 
@@ -61,7 +59,7 @@ class Ledger:
     """What the workers of a repository cost. Each call reads the files anew and may block for `PATIENCE`."""
 
     def __init__(self, folder: Path, clock: Callable[[], datetime], is_live: IsLive | None = None) -> None:
-        """Take the folder of the days; `is_live` is asked about attempts that were not settled.
+        """Accept the folder of the days; `is_live` is asked about attempts that were not settled.
 
         Without it, runs and slots in use beside the folder are looked at.
         """
@@ -70,7 +68,7 @@ class Ledger:
         self._is_live = is_live
 
     def reserve(
-        self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: Limits
+        self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: SpendingLimits
     ) -> Reservation | Refused:
         """Reserve an attempt's start, or say which limit forbids it; `budget` is its ticket's own.
 
@@ -87,27 +85,28 @@ class Ledger:
             known = {day: entries.pop(own.key) for day, entries in books.items() if own.key in entries}
             for day, entry in known.items():
                 if entry.tokens is not None:
-                    return Reservation(day, run, worker, attempt, entry.held_usd, entry.held_tokens)
+                    usd = None if budget.usd is None else entry.held_usd
+                    return Reservation(day, run, worker, attempt, usd, entry.held_tokens)
             found = self._admitted(own, books, today, budget, limits)
             if isinstance(found, Refused):
                 return found
             for day in known.keys() - {today}:
                 self._append(day, "released", own)  # its runtime died before midnight, and before its start
-            held = own._replace(held_usd=found.usd, held_tokens=found.tokens)
-            if known.get(today) != held:
-                self._append(today, "reserved", own, usd=found.usd, tokens=found.tokens)
+            usd = budget.reserve_usd if found.usd is None else found.usd
+            if known.get(today) != own._replace(held_usd=usd, held_tokens=found.tokens):
+                self._append(today, "reserved", own, usd=usd, tokens=found.tokens)
             return found
 
     def settle(self, reservation: Reservation, cost: Cost) -> None:
-        """Put what an attempt came to in the place of what it held; twice is the same. Raises OSError."""
+        """Record what an attempt cost in place of its reservation; twice is the same. Raises OSError."""
         self._add(reservation, "settled", usd=cost.usd, tokens=cost.tokens, by=cost.by)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back what was reserved for a start that did not take place. Raises OSError."""
+        """Release what was reserved for a start that did not take place. Raises OSError."""
         self._add(reservation, "released")
 
     def adopted(self, run: RunDir, worker: str, attempt: int) -> Reservation:
-        """Give the reservation of an attempt that an earlier runtime started, to be settled."""
+        """Return the reservation of an attempt that an earlier runtime started, to be settled."""
         key = attempt_of(run, worker, attempt).key
         for path in reversed(days_since(self.folder, run.id)):
             known = entries_of(path).get(key)
@@ -116,15 +115,20 @@ class Ledger:
         return Reservation(self._today(), run, worker, attempt)
 
     def of_day(self) -> Spent:
-        """Give what today (UTC) came to, over all runs of the repository."""
+        """Return what today (UTC) has cost, over all runs of the repository."""
         return spent_on(self.folder, self._today(), self._is_live)
 
     def of_run(self, run: RunDir) -> Spent:
-        """Give what a run came to, on whichever days."""
+        """Return what a run has cost, on all days."""
         return spent_by(self.folder, [run], self._is_live)[0]
 
     def _admitted(
-        self, own: Entry, books: dict[str, dict[Key, Entry]], today: str, budget: Budget, limits: Limits
+        self,
+        own: Entry,
+        books: dict[str, dict[Key, Entry]],
+        today: str,
+        budget: Budget,
+        limits: SpendingLimits,
     ) -> Reservation | Refused:
         is_live = self._liveness()
         of_run = {
@@ -139,11 +143,7 @@ class Ledger:
         def lives(run: RunDir, worker: str) -> bool:
             return (run, worker) != (own.run, own.worker) and is_live(run, worker)
 
-        entries = [*of_run.values(), *books[today].values()]
-        # Days past are read only where what workers cost on them may decide anything.
-        is_limited = any(limit is not None for limit in limits)
-        others = expectations(self.folder, entries) if is_limited else NOTHING
-        run, day = (total(some, lives, others) for some in (of_run.values(), books[today].values()))
+        run, day = (total(some, lives) for some in (of_run.values(), books[today].values()))
         refused = refusal_of(asked, run, day, limits)
         if refused is not None:
             return refused

@@ -1,10 +1,10 @@
-"""Whether a start may be paid for: limits, what was spent, what is held; pure."""
+"""Whether a start fits within the limits of a ticket, a run and a day, by what was spent and what is held."""
 
 from typing import Literal, NamedTuple
 
-from orchestrator.budget.totals import OF_OTHERS, Spent, workers
+from orchestrator.budget.totals import Spent, workers
 from orchestrator.money import dollars, thousands
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 
 LEAST_USD = 0.0001
 """The smallest amount that a CLI can be told; it would take 0 for no limit."""
@@ -22,6 +22,13 @@ class Budget(NamedTuple):
 
     usd: float | None = None
     tokens: int | None = None
+    reserve_usd: float | None = None
+    """Where `usd` is None: USD to reserve for each attempt all the same, `[budget] worker_usd`."""
+
+    @property
+    def held_usd(self) -> float | None:
+        """What a start reserves in USD; None where that is nothing."""
+        return self.reserve_usd if self.usd is None else self.usd
 
 
 class Refused(NamedTuple):
@@ -44,20 +51,19 @@ class _Account(NamedTuple):
     held: float
     asked: float | None
     held_by: int
-    expected: float
+    asks: str
+    """Who asks for `asked`."""
 
     def refusal(self) -> Refused | None:
-        """Say why there is no room, where there is none."""
-        if self._has_room(self.spent + self.held + self.expected):
+        """Return the refusal of a start for which there is no room; None where there is."""
+        if self._has_room(self.spent + self.held):
             return None
         say = dollars if self.name.endswith("usd") else _tokens
         budget = f"the {self.whose}'s budget of {say(self.limit)}"
         used = f"{say(self.spent)} spent"
         used += f", {say(self.held)} held by {workers(self.held_by)}" if self.held else ""
         can_wait = self._has_room(self.spent)
-        if self.expected and can_wait:
-            used += f", about {say(self.expected)} {OF_OTHERS}"
-        for_it = "" if self.asked is None else f" for the ticket's {say(self.asked)}"
+        for_it = "" if self.asked is None else f" for {self.asks} {say(self.asked)}"
         if can_wait:
             return Refused(f"room in {budget}{for_it} ({used})", True, self.name)
         if self.asked is None or self.spent >= self.limit - _DUST:
@@ -71,7 +77,7 @@ class _Account(NamedTuple):
 
 
 def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
-    """Give what earlier attempts have left of a ticket's own budget."""
+    """Return what earlier attempts have left of a ticket's own budget."""
     usd = None if budget.usd is None else budget.usd - earlier.usd
     tokens = None if budget.tokens is None else budget.tokens - earlier.tokens
     if usd is not None and budget.usd is not None and usd <= _DUST:
@@ -80,11 +86,11 @@ def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
     if tokens is not None and budget.tokens is not None and tokens <= 0:
         reason = f"the ticket's budget of {_tokens(budget.tokens)} is spent ({_tokens(earlier.tokens)} spent)"
         return Refused(reason, False, "ticket_tokens")
-    return Budget(usd, tokens)
+    return budget._replace(usd=usd, tokens=tokens)
 
 
-def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused | None:
-    """Say which limit forbids a start, first one that no waiting helps against; None where it may be."""
+def refusal_of(asked: Budget, run: Spent, day: Spent, limits: SpendingLimits) -> Refused | None:
+    """Return the limit that forbids a start, first one that no waiting helps against; None if none does."""
     accounts: list[_Account] = []
     for whose, usd, tokens, spent in (
         ("run", limits.run_usd, limits.run_tokens, run),
@@ -93,23 +99,25 @@ def refusal_of(asked: Budget, run: Spent, day: Spent, limits: Limits) -> Refused
         is_run = whose == "run"
         if usd is not None:
             name: LimitName = "run_usd" if is_run else "day_usd"
-            held = spent.usd, spent.held_usd, asked.usd, spent.held_by
-            accounts.append(_Account(name, whose, usd, *held, spent.expected_usd))
+            asks = "the ticket's" if asked.usd is not None else "the worker's reserve of"
+            accounts.append(
+                _Account(name, whose, usd, spent.usd, spent.held_usd, asked.held_usd, spent.held_by, asks)
+            )
         if tokens is not None:
             name = "run_tokens" if is_run else "day_tokens"
             in_tokens = spent.tokens, spent.held_tokens, asked.tokens, spent.held_by
-            accounts.append(_Account(name, whose, tokens, *in_tokens, spent.expected_tokens))
+            accounts.append(_Account(name, whose, tokens, *in_tokens, "the ticket's"))
     refusals = [refusal for account in accounts if (refusal := account.refusal())]
     return min(refusals, key=lambda one: one.can_wait, default=None)
 
 
 def usd_left(limit: float | None, spent: Spent) -> float | None:
-    """Give the USD that a limit leaves; None where it is not set."""
+    """Return the USD that a limit leaves; None where it is not set."""
     return None if limit is None else max(0.0, limit - spent.usd - spent.held_usd)
 
 
 def hard_limit(ticket_usd: float | None, run_left: float | None, day_left: float | None) -> float | None:
-    """Give the USD at which an agent that can stop itself is to do so: the least of what is left."""
+    """Return the USD at which an agent that can stop itself is to do so: the least of what is left."""
     known = [left for left in (ticket_usd, run_left, day_left) if left is not None]
     return max(LEAST_USD, min(known)) if known else None
 

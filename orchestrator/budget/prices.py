@@ -45,7 +45,7 @@ def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) 
 
 
 def _parts(usage: Usage) -> list[ModelUse]:
-    """Give what each model did, and what is left over of the sum, by the model that did most."""
+    """Return what each model used; the rest of the sum counts for the model that used most."""
     used = [one for one in usage.models if one.input_tokens or one.output_tokens] or list(usage.models[:1])
     most = max(used, key=lambda one: one.input_tokens + one.output_tokens, default=ModelUse(""))
     whole = usage.input_tokens, usage.output_tokens, usage.cached_tokens

@@ -1,13 +1,11 @@
-"""What workers have cost, read from the ledger of the days, and how that is said. Light, for `ps`."""
+"""What workers have cost: sums of the ledger of the days, and their text."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.budget.estimate import Came, Expected, kind_of, means
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
 from workers.files.journal import read_journal
@@ -15,14 +13,8 @@ from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
 from workers.pool.slots import holders
 
-HISTORY = 7
-"""Days of the ledger that are looked at, newest first, for what workers of a kind cost."""
-
 IsLive = Callable[[RunDir, str], bool]
-"""Tells whether a worker of a run may still be spending."""
-NOTHING: Mapping[str, Expected] = {}
-OF_OTHERS = "expected of workers that are out"
-"""They have no budget of their own, and others of their kind have told what they cost."""
+"""Returns whether a worker of a run may still cost something."""
 Key = tuple[str, str, str, int]
 """Root, run, worker, attempt: an attempt is counted once, however often it is written down."""
 
@@ -35,22 +27,18 @@ class Spent(NamedTuple):
     unpriced_tokens: int = 0
     """Of `tokens`, those that nobody priced: they are not in `usd`."""
     held_usd: float = 0.0
-    """What the budgets of workers that are out may still come to."""
+    """What was reserved for workers that are out."""
     held_tokens: int = 0
     held_by: int = 0
-    """Workers that are out and have a budget of their own."""
-    expected_usd: float = 0.0
-    """What those without one may come to, as others of their kind did; 0 where nobody knows that."""
-    expected_tokens: int = 0
+    """Workers that are out and for which something was reserved."""
 
     @property
     def is_nothing(self) -> bool:
-        """Tell whether nothing was spent and nothing is held."""
-        out = self.held_usd or self.held_tokens or self.expected_usd or self.expected_tokens
-        return not (self.usd or self.tokens or out)
+        """Return whether nothing was spent and nothing is held."""
+        return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
 
     def in_words(self) -> str:
-        """Say it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
+        """Describe it in one phrase: `$1.25, 12.3k tokens (4.0k not priced), $0.50 held by 2 workers`."""
         said = [dollars(self.usd)] if self.usd or not self.unpriced_tokens else []
         if self.tokens:
             bare = f" ({thousands(self.unpriced_tokens)} not priced)" if self.unpriced_tokens else ""
@@ -58,19 +46,14 @@ class Spent(NamedTuple):
         return ", ".join([*said, *self.held_in_words()])
 
     def in_short(self) -> str:
-        """Say what was spent where room is short."""
+        """Describe what was spent where room is short."""
         return dollars(self.usd) if self.usd or not self.tokens else f"{thousands(self.tokens)} tokens"
 
     def held_in_words(self) -> list[str]:
-        """Say what is held, where something is."""
+        """Describe what is held, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
-        said = [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
-        if self.expected_usd:
-            said.append(f"about {dollars(self.expected_usd)} {OF_OTHERS}")
-        elif self.expected_tokens and not held:
-            said.append(f"about {thousands(self.expected_tokens)} tokens {OF_OTHERS}")
-        return said
+        return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
 
 
 class Spending(NamedTuple):
@@ -83,11 +66,11 @@ class Spending(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Tell whether there is anything to say."""
+        """Return whether nothing was spent and nothing is held."""
         return self.today.is_nothing and self.in_run.is_nothing
 
     def in_words(self) -> str:
-        """Say both on one line."""
+        """Describe both on one line."""
         said = [f"{self.today.in_words()} today ({self.day} UTC)"]
         said += [f"{self.in_run.in_words()} in run {self.run}"] if not self.in_run.is_nothing else []
         return "; ".join(said)
@@ -101,7 +84,7 @@ class Entry(NamedTuple):
     worker: str
     attempt: int
     held_usd: float | None = None
-    """What its start reserved; None where its ticket has no budget of its own."""
+    """What its start reserved; None where that is nothing."""
     held_tokens: int | None = None
     usd: float | None = None
     tokens: int | None = None
@@ -109,17 +92,17 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Give what it is known by."""
+        """Return what it is known by."""
         return self[:4]
 
     @property
     def run(self) -> RunDir:
-        """Give the run's directory; made for those alone that are asked, since paths take longest."""
+        """Return the run's directory; made only where it is asked for, since paths take longest."""
         return RunDir(Path(self.root), self.run_id)
 
 
 def attempt_of(run: RunDir, worker: str, attempt: int) -> Entry:
-    """Give an attempt of which nothing is known yet."""
+    """Return an attempt of which nothing is known yet."""
     return Entry(str(run.root), run.id, worker, attempt)
 
 
@@ -141,94 +124,62 @@ def days_since(folder: Path, run_id: str) -> list[Path]:
 
 
 def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
-    """Give what one day came to, written as 2026-02-16 (UTC)."""
-    entries = entries_of(folder / f"{day}.jsonl").values()
-    return total(entries, is_live or liveness(folder), expectations(folder, entries))
+    """Return what one day has cost, written as 2026-02-16 (UTC)."""
+    return total(entries_of(folder / f"{day}.jsonl").values(), is_live or liveness(folder))
 
 
 def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
-    """Give what each of some runs came to, on whichever days."""
+    """Return what each of some runs has cost, on all days."""
     runs, known = list(runs), is_live or liveness(folder)
-    found = _entries_by(folder, runs)
-    others = expectations(folder, [one for entries in found for one in entries])
-    return [total(entries, known, others) for entries in found]
+    return [total(entries, known) for entries in _entries_by(folder, runs)]
 
 
 def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
-    """Give what each of some runs came to; of a worker that the ledger does not know, its run tells it."""
+    """Return what each of some runs has cost; for a worker unknown to the ledger, its run tells it."""
     states, known = list(states), liveness(folder)
     books, found = _entries_by(folder, [one.run for one in states]), []
-    others = expectations(folder, [one for entries in books for one in entries])
     for state, entries in zip(states, books, strict=True):
         besides = state.workers.keys() - {one.worker for one in entries}
-        found.append(total([*entries, *_told(state, besides)], known, others))
+        found.append(total([*entries, *_told(state, besides)], known))
     return found
 
 
 def told_by(state: RunState) -> Spent:
-    """Give what a run's own journal says that it came to: each worker's last attempt, and no file is read."""
+    """Return what a run has cost by its own journal: each worker's last attempt; no file is read."""
     return total(_told(state, state.workers), lambda *_: False)
 
 
 def spending(folder: Path, day: str, state: RunState | None) -> Spending:
-    """Give what a day and a run came to."""
+    """Return what a day and a run have cost."""
     (in_run,) = spent_in(folder, [state]) if state else [Spent()]
     return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
-def expectations(folder: Path, entries: Iterable[Entry]) -> dict[str, Expected]:
-    """Give what is expected of those kinds of workers of which somebody has not told yet what it came to.
-
-    Each as among the attempts, else as on the newest day on which one of its kind has told.
-    """
+def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
+    """Add up attempts: what each is known to have cost, and what those that may still spend hold."""
     entries = list(entries)
-    unknown = {kind_of(one.worker) for one in entries if one.tokens is None}
-    found: dict[str, Expected] = {}
-    days = days_since(folder, "")[: -HISTORY - 1 : -1] if unknown else []
-    for some in chain([entries], (entries_of(path).values() for path in days)):
-        known = _means(some)
-        found |= {kind: known[kind] for kind in unknown & known.keys()}
-        unknown -= known.keys()
-        if not unknown:
-            break
-    return found
-
-
-def total(entries: Iterable[Entry], is_live: IsLive, others: Mapping[str, Expected] = NOTHING) -> Spent:
-    """Add up attempts: what is known of each, and what those that may still spend hold, or may come to.
-
-    What is expected of a kind is what those among the attempts came to, else as `others` did.
-    """
-    entries = list(entries)
-    expected = {**others, **_means(entries)}
     last: dict[tuple[str, str, str], int] = {}
     for one in entries:
         last[one[:3]] = max(one.attempt, last.get(one[:3], 0))
-    usd, held_usd, expected_usd = [], [], []
-    tokens = unpriced = held_tokens = out = expected_tokens = 0
+    usd, held_usd = [], []
+    tokens = unpriced = held_tokens = out = 0
     for one in entries:
         if one.tokens is None and one.attempt == last[one[:3]] and is_live(one.run, one.worker):
             out += bool(one.held_usd or one.held_tokens)
             held_usd.append(one.held_usd or 0.0)
             held_tokens += one.held_tokens or 0
-            more = expected.get(kind_of(one.worker), Expected())
-            # Of who holds one kind of budget, the other kind may still be limited.
-            more = Expected(0.0 if one.held_usd else more.usd, 0 if one.held_tokens else more.tokens)
-            expected_usd.append(more.usd)
-            expected_tokens += more.tokens
             continue
         cost, used = _known(one, last[one[:3]])
         usd.append(cost or 0.0)
         tokens += used
         unpriced += used if cost is None else 0
     # Of thousands of small amounts: added one by one they would drift.
-    sums = (round(math.fsum(some), 9) for some in (usd, held_usd, expected_usd))
-    cost, held, may = sums
-    return Spent(cost, tokens, unpriced, held, held_tokens, out, may, expected_tokens)
+    cost, held = (round(math.fsum(some), 9) for some in (usd, held_usd))
+    return Spent(cost, tokens, unpriced, held, held_tokens, out)
 
 
 def liveness(folder: Path) -> IsLive:
-    """Tell the living from the files as they are now: a runtime holds its run, a shim holds a slot."""
+    """Return a test by the files as they are now: a runtime holds its run, a shim holds a slot."""
     marks: list[str] | None = None
     running: dict[RunDir, bool] = {}
 
@@ -249,10 +200,6 @@ def liveness(folder: Path) -> IsLive:
 def workers(number: int) -> str:
     """Count workers."""
     return f"{number} worker{'' if number == 1 else 's'}"
-
-
-def _means(entries: Iterable[Entry]) -> dict[str, Expected]:
-    return means(Came(one[:3], one.usd, one.tokens) for one in entries)
 
 
 def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
@@ -304,7 +251,7 @@ def _amount(value: Any) -> float | None:
 
 
 def _known(entry: Entry, last: int) -> tuple[float | None, int]:
-    """Give what an attempt came to: as it was settled, else as the record of its worker says."""
+    """Return what an attempt has cost: as it was settled, else as the record of its worker says."""
     if entry.tokens is not None:
         return entry.usd, entry.tokens
     for number in dict.fromkeys((entry.attempt, last)):
@@ -315,7 +262,7 @@ def _known(entry: Entry, last: int) -> tuple[float | None, int]:
 
 
 def _usages(facts: Mapping[str, Any], number: int) -> Mapping[int, Any]:
-    """Give what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
+    """Return what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
     tries = facts.get("tries")
     return {one["attempt"]: one["usage"] for one in tries} if tries else {number: facts.get("usage")}
 

@@ -1,4 +1,4 @@
-"""What is said of money before a start: the limits, of each agent what they do to it, and what to mind."""
+"""What `plan`, `run` and `deploy` report of money before a start: limits, what holds each agent, warnings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,11 +9,13 @@ from orchestrator.budget.totals import Spent
 from orchestrator.money import dollars
 from orchestrator.runs.events import PricedBy
 from orchestrator.settings.settings import Settings
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from workers.agents.agent import agent_named
+
+_SECTION = "[budget]"
 
 
 class Doers(NamedTuple):
@@ -25,22 +27,23 @@ class Doers(NamedTuple):
     """Agents that can do anything at all: a ticket falls back to no other."""
 
     def of(self, ticket: Ticket) -> AgentName:
-        """Give who does a ticket to begin with."""
+        """Return the agent that does a ticket at first."""
         return self.agents.get(ticket.id, ticket.agent)
 
     def others(self, ticket: Ticket) -> list[AgentName]:
-        """Give who may do a ticket later, where the provider of the first is parked."""
+        """List the agents that may do a ticket later, where the provider of the first is parked."""
         named = dict.fromkeys((ticket.agent, *ticket.fallback))
         return [name for name in named if name in self.able and name != self.of(ticket)]
 
 
 def budget_of(settings: Settings, tickets: Iterable[Ticket], doers: Doers, today: Spent) -> dict[str, Any]:
-    """Give the limits, what the day came to so far, and each agent and model that has tickets, or may have.
+    """Return the limits, what the day has cost so far, and each agent and model that may have tickets.
 
     Command workers use no model, and are left out.
     """
     return {
         **settings.spending_limits._asdict(),
+        "worker_usd": settings.budget.worker_usd,
         "today": today._asdict(),
         "agents": _agents(settings, tickets, doers),
     }
@@ -55,12 +58,7 @@ def budget_warnings(
     """
     counted = [ticket for ticket in tickets if doers.of(ticket) != "command" or doers.others(ticket)]
     costing = [ticket for ticket in counted if doers.of(ticket) != "command"]
-    limits = settings.spending_limits
-    return [
-        *_too_large(costing, limits),
-        *_too_late(costing, limits, today),
-        *_unheld(_agents(settings, counted, doers)),
-    ]
+    return [*_without_room(settings, costing, today), *_unheld(_agents(settings, counted, doers))]
 
 
 def _agents(settings: Settings, tickets: Iterable[Ticket], doers: Doers) -> list[dict[str, Any]]:
@@ -82,74 +80,84 @@ def _agents(settings: Settings, tickets: Iterable[Ticket], doers: Doers) -> list
     ]  # fmt: skip
 
 
-def _too_large(tickets: Sequence[Ticket], limits: Limits) -> list[Problem]:
-    """Warn of each line of a template that asks for more than a limit; a fan-out has but one such line."""
-    found = []
-    for name, limit in limits._asdict().items():
-        whose, _, unit = name.partition("_")
-        do = f"lower its `budget_{unit}`, or raise `{name}` below `[budget]`"
-        # In a run and on a day in which nothing was spent.
-        for (place, asked), ids in _refused(tickets, _alone(limits, name), unit, Spent()).items():
-            what = f"{_whose(ids, 'can never start')} budget of {asked} is more than the {whose}'s"
-            found.append(Problem(place, f"{what}, {_amount(limit, unit)}", do, "warning"))
-    return found
+class _Lack(NamedTuple):
+    """A limit that has no room for what a line of a template, or `[budget] worker_usd`, asks for."""
+
+    limit: str
+    place: str
+    asked: float | None
+    """USD or tokens; None where nothing is asked for, and nothing is left."""
 
 
-def _too_late(tickets: Sequence[Ticket], limits: Limits, today: Spent) -> list[Problem]:
-    """Warn of tickets for which the day has nothing left; what others hold of it may be given back."""
-    spent, found = Spent(today.usd, today.tokens), []
-    for name in ("day_usd", "day_tokens"):
-        unit, limit = name.partition("_")[2], _alone(limits, name)
-        do = f"go on tomorrow (UTC), or raise `{name}` below `[budget]`"
-        used = f"{_amount(getattr(spent, unit), unit)} of {_amount(getattr(limit, name), unit)} spent"
-        never = {id_ for ids in _refused(tickets, limit, unit, Spent()).values() for id_ in ids}
-        left = [ticket for ticket in tickets if ticket.id not in never]
-        for (place, asked), ids in _refused(left, limit, unit, spent).items():
-            what = f"{_whose(ids, 'cannot start today')} budget of {asked} is more than the day has left"
-            found.append(Problem(place, f"{what} ({used})", do, "warning"))
-        bare = [ticket for ticket in tickets if not any(_own(ticket, unit))]
-        if bare and refusal_of(Budget(), Spent(), spent, limit):
-            who = bare[0].id if len(bare) == 1 else f"{len(bare)} tickets"
-            what = f"{who} cannot start today: the day's budget is spent ({used})"
-            found.append(Problem("[budget]", what, do, "warning"))
-    return found
+def _without_room(settings: Settings, tickets: Sequence[Ticket], today: Spent) -> list[Problem]:
+    """Warn of tickets that can never start, and of those that cannot start today.
+
+    Tickets of one line of a template, a fan-out, are one warning for each limit.
+    """
+    # What others hold of the day may be released.
+    spent = Spent(today.usd, today.tokens)
+    never: dict[_Lack, list[str]] = {}
+    not_today: dict[_Lack, list[str]] = {}
+    for name, limit in settings.spending_limits._asdict().items():
+        alone = SpendingLimits(**{name: limit})
+        for ticket in tickets:
+            own, lack = _asked(settings, ticket, name)
+            # By the rule for a start: in a run and on a day in which nothing was spent, then today.
+            if refusal_of(own, Spent(), Spent(), alone):
+                never.setdefault(lack, []).append(ticket.id)
+            elif refusal_of(own, Spent(), spent, alone):
+                not_today.setdefault(lack, []).append(ticket.id)
+    found = [_can_never_start(lack, ids, settings) for lack, ids in never.items()]
+    return found + [_cannot_start_today(lack, ids, settings, spent) for lack, ids in not_today.items()]
 
 
-def _alone(limits: Limits, name: str) -> Limits:
-    """Give one of the limits without the others."""
-    return Limits(**{name: getattr(limits, name)})
+def _asked(settings: Settings, ticket: Ticket, limit: str) -> tuple[Budget, _Lack]:
+    """Return what a ticket asks of a limit, and the lack that this would be."""
+    unit = limit.partition("_")[2]
+    own = Budget(usd=ticket.budget_usd) if unit == "usd" else Budget(tokens=ticket.budget_tokens)
+    if any(own):
+        return own, _Lack(limit, ticket.place(f"budget_{unit}"), own.usd or own.tokens)
+    reserved = settings.budget.worker_usd if unit == "usd" else None
+    return Budget(reserve_usd=reserved), _Lack(limit, _SECTION, reserved)
 
 
-def _refused(
-    tickets: Sequence[Ticket], limit: Limits, unit: str, spent: Spent
-) -> dict[tuple[str, str], list[str]]:
-    """Give whose own budget a limit has no room for, by the line that asks for it, and how much that is."""
-    refused: dict[tuple[str, str], list[str]] = {}
-    for ticket in tickets:
-        own = _own(ticket, unit)
-        # The rule that a start is held against.
-        if any(own) and refusal_of(own, spent, spent, limit):
-            key = ticket.place(f"budget_{unit}"), _amount(own.usd or own.tokens or 0, unit)
-            refused.setdefault(key, []).append(ticket.id)
-    return refused
+def _can_never_start(lack: _Lack, ids: Sequence[str], settings: Settings) -> Problem:
+    whose, _, unit = lack.limit.partition("_")
+    limit = _amount(getattr(settings.spending_limits, lack.limit), unit)
+    what = f"{_named(ids)} can never start: {_of(lack, ids)} is more than the {whose}'s, {limit}"
+    lower = "lower `worker_usd`" if lack.place == _SECTION else f"lower its `budget_{unit}`"
+    return Problem(lack.place, what, f"{lower}, or raise `{lack.limit}` below `[budget]`", "warning")
 
 
-def _own(ticket: Ticket, unit: str) -> Budget:
-    return Budget(usd=ticket.budget_usd) if unit == "usd" else Budget(tokens=ticket.budget_tokens)
+def _cannot_start_today(lack: _Lack, ids: Sequence[str], settings: Settings, spent: Spent) -> Problem:
+    unit = lack.limit.partition("_")[2]
+    limit = _amount(getattr(settings.spending_limits, lack.limit), unit)
+    used = f"{_amount(getattr(spent, unit), unit)} of {limit} spent"
+    why = f"{_of(lack, ids)} is more than the day has left" if lack.asked else "the day's budget is spent"
+    what = f"{_named(ids)} cannot start today: {why} ({used})"
+    do = f"go on tomorrow (UTC), or raise `{lack.limit}` below `[budget]`"
+    return Problem(lack.place, what, do, "warning")
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{len(ids)} tickets"
+
+
+def _of(lack: _Lack, ids: Sequence[str]) -> str:
+    amount = _amount(lack.asked, lack.limit.partition("_")[2])
+    if lack.place == _SECTION:
+        return f"`worker_usd` of {amount}"
+    return f"{'its' if len(ids) == 1 else 'a'} budget of {amount}"
 
 
 def _amount(worth: float | None, unit: str) -> str:
     return dollars(worth or 0) if unit == "usd" else f"{int(worth or 0):,} tokens"
 
 
-def _whose(ids: Sequence[str], fate: str) -> str:
-    return f"{ids[0]} {fate}: its" if len(ids) == 1 else f"{len(ids)} tickets {fate}: a"
-
-
 def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Warn of agents of which nobody knows what they cost."""
+    """Warn of agents whose price is not known."""
     return [
-        Problem(one["agent"], f"no limit in USD holds {_named(one)}{_to(one)}: its price is not known",
+        Problem(one["agent"], f"no limit in USD holds {_agent_named(one)}{_to(one)}: its price is not known",
                 f"{_to_be_priced(one)}, or set a limit in tokens", "warning")
         for one in agents
         if one["limited_usd"] and one["priced_by"] == "unpriced"
@@ -157,21 +165,28 @@ def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
 
 
 def budget_lines(budget: Mapping[str, Any]) -> list[str]:
-    """Say it for a person; nothing where no ticket can cost anything."""
+    """Describe it for a person; nothing where no ticket can cost anything."""
     if not budget["agents"]:
         return []
-    limits, today = Limits(*(budget[name] for name in Limits._fields)), Spent(**budget["today"])
+    limits, today = (
+        SpendingLimits(*(budget[name] for name in SpendingLimits._fields)),
+        Spent(**budget["today"]),
+    )
     spent = "" if today.is_nothing else f"; today so far {today.in_words()}"
-    lines = [f"budget: {limits.in_words()}{spent}"]
+    reserved = budget["worker_usd"]
+    for_each = (
+        f", {dollars(reserved)} reserved for each worker without a budget of its own" if reserved else ""
+    )
+    lines = [f"budget: {limits.in_words()}{for_each}{spent}"]
     return lines + [
-        f"  {_named(one)}{'' if one['tickets'] else ', as a fallback,'} {_held(one)}"
+        f"  {_agent_named(one)}{'' if one['tickets'] else ', as a fallback,'} {_held(one)}"
         for one in budget["agents"]
         if one["limited_usd"] or one["limited_tokens"] or one["priced_by"] == "unpriced"
     ]
 
 
 def _to_be_priced(one: Mapping[str, Any]) -> str:
-    """Say how an agent is priced of which nobody knows what it costs."""
+    """Describe how to price an agent whose price is not known."""
     agent = one["agent"]
     if one["model"]:
         return f'write `[prices."{one["model"]}"]`'
@@ -181,14 +196,14 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
 
 
 def _to(one: Mapping[str, Any]) -> str:
-    """Say why an agent is told of that no ticket begins with."""
+    """Describe why an agent is listed that no ticket names first."""
     number = one["fallback_for"]
     if one["tickets"]:
         return ""
     return f", to which {number} ticket{'' if number == 1 else 's'} may fall back"
 
 
-def _named(one: Mapping[str, Any]) -> str:
+def _agent_named(one: Mapping[str, Any]) -> str:
     return f"{one['agent']} ({one['model']})" if one["model"] else str(one["agent"])
 
 
@@ -204,7 +219,7 @@ def _held(one: Mapping[str, Any]) -> str:
     return f"tells its use when it ends, so a limit stops the next start; {price}"
 
 
-def _limited(tickets: Sequence[Ticket], limits: Limits) -> dict[str, bool]:
+def _limited(tickets: Sequence[Ticket], limits: SpendingLimits) -> dict[str, bool]:
     in_usd = limits.run_usd or limits.day_usd or any(ticket.budget_usd for ticket in tickets)
     in_tokens = limits.run_tokens or limits.day_tokens or any(ticket.budget_tokens for ticket in tickets)
     return {"limited_usd": bool(in_usd), "limited_tokens": bool(in_tokens)}

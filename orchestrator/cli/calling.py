@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.cli.answer import Answer, refused
 from orchestrator.errors import Refusal
-from orchestrator.state.errors import StateError
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from workers.files.read import NotRegularError
 from workers.git.run import Repository, drop_foreign_git, find_repository, git_line
 
@@ -56,7 +55,7 @@ def call(command: "Command", module: Any, arguments: argparse.Namespace) -> Answ
     except Refusal as error:
         next_action = error.next_action or next_step(error.problems, arguments)
         return refused(error.problems, next_action, error.exit_code, of_run=of_run)
-    except (TicketError, StateError) as error:
+    except ProblemError as error:
         return refused(error.problems, next_step(error.problems, arguments), 2, of_run=of_run)
     except OSError as error:
         problem = _known(error, getattr(module, "__name__", "orchestrate").rpartition(".")[2])

@@ -12,7 +12,7 @@ from orchestrator.state.canonical.status import status
 from orchestrator.state.canonical.status.read import PATH, Phase, Status, slug
 from orchestrator.state.document import needed
 from orchestrator.state.events import LeadEvent
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem

@@ -1,4 +1,4 @@
-"""The sample repository: a package with faults, its tests, its plan, and eight tickets that mend it."""
+"""The sample repository: a package with faults, its tests, its plan, and eight tickets that fix it."""
 
 import json
 import os
@@ -13,8 +13,7 @@ from pathlib import Path
 
 from orchestrator.checks import verify
 from orchestrator.errors import Refusal
-from orchestrator.init import GITIGNORE, files_to_write
-from orchestrator.settings import default_text as settings_text
+from orchestrator.init import GITIGNORE, default_settings, files_to_write
 from orchestrator.settings.settings import FILE
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store.store import Store
@@ -82,7 +81,7 @@ def _take(folder: Path) -> None:
 
 
 def python_for_workers(environ: Mapping[str, str]) -> str:
-    """Name a Python as the workers' own PATH finds it, so that the committed tickets hold no path of ours."""
+    """Return a Python as the workers' PATH finds it, so that the committed tickets hold no path of ours."""
     path = environ.get("PATH", os.defpath)
     for name in ("python3", Path(sys.executable).name):
         if shutil.which(name, path=path):
@@ -91,8 +90,8 @@ def python_for_workers(environ: Mapping[str, str]) -> str:
 
 
 def _settings(tests: str) -> bytes:
-    """Give the settings that `init` writes, with the tests as the gate and as the project's check."""
-    text, said = settings_text.TEXT, json.dumps(tests)
+    """Return the settings that `init` writes, with the tests as the gate and as the project's check."""
+    text, said = default_settings(), json.dumps(tests)
     return text.replace("# gate = []", f"gate = [{said}]").replace('# test = ""', f"test = {said}").encode()
 
 
@@ -106,7 +105,7 @@ def _counted(folder: Path, tests: str, facts: Facts, environ: Mapping[str, str])
 
 
 def _shipped() -> Iterator[tuple[str, bytes]]:
-    """Give each file of the sample: its path in the repository and its bytes."""
+    """Yield each file of the sample: its path in the repository and its bytes."""
     here = files("orchestrator.demo")
     yield PROGRAM, (here / "mend.py").read_bytes()
     yield GITIGNORE, b"__pycache__/\n"

@@ -219,7 +219,7 @@ async def _reserved(runtime: Runtime, ticket: Ticket, number: int) -> Reservatio
     if ticket.agent == "command":
         return None
     schedule = runtime.schedule
-    budget = Budget(ticket.budget_usd, ticket.budget_tokens)
+    budget = Budget(ticket.budget_usd, ticket.budget_tokens, runtime.settings.budget.worker_usd)
     reserve = partial(
         schedule.ledger.reserve,
         runtime.run,

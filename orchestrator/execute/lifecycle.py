@@ -9,7 +9,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from orchestrator.errors import HELD, Refusal
+from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.execute.runtime import ALL, Runtime
 from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.prepare.start import START_WAIT
@@ -18,7 +18,6 @@ from orchestrator.runs import scopes_in_use
 from orchestrator.runs.events import RunReopened, RunStopped
 from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import JOURNAL, RunState
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store

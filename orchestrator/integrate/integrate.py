@@ -6,7 +6,7 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from orchestrator.checks import counted
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.runtime import Runtime
@@ -28,9 +28,8 @@ from orchestrator.integrate._overrule import (
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
 from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunIntegrated, Verdict
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.store import Store

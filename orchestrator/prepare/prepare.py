@@ -16,12 +16,11 @@ from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_off
 from orchestrator.settings.settings import FAMILIES, Settings
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.read import in_the_way, read_file, read_state
 from orchestrator.store.repo import Head, UserRepo
 from tickets.plan import OnOverlap, Plan, make_plan
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
@@ -186,7 +185,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
             texts[path] = read_state(root, path)
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
-    except (StateError, TicketError, Refusal) as error:
+    except ProblemError as error:
         problems += error.problems
     said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
     return Values(root.name, phase, current, *said)

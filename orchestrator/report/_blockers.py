@@ -7,8 +7,7 @@ from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.gates import GateAnswer
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import Phase, Status
-from orchestrator.state.errors import StateError
-from tickets.problems import TicketError
+from tickets.problems import ProblemError
 
 
 class Blocker(NamedTuple):
@@ -109,7 +108,7 @@ def _workers(found: Gathered) -> list[Blocker]:
 def _answers(text: bytes | None) -> dict[str, GateAnswer]:
     try:
         return gates.answers(text) if text else {}
-    except (StateError, TicketError):
+    except ProblemError:
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What git says of the decision log: entries that were edited or removed, and in which commit."""
+"""Edits of old decisions in the history of git: which entries, and in which commit."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +10,6 @@ from orchestrator.state.canonical.decisions.append_only import (
     acknowledged,
     edits,
     log_of,
-    log_of_version,
 )
 from orchestrator.state.canonical.decisions.read import PATH
 from orchestrator.store.read import bytes_of
@@ -30,7 +29,7 @@ class Tampering(NamedTuple):
     commit: str | None
 
     def problem(self) -> Problem:
-        """Say it."""
+        """Return the warning about it."""
         where = f"in commit {self.commit[:_SHA]}" if self.commit else "since the last commit"
         return Problem(PATH, f"the entry `{self.edit.title}` {self.edit.how} {where}", _DO, "warning")
 
@@ -38,36 +37,38 @@ class Tampering(NamedTuple):
 def fresh_edits(root: Path) -> list[Tampering]:
     """Compare the log with the last commit: what a writing command warns of."""
     there = _written(root)
-    if there is None or not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
-        return []
-    listed = git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", PATH, ARCHIVES, cwd=root).split(b"\0")
-    blobs = [entry.split(b"\t")[0].split()[2].decode() for entry in listed if entry]
-    old = log_of(_contents(root, blobs).values())
-    known = acknowledged(there)
-    found = [Tampering(edit, None) for edit in edits(old, log_of(there))]
-    return [one for one in found if (one.edit.title, one.edit.now) not in known]
+    return [] if there is None else _unknown(there, _since_commit(root, there))
 
 
 def all_edits(root: Path) -> list[Tampering]:
-    """Compare the log with the whole history: every edit that still stands and that nobody acknowledged."""
-    fresh = fresh_edits(root)
+    """Compare the log with the whole history: every edit that still stands and is not acknowledged."""
     there = _written(root)
     if there is None:
         return []
-    now, known = log_of(there), acknowledged(there)
+    now, found = log_of(there), _since_commit(root, there)
     first: dict[str, str] = {}
-    found = []
     for commit, before, after in _logs(root):
         found += [Tampering(edit, commit) for edit in edits(before, after)]
         for title, was in (*before.items(), *after.items()):
             first.setdefault(title, was)
-    return [
-        one
-        for one in (*fresh, *found)
-        # Whoever puts the first text back makes no edit, and ends those before it.
-        if first.get(one.edit.title) not in (one.edit.now, now.get(one.edit.title))
-        and (one.edit.title, one.edit.now) not in known
+    # Whoever puts the first text back makes no edit, and ends those before it.
+    standing = [
+        one for one in found if first.get(one.edit.title) not in (one.edit.now, now.get(one.edit.title))
     ]
+    return _unknown(there, standing)
+
+
+def _since_commit(root: Path, there: Iterable[bytes]) -> list[Tampering]:
+    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
+        return []
+    listed = git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", PATH, ARCHIVES, cwd=root).split(b"\0")
+    blobs = [entry.split(b"\t")[0].split()[2].decode() for entry in listed if entry]
+    return [Tampering(edit, None) for edit in edits(log_of(_contents(root, blobs).values()), log_of(there))]
+
+
+def _unknown(there: Iterable[bytes], found: Iterable[Tampering]) -> list[Tampering]:
+    known = acknowledged(there)
+    return [one for one in found if (one.edit.title, one.edit.now) not in known]
 
 
 def _written(root: Path) -> list[bytes] | None:
@@ -84,7 +85,7 @@ def _written(root: Path) -> list[bytes] | None:
 
 
 def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
-    """Give each commit that changed the log with the log before and after; few texts are held at a time."""
+    """Yield each commit that changed the log with the log before and after; few texts are held at a time."""
     steps = list(_steps(root))
     known: dict[tuple[str, ...], Log] = {}
     for at in range(0, len(steps), _AT_ONCE):
@@ -93,14 +94,14 @@ def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
         for commit, *sides in some:
             # What a commit left is mostly what the next one found.
             known = {
-                key: known.get(key) or log_of_version(texts[blob] for blob in key if blob in texts)
+                key: known.get(key) or log_of(texts[blob] for blob in key if blob in texts)
                 for key in map(tuple, sides)
             }
             yield commit, known[tuple(sides[0])], known[tuple(sides[1])]
 
 
 def _steps(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Give each commit that changed the log, oldest first, with the blobs before and after."""
+    """Yield each commit that changed the log, oldest first, with the blobs before and after."""
     if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
         return
     shape = (

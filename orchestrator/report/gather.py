@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from orchestrator.budget.totals import Spending, spending
 from orchestrator.checks import Figure, known_figures
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.runs.roster import LostWorker, lost_workers, shown_runs
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.settings.settings import read_settings
@@ -16,11 +16,10 @@ from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.canonical.status.read import Status, value
 from orchestrator.state.document import opened, section_like
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_state
 from orchestrator.store.repo import Head, RepoBlocked, UserRepo
 from tickets.markdown import Document, MarkdownError, Part, header, items, labelled, plain, sections
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import GitError, Repository, git_line
 
@@ -125,7 +124,7 @@ def approved_of(texts: Mapping[str, bytes | None]) -> int:
     """Give the largest pool that the user has agreed to."""
     try:
         return max(rules.LIMIT, gates.approved_pool(texts["DECISIONS.md"] or b"# Log\n"))
-    except (StateError, TicketError):
+    except ProblemError:
         return rules.LIMIT
 
 
@@ -151,7 +150,7 @@ def _status(text: bytes | None, problems: list[Problem]) -> Status | None:
             return None
         problems += status_reading.doubts(text)
         return status_reading.read(text)
-    except (StateError, TicketError) as error:
+    except ProblemError as error:
         problems += error.problems
         return None
 
@@ -165,7 +164,7 @@ def _decisions(
     try:
         document = opened(decisions.PATH, text)
         entries = decisions.read(text)
-    except (StateError, TicketError) as error:
+    except ProblemError as error:
         problems += error.problems
         return (), 0, ""
     recent = {entry.line: entry for entry in entries if entry.date >= since}

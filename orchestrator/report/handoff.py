@@ -17,9 +17,9 @@ from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import opened, section_like, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.facts import minute
-from tickets.markdown import MarkdownError, field, header, items, one_line, set_field
+from tickets.markdown import field, header, items, one_line, set_field
+from tickets.problems import ProblemError
 
 DECISIONS_SHOWN = 10
 _VAGUE = frozenset({"", "tbd", "todo", "none", "nothing", "...", "n/a", "-", "next immediate action"})
@@ -174,7 +174,7 @@ def _resume(found: Gathered, _: Sequence[RunState]) -> str:
         document = opened(PATH, found.texts.get(PATH) or b"")
         part = section_like(document, "Resume Checklist")
         listed = items(document, part) if part else ()
-    except (StateError, MarkdownError):
+    except ProblemError:
         listed = ()
     return "" if listed else "no section `Resume Checklist` with steps"
 

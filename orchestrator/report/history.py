@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.state.canonical.status.read import PATH, Status, read
-from orchestrator.state.errors import StateError
-from tickets.problems import TicketError
+from tickets.problems import ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import git, git_line
 
@@ -73,5 +72,5 @@ def status_before(root: Path, since: datetime | None) -> Status | None:
     text = git("show", f"{commit}:{PATH}", cwd=root, check=False) if commit else b""
     try:
         return read(text) if text else None
-    except (StateError, TicketError):
+    except ProblemError:
         return None

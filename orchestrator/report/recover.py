@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.runs.live import doing_of
 from orchestrator.runs.roster import landed_meanwhile
 from orchestrator.runs.state import RunState, unfinished_runs
-from orchestrator.state.errors import StateError
 from orchestrator.store.store import Store
 from tickets.problems import Problem, TicketError
 from workers.files.locks import is_locked

@@ -14,7 +14,7 @@ from orchestrator.report.summary import step_of
 from orchestrator.runs.live import doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 from workers.files.locks import is_locked
 
 NOT_RUN = "not run"

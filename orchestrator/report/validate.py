@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.prepare import template_problems
 from orchestrator.settings.settings import FILE, read_settings
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_template
 from workers.git.run import Repository, git
 
@@ -105,7 +104,7 @@ def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]
     try:
         text = read_state(root, status_reading.PATH)
         plan = status_reading.read(text) if text else None
-    except (Refusal, StateError, TicketError):
+    except ProblemError:
         plan = None  # that is told of the file itself
     if plan is None:
         return []
@@ -130,6 +129,6 @@ def _phase(root: Path, path: str) -> list[str]:
     try:
         text = read_file(root, path)
         phase = phase_of(read_template(path, text or b""), Values(root.name, ""))
-    except (Refusal, TicketError):
+    except ProblemError:
         return []
     return [phase] if phase else []

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from orchestrator.state.canonical.status.read import PATH, ActiveWorker, Status, active_workers, read
 from orchestrator.state.document import opened
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RosterEntry, RunClosed, RunIntegrated
 from orchestrator.store.read import bytes_of, read_state
-from tickets.markdown import MarkdownError, field, header, plain
-from tickets.problems import TicketError
+from tickets.markdown import field, header, plain
+from tickets.problems import ProblemError, TicketError
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository, git
 from workers.pool.slots import holders
@@ -113,7 +112,7 @@ def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
     committed = git("cat-file", "blob", f"HEAD:{PATH}", cwd=repository.root, check=False)
     try:
         (before, _), (now, shown) = _without_roster(committed, known), _without_roster(text, known)
-    except (StateError, MarkdownError):
+    except ProblemError:
         return None
     return shown if before == now else None
 

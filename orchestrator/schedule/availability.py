@@ -8,7 +8,7 @@ from workers.engine.launch import find_agent
 
 
 def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
-    """Say why nothing can be started with an agent; None where something can."""
+    """Return why no worker of an agent can start; None where one can."""
     if off := why_disabled(name, settings):
         return f"{name} is {off}"
     if find_agent(name, settings.agent(name), environ) is None:
@@ -18,7 +18,7 @@ def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> 
 
 
 def why_disabled(name: AgentName, settings: Settings) -> str | None:
-    """Say that an agent may not run, and which file decides it; None where it may."""
+    """Return why an agent may not run, with the file that decides it; None where it may."""
     if not settings.slots.total:
         return "disabled (AGENTS.md has no slot for any worker)"
     if settings.is_enabled(name):

@@ -115,7 +115,7 @@ class LoginLock:
 
     @contextmanager
     def _changing(self) -> Iterator[bool]:
-        """Be the only one that writes for the block; no process needs longer than for one small file."""
+        """Hold the lock for writing during the block; each process needs it for one small file."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with held_folder(self._folder, GLANCE) as is_ours:
             yield is_ours

@@ -46,7 +46,7 @@ class Queue:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Give no turn inside the block: of all who come meanwhile, the most urgent goes first."""
+        """Grant no turn inside the block: of all that enter meanwhile, the most urgent goes first."""
         self._is_gathering = True
         try:
             yield
@@ -88,7 +88,7 @@ class Queue:
             self._grant()
 
     def look(self) -> None:
-        """Take up that there may be more room than before: a pause is over, a limit is raised."""
+        """Grant turns for room that has become free: a pause is over, a limit is raised."""
         self._grant()
 
     def waiting(self) -> int:
@@ -96,7 +96,7 @@ class Queue:
         return sum(not entry.is_gone for heap in self._waiting.values() for entry in heap)
 
     def _grant(self) -> None:
-        """Give turns while there is room, each to the first of those agents that have some."""
+        """Grant turns while there is room, each to the first of those agents that have some."""
         if self._is_gathering:
             return
         held = sum(self._held.values())
@@ -123,7 +123,7 @@ class Queue:
                 turn.set_result(None)
 
     def _has_room(self, agent: str, rooms: dict[str, bool]) -> bool:
-        """Tell whether an agent may have one more turn; asked once for a round, since it may read a file."""
+        """Return whether an agent may have one more turn; asked once a round, since it may read a file."""
         if agent not in rooms:
             if agent in self._asking:
                 rooms[agent] = False

@@ -1,7 +1,6 @@
-"""What is known of the agents' providers: until when one is parked, and how many workers it bears.
+"""Rate limits of the agents' providers: until when one is parked, and how many workers it bears.
 
-One file an agent, shared by every process on the repository. No file: all is well, which one `stat` tells.
-Light to import, for `ps`.
+One file an agent, shared by every process on the repository. No file: no limit, as one `stat` shows.
 """
 
 import contextlib
@@ -98,18 +97,18 @@ class Providers:
         return Parked(agent, end, why, named)
 
     def parked(self, agent: str) -> Parked | None:
-        """Tell until when a provider is left alone; None once that is over."""
+        """Return until when no worker of a provider starts; None once that is over."""
         known = self._known(agent)
         if known.is_over(self._clock()):
             return None
         return Parked(agent, known.until, known.reason, known.named)
 
     def limit(self, agent: str) -> int | None:
-        """Give how many workers of an agent may run now; None where it has no limit of its own."""
+        """Return how many workers of an agent may run now; None where it has no limit of its own."""
         return _in_force(self._known(agent).limit, self._limits.of(agent))
 
     def room(self, agent: str) -> int | None:
-        """Give `limit`, or 0 while the provider is parked."""
+        """Return `limit`, or 0 while the provider is parked."""
         return 0 if self.parked(agent) else self.limit(agent)
 
     def went_well(self, agent: str) -> None:
@@ -170,7 +169,7 @@ class Providers:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Be the only one who changes a provider's file; nobody holds the lock for longer than one write."""
+        """Hold the lock for writing during the block; each process needs it for one write."""
         descriptor = None
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)

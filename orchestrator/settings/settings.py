@@ -21,14 +21,12 @@ from pydantic import (
 
 from orchestrator.errors import Refusal
 from orchestrator.settings.toml_text import read_toml
-from orchestrator.settings.values import Limits as SpendingLimits
-from orchestrator.settings.values import Price
+from orchestrator.settings.values import Price, SpendingLimits
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.errors import StateError
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.scopes.scope import PatternError, parse_pattern
 from tickets.types import AGENTS, AgentName
 from workers.agents.agent import AgentSettings, FenceWanted
@@ -141,6 +139,8 @@ class BudgetSettings(_Section):
     day_usd: Usd | None = None
     run_tokens: Tokens | None = None
     day_tokens: Tokens | None = None
+    worker_usd: Usd | None = None
+    """What is reserved for a worker whose ticket has no `budget_usd`; None: nothing."""
 
 
 class _Price(_Section):
@@ -250,7 +250,7 @@ class Settings(_File):
     @property
     def spending_limits(self) -> SpendingLimits:
         """Give `[budget]` as a start is held against it."""
-        return SpendingLimits(**dict(self.budget))
+        return SpendingLimits(**self.budget.model_dump(exclude={"worker_usd"}))
 
     @property
     def price_list(self) -> dict[str, Price]:
@@ -293,7 +293,7 @@ def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
         return slots, found
     try:
         approved = gates.approved_pool(read_state(root, decision_reading.PATH) or b"")
-    except (StateError, Refusal):
+    except ProblemError:
         return slots, found
     return rules.read_pool(text, approved=max(approved, rules.LIMIT))
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from orchestrator.money import dollars, thousands
 
 
-class Limits(NamedTuple):
+class SpendingLimits(NamedTuple):
     """`[budget]`: the most that a run and a day (UTC) may cost; None is not limited."""
 
     run_usd: float | None = None
@@ -14,7 +14,7 @@ class Limits(NamedTuple):
     day_tokens: int | None = None
 
     def in_words(self) -> str:
-        """Say all that is set on one line."""
+        """Describe all that is set on one line."""
         amounts = {"run": (self.run_usd, self.run_tokens), "day": (self.day_usd, self.day_tokens)}
         said = []
         for whose, (usd, tokens) in amounts.items():

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from tickets.problems import Problem
 
 if TYPE_CHECKING:
-    from orchestrator.state.events import (
-        Event,  # `ps` asks for the errors beside us, and has no time for events
-    )
+    from orchestrator.state.events import Event
 
 _NAMES = (
     "canonical.status.backlog",

@@ -1,14 +1,13 @@
-"""How every document opens its file, and where in it an edit goes.
+"""State files as documents: how each is opened, what damages it, and where in it an edit goes.
 
 What is empty, unreadable, missing or there twice is a clear stop, never `nothing there`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
 from tickets.markdown import (
     Document,
     Item,
@@ -17,13 +16,13 @@ from tickets.markdown import (
     insert,
     items,
     key_of,
+    nul_problem,
+    open_fence,
     parse,
     plain,
     sections,
 )
 from tickets.problems import Problem
-
-_FENCE = re.compile(rb"[ \t>]*(`{3,}|~{3,})")
 
 
 # One command asks many questions of the same few texts, and a document never changes.
@@ -39,38 +38,37 @@ def opened(path: str, text: bytes) -> Document:
 
 
 def present(path: str, text: bytes | None) -> bytes:
-    """Give the text of a file that must be there. Raises StateError."""
+    """Return the text of a file that must be there. Raises StateError."""
     if text is None:
         raise StateError(Problem(path, "the file is missing", "`orchestrate init` writes it"))
     return text
 
 
-def refuse_nul(document: Document) -> None:
-    """Raise StateError where a text holds a NUL byte: what stands around it may be lost already."""
-    at = document.data.find(b"\0")
-    if at >= 0:
-        place = f"{document.place}:{document.line_at(at)}"
-        raise StateError(Problem(place, "holds a NUL byte", "restore the file from git"))
+def damage(path: str, text: bytes) -> list[Problem]:
+    """List what makes a file unfit for any edit, though it may still be read in part."""
+    try:
+        document = opened(path, text)
+    except StateError:
+        return []  # the document's own check says so
+    found = (nul_problem(document), fence_problem(document))
+    return [problem for problem in found if problem is not None]
 
 
 def refuse_open_fence(document: Document) -> None:
     """Raise StateError where a code fence is never closed."""
-    at = unclosed_fence(document)
-    if at is not None:
-        place = f"{document.place}:{document.line_at(at)}"
-        raise StateError(Problem(place, "a code fence is never closed, so what follows is code", "close it"))
+    found = fence_problem(document)
+    if found is not None:
+        raise StateError(found)
 
 
-def unclosed_fence(document: Document) -> int | None:
-    """Give where a code fence opens that nothing closes: it makes code of all that follows."""
-    for block in document.blocks:
-        opening = _FENCE.match(document.data, block.start) if block.kind == "code" else None
-        if opening and not document.data[block.end :].strip():
-            lines = document.data[block.start : block.end].rstrip().splitlines()
-            last = lines[-1].strip(b" \t>") if len(lines) > 1 else b""
-            if not last.startswith(opening[1]) or last.strip(opening[1][:1]):
-                return block.start
-    return None
+def fence_problem(document: Document, hidden: str = "") -> Problem | None:
+    """Return the problem with a code fence that is never closed; `hidden` names what it may hide."""
+    at = open_fence(document)
+    if at is None:
+        return None
+    follows = f"`{hidden}` cannot be told from code" if hidden else "what follows is code"
+    place = f"{document.place}:{document.line_at(at)}"
+    return Problem(place, f"a code fence is never closed, so {follows}", "close it")
 
 
 @contextmanager
@@ -83,45 +81,56 @@ def state_errors() -> Iterator[None]:
 
 
 def section_like(document: Document, title: str, parent: Part | None = None) -> Part | None:
-    """Give the one section of that title, or whose title begins with it; None where two do."""
-    wanted = key_of(title)
-    inside = sections(document, parent)
-    same = [part for part in inside if key_of(part.title) == wanted]
-    found = same or [part for part in inside if key_of(part.title).startswith(f"{wanted} ")]
-    return found[0] if len(found) == 1 else None
+    """Return the one section of that title, or whose title begins with it; None where two do."""
+    found = sections_like(document, title, parent)
+    same = [part for part in found if key_of(part.title) == key_of(title)] or found
+    return same[0] if len(same) == 1 else None
+
+
+def sections_like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
+    """Return the sections whose title is, or begins with, that one."""
+    wanted = f"{key_of(title)} "
+    return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(wanted)]
+
+
+def doubled(document: Document, title: str, parent: Part | None = None) -> Problem | None:
+    """Return the problem with a section that is there more than once: no edit knows which one is meant."""
+    same = sections_like(document, title, parent)
+    if len(same) < 2 or section_like(document, title, parent) is not None:
+        return None
+    lines = " and ".join(f"line {part.line}" for part in same)
+    what = f"section `{_named(title, parent)}` is there {len(same)} times ({lines})"
+    return Problem(document.place, what, "leave one of them")
+
+
+def _named(title: str, parent: Part | None) -> str:
+    return f"{parent.title} > {title}" if parent else title
 
 
 def editable(path: str, tree: Mapping[str, bytes | None]) -> Document:
     """Open a state file that is about to be changed. Raises StateError where it is missing or damaged."""
-    text = present(path, tree.get(path))
-    document = opened(path, text)
-    refuse_nul(document)
+    document = opened(path, present(path, tree.get(path)))
+    found = nul_problem(document)
+    if found is not None:
+        raise StateError(found)
     return document
 
 
 def needed(document: Document, title: str, parent: Part | None = None) -> Part:
-    """Give the section that an edit is for. Raises StateError where it is missing, doubled or swallowed."""
+    """Return the section that an edit is for. Raises StateError where it is missing, doubled or swallowed."""
     found = section_like(document, title, parent)
-    fence = unclosed_fence(document)
+    fence = open_fence(document)
     if fence is not None and (found is None or fence >= found.start):
-        place = f"{document.place}:{document.line_at(fence)}"
-        what = f"a code fence is never closed, so `{title}` cannot be told from code"
-        raise StateError(Problem(place, what, "close it"))
+        raise StateError(*filter(None, [fence_problem(document, title)]))
     if found is not None:
         return found
-    wanted = key_of(title)
-    same = [one for one in sections(document, parent) if f"{key_of(one.title)} ".startswith(f"{wanted} ")]
-    name = f"{parent.title} > {title}" if parent else title
-    if same:
-        lines = " and ".join(f"line {part.line}" for part in same)
-        what = f"section `{name}` is there {len(same)} times ({lines})"
-        raise StateError(Problem(document.place, what, "leave one of them"))
     do = "`orchestrate init` appends what is missing"
-    raise StateError(Problem(document.place, f"section `{name}` is missing", do))
+    missing = Problem(document.place, f"section `{_named(title, parent)}` is missing", do)
+    raise StateError(doubled(document, title, parent) or missing)
 
 
 def the_item(document: Document, found: Sequence[Item], text: str, where: str) -> Item:
-    """Give the item of exactly that text. Raises StateError where it is gone, or there twice."""
+    """Return the item of exactly that text. Raises StateError where it is gone, or there twice."""
     same = [item for item in found if plain(item.text) == text]
     if len(same) == 1:
         return same[0]

@@ -1,11 +1,18 @@
-"""What `init` knows when it writes the first state files."""
+"""What all documents share beside their files: figures, dates, and the texts of new files."""
 
+import re
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
+
+from tickets.markdown import one_line
+
+_FIELD = re.compile(r"\*\*(?P<key>[^*]+):\*\* (?P<value>.*)")
+_RULE = "\n\n---\n\n"
 
 
 class Facts(NamedTuple):
-    """The words that differ from project to project; `at` is UTC."""
+    """The words of a new project's files that differ from project to project; `at` is UTC."""
 
     project: str
     lead: str
@@ -15,11 +22,53 @@ class Facts(NamedTuple):
     milestone: str = "Baseline reviewed"
 
 
+class NewFile(NamedTuple):
+    """The text of a new state file, and its parts: a file that lacks some is completed with them."""
+
+    text: str
+    title: str
+    """With its mark: `# Project Status`."""
+    fields: dict[str, str]
+    """Of the header, in order."""
+    sections: dict[str, str]
+    """Heading, up to a remark in brackets, to the section's text."""
+
+
+def new_file(path: Path, facts: Facts) -> NewFile:
+    """Read the text of a new file, which is a file of this package with names of facts in braces."""
+    text = path.read_text("utf-8").format(
+        lead=one_line(facts.lead) or "Lead",
+        at=minute(facts.at),
+        day=day(facts.at),
+        phase=one_line(facts.phase),
+        milestone=one_line(facts.milestone),
+    )
+    head, *parts = text.split(_RULE)
+    title, *lines = head.splitlines()
+    found = (_FIELD.fullmatch(line) for line in lines)
+    sections = {heading_of(part): part for part in parts if part.startswith("## ")}
+    return NewFile(text, title, {one["key"]: one["value"] for one in found if one}, sections)
+
+
+def heading_of(section: str) -> str:
+    """Return the heading that a section is looked for with: `TODO` for `## TODO (Prioritized)`."""
+    return section.partition("\n")[0].lstrip("# ").partition(" (")[0]
+
+
 def minute(at: datetime) -> str:
-    """Spell a time as state files do."""
+    """Format a time as state files do."""
     return at.strftime("%Y-%m-%d %H:%M")
 
 
 def day(at: datetime) -> str:
-    """Spell a date as state files do."""
+    """Format a date as state files do."""
     return at.strftime("%Y-%m-%d")
+
+
+def percent(done: int, total: int) -> int:
+    """Return whole percents, rounded half up; 100 only where all are done, 0 only where none is."""
+    if done <= 0 or total <= 0:
+        return 0
+    if done >= total:
+        return 100
+    return min(99, max(1, (200 * done + total) // (2 * total)))

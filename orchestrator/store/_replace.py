@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import Refusal
-from orchestrator.state.errors import StateError
+from orchestrator.errors import Refusal, StateError
 from orchestrator.store.intent import Move, digest
 from orchestrator.store.read import bytes_of, led_to
 from tickets.problems import Problem

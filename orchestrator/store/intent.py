@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
 from tickets.problems import Problem
 from workers.files.read import NotRegularError, read_whole
 from workers.git.run import Repository

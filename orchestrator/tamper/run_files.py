@@ -12,8 +12,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.errors import Refusal
-from orchestrator.state.errors import StateError
+from orchestrator.errors import Refusal, StateError
 from orchestrator.store.intent import decided, read_intent
 from orchestrator.tamper._fingerprints import (
     WHOLE,

@@ -63,6 +63,8 @@ READS = {
     "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
     "orchestrator/demo/sample.py": "files of the package",
     "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",
+    "orchestrator/init.py": "a file of the package: all settings with their defaults",
+    "orchestrator/state/facts.py": "files of the package: the texts of new state files",
     "orchestrator/store/intent.py": "a work tree's git file, by which it was found",
     "orchestrator/archive/garbage.py": "git's own list of work trees",
     "orchestrator/schedule/pacing.py": "/proc and /sys",

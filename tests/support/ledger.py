@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from orchestrator.budget.ledger import Ledger
 from orchestrator.budget.limits import Budget
 from orchestrator.budget.prices import Cost
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from workers.files.run_dir import RunDir
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
@@ -24,9 +24,20 @@ class Books:
             self.folder, lambda: self.at, lambda run, worker: not {run.id, worker} & self.dead
         )
 
-    def start(self, worker="Codex-Worker-1", attempt=1, usd=None, tokens=None, run=None, **limits):
+    def start(
+        self,
+        worker="Codex-Worker-1",
+        attempt=1,
+        usd=None,
+        tokens=None,
+        run=None,
+        *,
+        worker_usd=None,
+        **limits,
+    ):
         """Ask for the start of an attempt."""
-        return self.ledger.reserve(run or self.run, worker, attempt, Budget(usd, tokens), Limits(**limits))
+        budget = Budget(usd, tokens, worker_usd)
+        return self.ledger.reserve(run or self.run, worker, attempt, budget, SpendingLimits(**limits))
 
     def spend(self, worker, usd, tokens=1000, attempt=1, run=None):
         """Have an attempt start, and end with that cost."""

@@ -1,6 +1,6 @@
 """Lossless Markdown: bytes in, bytes out; an edit touches what it is about and nothing else."""
 
-from tickets.markdown._damage import doubtful_from, unclosed
+from tickets.markdown._damage import doubtful_from, nul_problem, open_fence, unclosed
 from tickets.markdown._edits import (
     add_entry,
     append_section,
@@ -19,7 +19,6 @@ from tickets.markdown._edits import (
 from tickets.markdown._tables import Cell, Table, TableRow, cell, table, tables
 from tickets.markdown._text import one_line, plain
 from tickets.markdown.document import Block, Document, Heading, Item, front_problems, front_value, parse
-from tickets.markdown.errors import MarkdownError
 from tickets.markdown.sections import (
     Field,
     Part,
@@ -34,11 +33,13 @@ from tickets.markdown.sections import (
     sections,
     trailer_start,
 )
+from tickets.problems import MarkdownError
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",
     "add_entry", "append_section", "cell", "doubtful_from", "field", "fields", "find", "front_problems",
-    "front_value", "header", "insert", "items", "key_of", "labelled", "one_line", "parse", "plain",
-    "remove_items", "section", "sections", "set_cell", "set_checkbox", "set_field", "set_front", "set_item",
-    "set_items", "set_percent", "set_section", "set_text", "table", "tables", "trailer_start", "unclosed",
+    "front_value", "header", "insert", "items", "key_of", "labelled", "nul_problem", "one_line",
+    "open_fence", "parse", "plain", "remove_items", "section", "sections", "set_cell", "set_checkbox",
+    "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",
+    "tables", "trailer_start", "unclosed",
 ]  # fmt: skip

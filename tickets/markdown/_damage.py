@@ -3,14 +3,13 @@
 import re
 
 from tickets.markdown.document import Block, Document, parse
-from tickets.markdown.errors import MarkdownError
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _FENCE = re.compile(rb"(`{3,}|~{3,})")
 
 
 def unclosed(document: Document) -> Block | None:
-    """Give the code fence, comment or raw tag that nothing closes: all that follows belongs to it."""
+    """Return the code fence, comment or raw tag that nothing closes: all that follows belongs to it."""
     data = document.data
     last = next((block for block in reversed(document.blocks) if block.kind in {"code", "html"}), None)
     if last is None or data[last.end :].strip():
@@ -24,7 +23,7 @@ def unclosed(document: Document) -> Block | None:
 
 
 def doubtful_from(document: Document) -> int | None:
-    """Give where text can no longer be told from code.
+    """Return where text can no longer be told from code.
 
     That is the fence which is never closed, or the first one that holds the opening line of another: from
     there on, what was meant as code and what was not may have changed places.
@@ -43,7 +42,7 @@ def doubtful_from(document: Document) -> int | None:
 
 
 def doubt(document: Document, name: str = "what follows") -> Problem | None:
-    """Give the problem with a document that ends inside a fence or comment, if it does."""
+    """Return the problem with a document that ends inside a fence or comment, if it does."""
     start = doubtful_from(document)
     if start is None:
         return None
@@ -54,7 +53,7 @@ def doubt(document: Document, name: str = "what follows") -> Problem | None:
 
 
 def absent(document: Document, line: int | None, name: str, what: str, do: str = "add it") -> MarkdownError:
-    """Give the error for what is not there (below `line`), or what keeps it from being seen."""
+    """Return the error for what is not there (below `line`), or what keeps it from being seen."""
     if not document.data[document.body :].strip(b"\xef\xbb\xbf\0 \t\r\n") and document.front is None:
         return MarkdownError(Problem(f"{document.place}:1", f"the file is empty, so {what}", "restore it"))
     found = doubt(document, name)
@@ -73,7 +72,21 @@ def check_place(document: Document, start: int, end: int) -> None:
 
 def check_bytes(document: Document) -> None:
     """Refuse to edit a file that holds a NUL byte: it is damaged, and each tool reads it differently."""
+    found = nul_problem(document)
+    if found is not None:
+        raise MarkdownError(found)
+
+
+def nul_problem(document: Document) -> Problem | None:
+    """Return the problem with a document that holds a NUL byte: what stands around it may be lost already."""
     at = document.data.find(b"\0")
-    if at >= 0:
-        place = f"{document.place}:{document.line_at(at)}"
-        raise MarkdownError(Problem(place, "holds a NUL byte, so it was not edited", "restore the file"))
+    if at < 0:
+        return None
+    place = f"{document.place}:{document.line_at(at)}"
+    return Problem(place, "holds a NUL byte", "restore the file from git")
+
+
+def open_fence(document: Document) -> int | None:
+    """Return where a code fence opens that nothing closes: it makes code of all that follows."""
+    found = unclosed(document)
+    return found.start if found is not None and found.kind == "code" else None

@@ -8,9 +8,8 @@ from tickets.markdown._front_matter import changed_front
 from tickets.markdown._positions import Moves, Span, holds
 from tickets.markdown._tables import cell, differs_in_one, spelled, table, tables
 from tickets.markdown.document import Document, Item, parse
-from tickets.markdown.errors import MarkdownError
 from tickets.markdown.sections import Part, field, trailer_start
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?=\s*%)")
 _BAR = re.compile(r"\[([#=█▓>]*)([-.░ _]*)\]")

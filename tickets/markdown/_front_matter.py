@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tickets.markdown._lines import Lines
-from tickets.markdown.errors import MarkdownError
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 if TYPE_CHECKING:
     from yaml import Node

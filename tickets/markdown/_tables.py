@@ -6,9 +6,8 @@ from typing import NamedTuple
 from tickets.markdown._damage import absent
 from tickets.markdown._text import plain, span_end
 from tickets.markdown.document import Document, Grid, Row
-from tickets.markdown.errors import MarkdownError
 from tickets.markdown.sections import Part
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _PIPE = re.compile(rb"(?<!\\)\|")
 # Programs differ: some read the two backslashes as one and the pipe as the end of the cell, some do not.

@@ -13,8 +13,7 @@ import pyromark
 
 from tickets.markdown._front_matter import Front, find_front, scalar_at
 from tickets.markdown._lines import Lines, prevailing_end
-from tickets.markdown.errors import MarkdownError
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_TASKLISTS
 _LONE_TAG = re.compile(rb"[ \t]*</?([A-Za-z][A-Za-z0-9-]*)(?:\s[^<>]*)?/?>[ \t]*$")

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from tickets.markdown._damage import absent
 from tickets.markdown._text import plain
 from tickets.markdown.document import Document, Heading, Item
-from tickets.markdown.errors import MarkdownError
-from tickets.problems import Problem
+from tickets.problems import MarkdownError, Problem
 
 _FIELD = re.compile(
     rb"(?P<lead>[ \t]*(?:[-*+][ \t]+)?)"

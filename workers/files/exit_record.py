@@ -51,7 +51,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def is_held(started_record: Path) -> bool:
-    """Say whether the shim that made this file still lives."""
+    """Return whether the shim that made this file still lives."""
     return is_locked(started_record)
 
 

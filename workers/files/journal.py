@@ -35,7 +35,7 @@ class Journal:
         self._is_disturbed |= self._stands[1] != ours
 
     def was_disturbed(self) -> bool:
-        """Tell, once, whether somebody else has written there since we did."""
+        """Return, once, whether another process has written there since this one did."""
         before, self._stands = self._stands, self._now()
         found, self._is_disturbed = self._is_disturbed or self._stands != before, False
         return found
@@ -64,7 +64,7 @@ class JournalReader:
         """Where what was not yet read begins, in bytes: always the beginning of a line."""
 
     def read(self, until: int | None = None) -> list[dict[str, Any]]:
-        """Give the records that are new, up to a place; half a line is left for the next time."""
+        """Return the records that are new, up to an offset; half a line is left for the next call."""
         try:
             descriptor = opened(self._path)
         except FileNotFoundError:

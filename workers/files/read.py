@@ -63,7 +63,7 @@ def read_start(path: Path | str, most: int) -> bytes:
 
 
 def _was_end(part: bytes, asked: int, data: bytes, status: os.stat_result) -> bool:
-    """Tell whether nothing is left, without asking for it once more where the whole size is there.
+    """Return whether nothing is left, without one more read where the whole size is there.
 
     Fewer bytes than were asked for may be a bad sector in the middle; the next call says so.
     """
@@ -87,7 +87,7 @@ def _opened(path: Path | str) -> tuple[int, os.stat_result]:
 
 
 def refuse_irregular(path: Path | str, descriptor: int) -> os.stat_result:
-    """Give the status of a regular file; close anything else that was opened, and raise NotRegularError."""
+    """Return the status of a regular file; close anything else that was opened, and raise NotRegularError."""
     status = os.fstat(descriptor)
     mode = status.st_mode
     if not stat.S_ISREG(mode):

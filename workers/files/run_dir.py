@@ -47,27 +47,27 @@ class RunDir(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Give the directory itself."""
+        """Return the directory itself."""
         return _folder_of(self)
 
     @property
     def manifest_path(self) -> Path:
-        """Give the path of `run.json`."""
+        """Return the path of `run.json`."""
         return self.path / "run.json"
 
     @property
     def roster_path(self) -> Path:
-        """Give the path of `roster.json`: who is in the run, for those who need not know more."""
+        """Return the path of `roster.json`: the workers of the run, for commands that need no more."""
         return self.path / "roster.json"
 
     @property
     def closed_path(self) -> Path:
-        """Give the file that is there once nothing more can come of the run."""
+        """Return the file that exists once nothing more can come of the run."""
         return self.path / "closed"
 
     @property
     def stopping_path(self) -> Path:
-        """Give the file that stops all workers with their runtime; the next runtime takes it away."""
+        """Return the file that stops all workers with their runtime; the next runtime removes it."""
         return _cancel_of(self, ".runtime")
 
     def cancelled(self) -> list[str]:
@@ -86,11 +86,11 @@ class RunDir(NamedTuple):
             (folder / name).touch()
 
     def attempt(self, worker: str, number: int) -> AttemptFiles:
-        """Name an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
+        """Return an attempt's files: the first has the plain names, the second `Codex-Worker-3.2.*`."""
         return _attempt_of(self, worker, number)
 
     def started_attempts(self) -> dict[str, int]:
-        """Give the newest attempt of each worker that a shim has begun, by the files that shims leave."""
+        """Return the newest attempt of each worker that a shim has begun, by the files that shims leave."""
         try:
             names = [entry.name for entry in os.scandir(self.path / "shims")]
         except (FileNotFoundError, NotADirectoryError):
@@ -102,27 +102,27 @@ class RunDir(NamedTuple):
         return found
 
     def ticket(self, worker: str, number: int = 1) -> Path:
-        """Name the rendered ticket of a worker, or what a later attempt was told instead."""
+        """Return the path of a worker's rendered ticket, or of what a later attempt was told instead."""
         return _ticket_of(self, worker, number)
 
     def worktree(self, worker: str) -> Path:
-        """Name the worktree of a worker."""
+        """Return the path of a worker's worktree."""
         return _below(self, "worktrees", worker)
 
     def scratch(self, worker: str) -> Path:
-        """Name the directory that is a worker's TMPDIR."""
+        """Return the directory that is a worker's TMPDIR."""
         return _below(self, "scratch", worker)
 
     def home(self, worker: str) -> Path:
-        """Name the private directory for a worker's CLI configuration; codex refuses one below TMPDIR."""
+        """Return the private directory for a worker's CLI configuration; codex refuses one below TMPDIR."""
         return _below(self, "homes", worker)
 
     def cancel_path(self, name: str) -> Path:
-        """Give the file that stops a worker, or `all` of them."""
+        """Return the file that stops a worker, or `all` of them."""
         return _cancel_of(self, name)
 
     def relative(self, path: Path) -> str:
-        """Give a path as people and JSON see it: relative to the root."""
+        """Return a path as people and JSON see it: relative to the root."""
         return path.relative_to(self.root).as_posix()
 
 
@@ -254,7 +254,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Tell whether nothing is in a folder; what cannot be listed counts as full."""
+    """Return whether a folder is empty; one that cannot be listed counts as full."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None

@@ -65,7 +65,7 @@ class Slot:
         return tuple(descriptor for _, descriptor in self._files)
 
     def release(self) -> None:
-        """Let go. Where a shim still holds the locks, the slot stays taken until it ends. Twice is fine."""
+        """Release the slot. Where a shim holds the locks too, it stays taken until that ends. Idempotent."""
         files, self._files = self._files, ()
         self._pool.taken.difference_update(name for name, _ in files)
         for name, descriptor in files:
@@ -100,7 +100,7 @@ class Pool:
         directory.mkdir(parents=True, exist_ok=True)
 
     def acquire_nowait(self, agent: str, holder: Holder, limit: int | None = None) -> Slot | None:
-        """Take a slot for a worker of `agent`; None if all are taken, or needed by those who wait longer.
+        """Acquire a slot for a worker of `agent`; None if all are taken, or needed by those that wait longer.
 
         With a `limit` below the agent's own there are never more than that, once those before it have gone.
         """
@@ -155,13 +155,13 @@ class Pool:
         return freed.is_set()
 
     def wake(self) -> None:
-        """Have those who wait in this process look again."""
+        """Wake the waiting tasks of this process, to try again."""
         waiting, self._waiting = self._waiting, []
         for freed in waiting:
             freed.set()
 
     def clear_after(self, run: str) -> None:
-        """Give back the slots that still name a run of which nothing runs any more.
+        """Release the slots that still name a run of which nothing runs any more.
 
         A runtime that was killed had taken them; nobody may come for the highest ones for long.
         """
@@ -183,7 +183,7 @@ class Pool:
         return holders(self.directory)
 
     def _try(self, agent: str, holder: Holder, limit: int | None, place: Place | None) -> Slot | Lack:
-        """Take a slot, or say what is missing."""
+        """Acquire a slot, or return what is missing."""
         own = self.limits.of(agent)
         most = own if own is None or limit is None else min(own, limit)
         mine = [f"{agent}-{number}" for number in range(1, (most or 0) + 1)]
@@ -212,7 +212,7 @@ class Pool:
     def _lack_behind(
         self, ahead: Iterable[Waiter], agent: str, mine: list[str], pool: list[str]
     ) -> Lack | None:
-        """Say what is missing where those ahead get theirs first; None if there is enough for us, too."""
+        """Return what is missing where those ahead get theirs first; None if there is enough for all."""
         same = needed = 0
         for one in ahead:
             same += one.label == agent
@@ -227,7 +227,7 @@ class Pool:
         return None if not needed or self._has_free(pool, needed + 1) else "pool"
 
     def _is_over(self, agent: str, got: str, own: int, most: int) -> bool:
-        """Tell whether the slot that we have got is one too many for a lowered limit.
+        """Return whether the slot that we have got is one too many for a lowered limit.
 
         Counted once it is ours: of two who take the last ones at the same time, one at least sees the other.
         """
@@ -235,7 +235,7 @@ class Pool:
         return not self._has_free(others, own - most)
 
     def _has_free(self, names: list[str], enough: int) -> bool:
-        """Tell whether at least `enough` of these slots are free at this moment."""
+        """Return whether at least `enough` of these slots are free at this moment."""
         for left, name in zip(range(len(names), 0, -1), names, strict=True):
             if enough <= 0 or left < enough:
                 break

@@ -15,10 +15,9 @@ from orchestrator.cli.recording import Desk, add_lead, chosen, desk_of, read_bac
 from orchestrator.errors import USAGE, Refusal
 from orchestrator.report.decision_history import all_edits, fresh_edits
 from orchestrator.state.canonical.decisions.read import PATH, spans
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Decided, Decision, EditsAcknowledged
 from tickets.markdown import one_line, plain
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 
 _SAID = re.compile(r"^\*\*Decision:\*\*[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 FORM = """# A decision: fill in what follows, save, and leave the editor. Lines that begin with # go away.
@@ -156,7 +155,7 @@ def _form() -> Iterator[str]:
             form.write(FORM)
         text = _edited(path)
         yield text
-    except (Refusal, StateError) as error:
+    except ProblemError as error:
         kept = text not in ("", FORM)
         if not kept:
             raise

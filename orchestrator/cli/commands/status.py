@@ -12,10 +12,9 @@ from orchestrator.errors import Refusal
 from orchestrator.runs.next_step import Step, next_step, open_p0, phases_done, waiting_of
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state.canonical.status.read import Status, doubts, read
-from orchestrator.state.errors import StateError
 from orchestrator.store.intent import decided
 from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository
 
@@ -74,7 +73,7 @@ def _read(repository: Repository, problems: list[Problem]) -> tuple[Status | Non
             return None, True
         found = read(text)
         problems += doubts(text)
-    except (TicketError, StateError, Refusal) as error:
+    except ProblemError as error:
         problems += error.problems
         return None, False
     return found, False

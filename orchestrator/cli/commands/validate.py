@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator.cli.answer import Answer, envelope, problem_lines
 from orchestrator.cli.recording import SETTINGS, Desk, desk_of
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.report.decision_history import ARCHIVES, all_edits
 from orchestrator.report.validate import (
     every_template_problem,
@@ -20,10 +20,10 @@ from orchestrator.runs.roster import shown_runs
 from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
-from orchestrator.state.canonical.habits import anti_patterns, damage
+from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import PATH as STATUS
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import damage
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
 from workers.git.run import git, git_fields, git_line

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import read as decision_reading
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.canonical.status.read import Status
-from orchestrator.state.document import opened, section_like, unclosed_fence
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import opened, section_like
 from tickets.markdown import Document, items, key_of, plain, sections
 from tickets.problems import Problem
 
@@ -24,23 +24,6 @@ _VAGUE = frozenset((
     "deliverable", "task", "next", "fixes", "improvements", "development", "implementation",
 ))  # fmt: skip
 _STATUS, _LOG = status_reading.PATH, decision_reading.PATH
-
-
-def damage(path: str, text: bytes) -> list[Problem]:
-    """Give what makes a file unfit for any edit, though it may still be read in part."""
-    found = []
-    if b"\0" in text:
-        line = text.count(b"\n", 0, text.index(b"\0")) + 1
-        found.append(Problem(f"{path}:{line}", "holds a NUL byte", "restore the file from git"))
-    try:
-        document = opened(path, text)
-    except StateError:
-        return found  # the document's own check says so
-    fence = unclosed_fence(document)
-    if fence is not None:
-        place = f"{path}:{document.line_at(fence)}"
-        found.append(Problem(place, "a code fence is never closed, so what follows is code", "close it"))
-    return found
 
 
 def anti_patterns(

@@ -49,7 +49,7 @@ def test_what_a_run_cost_is_counted_and_shown_where_nothing_is_limited(prepare):
     status = lab.lab.call("status", "--json").document
     spent = {
         "usd": 4.008, "tokens": 1_541_060, "unpriced_tokens": 40_060, "held_usd": 0.0, "held_tokens": 0,
-        "held_by": 0, "expected_usd": 0.0, "expected_tokens": 0,
+        "held_by": 0,
     }  # fmt: skip
     assert status["runs"][0]["spent"] == spent
     assert status["spent"] == {"day": f"{datetime.now(UTC):%Y-%m-%d}", **spent}
@@ -78,7 +78,9 @@ def test_a_limit_that_strikes_is_named_and_stops_the_next_start_alone(prepare):
         ("command-1", "complete", ""),
     ]
     # Another run has a budget of its own.
-    assert [one["event"] for one in ledger(lab)] == ["reserved", "settled"]
+    events = [one["event"] for one in ledger(lab)]
+    # On a busy machine the start takes long enough to be reserved once more.
+    assert (events[0], events[-1], events.count("settled")) == ("reserved", "settled", 1)
     assert lab.run("run", "phase-2")["workers"][0]["outcome"] == "complete"
 
 
@@ -152,7 +154,7 @@ def test_ps_shows_what_a_run_spent_and_what_its_workers_hold(prepare):
     shown = lab.lab.call("ps", "--json").document["runs"][0]
     assert shown["spent"] == {
         "usd": 3.0, "tokens": 1_000_000, "unpriced_tokens": 0, "held_usd": 1.5, "held_tokens": 0,
-        "held_by": 1, "expected_usd": 0.0, "expected_tokens": 1_000_000,
+        "held_by": 1,
     }  # fmt: skip
     assert "; $3.00, 1.0M tokens, $1.50 held by 1 worker" in lab.lab.call("ps").out
     assert lab.lab.call("cancel", "last", "--json").code == 0

@@ -118,7 +118,7 @@ def test_a_day_begins_at_midnight_utc_and_an_attempt_belongs_to_the_day_of_its_s
     books.ledger.settle(late, Cost(1.5, "agent", 10))
     assert spent_on(books.folder, DAY).usd == 1.5
     # The run's own limit has no midnight.
-    assert books.ledger.of_run(books.run) == Spent(1.5, 10, 0, 3.0, 0, 1, 0.0, 10)
+    assert books.ledger.of_run(books.run) == Spent(1.5, 10, 0, 3.0, 0, 1)
     assert books.start("Claude-Worker-3", usd=1.0, run_usd=5.0).limit == "run_usd"
 
 

@@ -16,7 +16,7 @@ from orchestrator.budget.ledger import Ledger, Reservation
 from orchestrator.budget.limits import Budget
 from orchestrator.budget.prices import Cost
 from orchestrator.budget.totals import Spent, entries_of
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from workers.files.locks import held_lock
 from workers.files.run_dir import create_json
 from workers.pool.slots import Pool, PoolLimits
@@ -79,7 +79,7 @@ def test_an_earlier_attempt_that_nobody_settled_holds_nothing(books):
 
 def test_a_runtime_or_a_slot_in_use_tells_that_a_worker_lives(books):
     ledger = Ledger(books.folder, lambda: AT)
-    ledger.reserve(books.run, "Claude-Worker-1", 1, Budget(2.0), Limits())
+    ledger.reserve(books.run, "Claude-Worker-1", 1, Budget(2.0), SpendingLimits())
     assert ledger.of_day().held_usd == 0.0
     with held_lock(books.run.path / "run.lock"):
         assert ledger.of_day().held_usd == 2.0
@@ -154,7 +154,7 @@ from pathlib import Path
 from orchestrator.budget.ledger import Ledger, Reservation
 from orchestrator.budget.limits import Budget
 from orchestrator.budget.prices import Cost
-from orchestrator.settings.values import Limits
+from orchestrator.settings.values import SpendingLimits
 from workers.files.run_dir import RunDir
 
 folder, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -165,7 +165,7 @@ random.seed(name)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(rounds):
-    found = ledger.reserve(run, f"Claude-Worker-{number}", 1, Budget(1.0), Limits(day_usd=20.0))
+    found = ledger.reserve(run, f"Claude-Worker-{number}", 1, Budget(1.0), SpendingLimits(day_usd=20.0))
     if isinstance(found, Reservation):
         print("got", flush=True)
         if rounds > 1:

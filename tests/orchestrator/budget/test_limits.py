@@ -206,14 +206,14 @@ def test_a_ledger_that_cannot_be_written_costs_no_work(prepare):
     assert spent_today(lab)["usd"] == 3.0  # as its record says
 
 
-def test_tickets_without_budgets_that_start_together_stay_near_the_limit(prepare):
+def test_tickets_without_budgets_that_start_together_stay_within_the_limit_by_their_reserve(prepare):
     one = {"in": 1_000_000, "out": 0}
     lab = prepare(
         {
             "claude-1": ticket(step("answer", **one), phase="phase-0"),
             **{f"claude-{number}": ticket(step("answer", **one)) for number in range(2, 7)},
         },
-        "run_usd = 6.00",
+        "run_usd = 6.00\nworker_usd = 3.00",
     )
     lab.run("run", "phase-0")
     workers = lab.run()["workers"]
@@ -223,6 +223,6 @@ def test_tickets_without_budgets_that_start_together_stay_near_the_limit(prepare
         "the run's budget of $6.00 is spent ($6.00 spent)"
     }
     assert any(
-        record["reason"].startswith("room in the run's budget of $6.00 (") and "expected" in record["reason"]
+        record["reason"].startswith("room in the run's budget of $6.00 for the worker's reserve of $3.00 (")
         for record in lab.journal("held")
     )

@@ -6,7 +6,7 @@ from orchestrator.budget.prices import Cost, price_of, priced
 from orchestrator.errors import Refusal
 from orchestrator.money import dollars, thousands
 from orchestrator.settings.settings import read_settings
-from orchestrator.settings.values import Limits, Price
+from orchestrator.settings.values import Price, SpendingLimits
 from workers.agents.agent import ModelUse, Usage
 
 PRICES = {
@@ -123,7 +123,7 @@ def test_limits_and_prices_are_read(tmp_path):
     text = "[budget]\nrun_usd = 5\nday_tokens = 2_000_000\n[prices]\nm = { input = 1.25, output = 10 }\n"
     (tmp_path / "orchestrate.toml").write_text(text)
     found = read_settings(tmp_path)
-    assert found.spending_limits == Limits(run_usd=5.0, day_tokens=2_000_000)
+    assert found.spending_limits == SpendingLimits(run_usd=5.0, day_tokens=2_000_000)
     assert found.spending_limits.in_words() == "$5.00 a run, 2.0M tokens a day"
     assert found.price_list == {"m": Price(1.25, 10.0)}
     (tmp_path / "orchestrate.toml").write_text("")

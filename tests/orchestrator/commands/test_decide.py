@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 from support.repository import SCRIPT
 
+from orchestrator.errors import StateError
 from orchestrator.report.decision_history import all_edits, fresh_edits
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.decisions.append_only import acknowledged, edits, log_of
 from orchestrator.state.canonical.decisions.read import spans
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Decided, Decision, EditsAcknowledged
 from orchestrator.state.facts import Facts
 

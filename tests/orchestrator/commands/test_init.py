@@ -15,8 +15,7 @@ from support.repository import Lab, seen_in
 
 from orchestrator.cli.commands.init import shipped_templates
 from orchestrator.cli.main import main
-from orchestrator.init import files_to_write, with_ignored
-from orchestrator.settings import default_text as settings_text
+from orchestrator.init import default_settings, files_to_write, with_ignored
 from orchestrator.settings.settings import _Agent, _Command, _File, read_settings
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts
@@ -247,7 +246,7 @@ def test_the_entry_is_a_line_of_its_own_with_the_line_ends_of_the_file(before, a
 
 
 def test_the_settings_that_are_written_are_the_defaults(tmp_path):
-    (tmp_path / "orchestrate.toml").write_text(settings_text.TEXT)
+    (tmp_path / "orchestrate.toml").write_text(default_settings())
     written = read_settings(tmp_path)
     (tmp_path / "orchestrate.toml").write_text("")
     assert written == read_settings(tmp_path)
@@ -255,7 +254,7 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
 
 
 def test_every_setting_stands_in_the_text_with_its_default():
-    lines = settings_text.TEXT.splitlines()
+    lines = default_settings().splitlines()
     live = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
     assert values.keys() == _File.model_fields.keys()
@@ -300,14 +299,20 @@ def test_the_first_phase_runs_right_after_init(lab, tools):
     assert lab.git("status", "--porcelain") == ""
 
 
-def test_the_wheel_brings_the_same_templates(lab, tmp_path):
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+def built_wheel(folder):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
     subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
         archive.extractall(site)
-    code = "import sys, orchestrator.cli as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    code = (
+        "import sys, orchestrator.cli.main as cli; print(cli.__file__, file=sys.stderr); sys.exit(cli.main())"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, "init"],
         cwd=lab.root, env=lab.env(PYTHONPATH=str(site)), capture_output=True, text=True, check=False,
@@ -317,3 +322,12 @@ def test_the_wheel_brings_the_same_templates(lab, tmp_path):
     written = {path.name: path.read_bytes() for path in (lab.root / FOLDER).iterdir()}
     assert written == shipped_templates()
     assert written == {path.name: path.read_bytes() for path in (ROOT / FOLDER).glob("*.md")}
+
+
+def test_the_wheel_brings_the_texts_of_new_files(tmp_path):
+    with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
+        shipped = {name: archive.read(name) for name in archive.namelist() if name.endswith((".md", ".toml"))}
+    texts = [*(ROOT / "orchestrator").rglob("new.md"), ROOT / "orchestrator" / "settings" / "default.toml"]
+    assert len(texts) == 3
+    for path in texts:
+        assert shipped[path.relative_to(ROOT).as_posix()] == path.read_bytes()

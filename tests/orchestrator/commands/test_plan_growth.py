@@ -4,8 +4,8 @@ import pytest
 from support.plans import AT, PLAN, TWO, after, all_after, changed, finish
 from support.repository import shell, template
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import (
     CriterionAdded,
     DeliverableAdded,

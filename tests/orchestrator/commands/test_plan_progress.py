@@ -7,9 +7,9 @@ import pytest
 from support.plans import AT, PLAN, TWO, after, all_after, changed, finish
 from support.repository import SCRIPT, template
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
 
 

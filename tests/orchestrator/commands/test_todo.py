@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from support.repository import seen_in
 
+from orchestrator.errors import StateError
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.canonical.status import backlog, status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import TodoAdded, TodoDone, TodoMoved
 from orchestrator.state.facts import Facts
 from orchestrator.store._replace import Files

@@ -8,9 +8,10 @@ from support.repository import TEMPLATES, shell, template
 
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.decisions import decisions
-from orchestrator.state.canonical.habits import anti_patterns, damage
+from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import status
+from orchestrator.state.document import damage
 from orchestrator.state.facts import Facts
 
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)

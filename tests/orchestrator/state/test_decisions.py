@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.status import LITERAL
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Completion, RunClosed, RunIntegrated
 from orchestrator.state.facts import Facts
 

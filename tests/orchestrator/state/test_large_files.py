@@ -6,14 +6,11 @@ from datetime import UTC, datetime
 
 import pyromark
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from orchestrator.state import document as opening
 from orchestrator.state.canonical.decisions import decisions, gates
 from orchestrator.state.canonical.decisions import read as decision_reading
-from orchestrator.state.canonical.decisions.append_only import edits, log_of, log_of_version
-from orchestrator.state.canonical.decisions.pieces import spans_by_piece
+from orchestrator.state.canonical.decisions.append_only import edits, log_of
 from orchestrator.state.canonical.status import backlog, status
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
@@ -77,7 +74,7 @@ CALLS = {
     "the log is checked": (log, decisions.problems),
     "gates are looked up": (log, gates.answers),
     "a decision is added": (log, decide),
-    "the log is compared": (log, lambda text: edits(log_of([text]), log_of_version([text]))),
+    "the log is compared": (log, lambda text: edits(log_of([text]), log_of([text]))),
 }
 
 
@@ -135,29 +132,3 @@ def test_an_edit_parses_the_file_once_before_and_once_for_each_place_it_changes(
     finish(text)
     # The tick and the stamp; the lead's name is there already.
     assert len([size for size in parsed if size > len(text) / 2]) == 3
-
-
-def test_of_many_versions_of_a_log_each_entry_is_parsed_once(parsed):
-    versions = [log(count) for count in range(1, 40)]
-    parsed.clear()
-    logs = [log_of_version([text]) for text in versions]
-    assert sum(parsed) < 4 * len(versions[-1])
-    assert logs == [log_of([text]) for text in versions]
-
-
-LINES = st.sampled_from([
-    "## 2026-02-16: Keep it", "## 2026-02-17: [Keep] it", "### 2026-02-18: below", "## Not dated", "", "",
-    "```", "````sh", "~~~", "<!-- open", "closed -->", "<div>", "<script>", "</script>", "- item",
-    "  ## 2026-02-19: in the item", "> quote", "---", "===", "[Keep]: https://example.invalid", "a `tick",
-    "**Decision:** yes", "    ## 2026-02-20: code", "text\r", "| a | b |", "| - | - |", "<x", "***", "\u2028",
-])  # fmt: skip
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.lists(LINES, min_size=1, max_size=24).map("\n".join))
-@example("# Log\n\n## 2026-02-17: [Keep] it\n\n## 2026-02-16: x\n\n[Keep]: /url\n")
-@example("# Log\n\n## 2026-02-17: a\n\n```\n\n## 2026-02-16: b\n\n```\n\n## 2026-02-15: c\n")
-@example("---\nkey: 1\n\n## 2026-02-17: a\n\n---\n\n## 2026-02-16: b\n")
-def test_a_log_reads_the_same_by_pieces_as_whole(text):
-    data = f"# Log\n\n{text}".encode() if not text.startswith("---") else text.encode()
-    assert spans_by_piece(data) == decision_reading.spans(data)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.status import FACTS, LITERAL, RUN, after, deployed, integrated
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import percent
 
 
 def test_all_that_the_file_says_is_read(start):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.status import LATER, LITERAL, RUN, after, completion, deployed, entry, integrated, roster
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import status
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import RosterEntry, RunClosed
 from tickets.markdown import parse
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
 from orchestrator.store.intent import read_intent
 
 MOVE = ["STATUS.md", ".STATUS.md.tmp", "STATUS.md", "0" * 64, "1" * 64, "\xe9"]

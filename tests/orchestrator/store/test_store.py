@@ -9,8 +9,7 @@ import pytest
 from support.crash import KILLED, done_in_child, on_the_eve
 
 from orchestrator.cli.main import main
-from orchestrator.errors import Refusal
-from orchestrator.state.errors import StateError
+from orchestrator.errors import Refusal, StateError
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.store import store as store_module
 from orchestrator.store.store import Store

@@ -31,8 +31,8 @@ from tickets.markdown import (
     set_percent,
     set_section,
     set_text,
+    tables,
 )
-from tickets.markdown import _tables as tables
 
 # A place is drawn from what a document happens to hold, so many documents are passed by.
 CHECKS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])

@@ -1,15 +1,14 @@
-"""Which old decisions were edited or removed: the log compared with an earlier state of itself."""
+"""Edits and removals of old decisions: the log compared with an earlier state of itself."""
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions.entries import ACKNOWLEDGED
-from orchestrator.state.canonical.decisions.pieces import spans_by_piece
 from orchestrator.state.canonical.decisions.read import spans
-from orchestrator.state.errors import StateError
 from tickets.markdown import plain
 
 REMOVED = "removed"
@@ -29,27 +28,33 @@ class Edit(NamedTuple):
 
     @property
     def how(self) -> str:
-        """Say what became of it."""
+        """Describe what became of it."""
         return "was removed" if self.now == REMOVED else "was edited"
 
 
 def log_of(texts: Iterable[bytes]) -> dict[str, str]:
     """Read the entries of the log and its archives; a file that cannot be read has none."""
-    return _log_of(texts, spans)
-
-
-def log_of_version(texts: Iterable[bytes]) -> dict[str, str]:
-    """Give what `log_of` gives, for one of many versions: what they have in common is read once."""
-    return _log_of(texts, spans_by_piece)
+    found: dict[str, str] = {}
+    for text in texts:
+        try:
+            listed = spans(text)
+        except StateError:
+            continue
+        counts: dict[str, int] = {}
+        for title, body in reversed(listed):  # new ones come on top, so old ones keep their number
+            counts[title] = number = counts.get(title, 0) + 1
+            name = title if number == 1 else f"{title} #{number}"
+            found[name] = _digest(body)
+    return found
 
 
 def edits(old: Log, new: Log) -> list[Edit]:
-    """Give the entries of `old` that `new` lacks or has otherwise."""
+    """Return the entries of `old` that `new` lacks or has otherwise."""
     return [Edit(title, was, new.get(title, REMOVED)) for title, was in old.items() if new.get(title) != was]
 
 
 def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
-    """Give the edits that the log says are known: (heading, what it is now)."""
+    """Return the edits that the log acknowledges: (heading, what it is now)."""
     found = set()
     for text in texts:
         try:
@@ -64,7 +69,7 @@ def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
 
 
 def without_closing(body: str) -> str:
-    """Take away the blanks, rules and end-of-file lines that an entry ends with."""
+    """Remove the blanks, rules and end-of-file lines that an entry ends with."""
     # From the end: one pattern for all of it is tried at each blank of the log, the most of a comparison.
     while True:
         words = body.rstrip()
@@ -73,21 +78,6 @@ def without_closing(body: str) -> str:
         if not words or not is_whole or not _CLOSING.fullmatch(words, start):
             return words
         body = words[:start]
-
-
-def _log_of(texts: Iterable[bytes], listing: Callable[[bytes], Iterable[tuple[str, str]]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        try:
-            listed = list(listing(text))
-        except StateError:
-            continue
-        counts: dict[str, int] = {}
-        for title, body in reversed(listed):  # new ones come on top, so old ones keep their number
-            counts[title] = number = counts.get(title, 0) + 1
-            name = title if number == 1 else f"{title} #{number}"
-            found[name] = _digest(body)
-    return found
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import date
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.entries import (
@@ -17,7 +18,6 @@ from orchestrator.state.canonical.decisions.read import PATH, Entry, dated_headi
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import active_workers, completed
 from orchestrator.state.document import editable, opened, present, refuse_open_fence, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Event, GateAnswered, RunIntegrated
 from orchestrator.state.facts import Facts, day
 from tickets.markdown import (

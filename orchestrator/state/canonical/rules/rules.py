@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.state.canonical.rules import new as rules_text
-from orchestrator.state.document import opened, refuse_open_fence, state_errors
-from orchestrator.state.errors import StateError
+from orchestrator.errors import StateError
+from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
 from orchestrator.state.events import Event
-from orchestrator.state.facts import Facts
+from orchestrator.state.facts import Facts, new_file
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -30,6 +30,10 @@ PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
 LIMIT = 15
 """More workers than this need an approval on record."""
+SECTIONS = ("Lead Conductor Role", "Worker Orchestration", "Status Report Protocol", "Approval Gates")
+
+_NEW = Path(__file__).with_name("new.md")
+"""Workers read it too, so each section says whom it is for."""
 
 _AGENT = re.compile(rf"\b({'|'.join(SLOTS)})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -117,24 +121,19 @@ def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
     except StateError as error:
         return list(error.problems)
     found = [*front_problems(document), *read_pool(text, approved=approved)[1]]
-    for title in rules_text.SECTIONS:
+    for title in SECTIONS:
         same = [part for part in sections(document) if key_of(part.title) == key_of(title)]
         if not same:
             do = "`orchestrate init` appends what is missing"
             found.append(Problem(PATH, f"section `{title}` is missing", do, "warning"))
-        elif len(same) > 1:
-            lines = " and ".join(f"line {part.line}" for part in same)
-            found.append(
-                Problem(PATH, f"section `{title}` is there {len(same)} times ({lines})", "leave one")
-            )
+        elif twice := doubled(document, title):
+            found.append(twice)
     return found
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new file."""
-    head = "\n".join(f"**{key}:** {said}" for key, said in rules_text.fields(facts).items())
-    body = "\n\n---\n\n".join([rules_text.READERS, *rules_text.SECTIONS.values()])
-    return f"{rules_text.TITLE}\n\n{head}\n\n{body}\n\n---\n\n{rules_text.TRAILER}\n"
+    """Return the text of a new file."""
+    return new_file(_NEW, facts).text
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
@@ -145,13 +144,14 @@ def complete(text: bytes, facts: Facts) -> bytes:
     if not text.strip():
         return initial(facts).encode()
     document = opened(PATH, text)
+    new = new_file(_NEW, facts)
     with state_errors():
-        for title, section in rules_text.SECTIONS.items():
+        for title, section in new.sections.items():
             if not any(key_of(part.title) == key_of(title) for part in sections(document)):
                 document = append_section(document, section)
         top = header(document)
-        if top.title == rules_text.TITLE.removeprefix("# "):
-            wanted = rules_text.fields(facts).items()
+        if top.title == new.title.removeprefix("# "):
+            wanted = new.fields.items()
             lines = [f"**{key}:** {said}" for key, said in wanted if field(document, top, key) is None]
             document = insert(document, top.body, "\n" + "\n".join(lines) + "\n\n") if lines else document
     return document.data

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.document import editable, opened, section_like, state_errors
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import DeliverableChanged, Event, PhaseMoved, TodoDone, TodoMoved
 from orchestrator.state.facts import day
 from tickets.markdown import append_section, front_problems, insert, items, one_line

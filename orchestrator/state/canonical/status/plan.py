@@ -2,6 +2,7 @@
 
 import re
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status.read import (
     BLOCKER,
     DELIVERABLE,
@@ -15,7 +16,6 @@ from orchestrator.state.canonical.status.read import (
 )
 from orchestrator.state.canonical.status.todo import boxed, prunable
 from orchestrator.state.document import needed, section_like, the_item
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
 from tickets.markdown import (
     Document,

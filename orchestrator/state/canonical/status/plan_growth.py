@@ -1,5 +1,6 @@
 """The plan in STATUS.md grows: a further phase, a deliverable of a phase, a criterion."""
 
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status.plan import CRITERIA, MADE, criteria_part, phase_part, show_current
 from orchestrator.state.canonical.status.read import (
     DELIVERABLE,
@@ -10,7 +11,6 @@ from orchestrator.state.canonical.status.read import (
 )
 from orchestrator.state.canonical.status.todo import boxed
 from orchestrator.state.document import needed, section_like, with_items
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import CriterionAdded, DeliverableAdded, PhaseAdded
 from tickets.markdown import Document, insert, labelled, one_line, parse, plain, sections, set_item
 from tickets.problems import Problem

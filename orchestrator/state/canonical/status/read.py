@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-from orchestrator.state.document import opened, refuse_nul, refuse_open_fence, section_like
-from orchestrator.state.errors import StateError
-from orchestrator.state.figures import percent
+from orchestrator.errors import StateError
+from orchestrator.state.document import doubled, fence_problem, opened, section_like
+from orchestrator.state.facts import percent
 from tickets.markdown import (
     Document,
     Item,
@@ -17,6 +17,7 @@ from tickets.markdown import (
     items,
     key_of,
     labelled,
+    nul_problem,
     plain,
     sections,
 )
@@ -177,24 +178,10 @@ def doubts(text: bytes) -> list[Problem]:
     Raises StateError where the file cannot be read at all.
     """
     document = opened(PATH, text)
-    found: list[Problem] = []
     lacking = [title for title in _READ if section_like(document, title) is None]
-    for refuse in (refuse_nul, *([refuse_open_fence] if lacking else [])):
-        try:
-            refuse(document)
-        except StateError as error:
-            found += error.problems
-    for title in lacking:
-        same = [
-            part.line
-            for part in sections(document)
-            if f"{key_of(part.title)} ".startswith(key_of(title) + " ")
-        ]
-        if len(same) > 1:
-            lines = " and ".join(f"line {line}" for line in same)
-            what = f"section `{title}` is there {len(same)} times ({lines})"
-            found.append(Problem(f"{PATH}:{same[1]}", what, "leave one of them"))
-    return found
+    found = [nul_problem(document), fence_problem(document) if lacking else None]
+    found += [doubled(document, title) for title in lacking]
+    return [problem for problem in found if problem is not None]
 
 
 def refuse_doubts(text: bytes) -> None:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from orchestrator.state.canonical.status import new as status_text
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import plan as plan_edits
-from orchestrator.state.canonical.status import plan_growth, todo
+from orchestrator.state.canonical.status import plan_growth
+from orchestrator.state.canonical.status import todo as todo_edits
 from orchestrator.state.canonical.status.read import (
     ACTIVE,
     PATH,
@@ -20,8 +22,15 @@ from orchestrator.state.canonical.status.read import (
     read_of,
     slug,
 )
-from orchestrator.state.document import editable, opened, present, section_like, state_errors
-from orchestrator.state.errors import StateError
+from orchestrator.state.document import (
+    doubled,
+    editable,
+    opened,
+    present,
+    section_like,
+    sections_like,
+    state_errors,
+)
 from orchestrator.state.events import (
     Completion,
     Event,
@@ -33,8 +42,7 @@ from orchestrator.state.events import (
     TodoDone,
     TodoMoved,
 )
-from orchestrator.state.facts import Facts, day, minute
-from orchestrator.state.figures import percent
+from orchestrator.state.facts import Facts, day, heading_of, minute, new_file, percent
 from tickets.markdown import (
     Document,
     MarkdownError,
@@ -49,7 +57,6 @@ from tickets.markdown import (
     labelled,
     one_line,
     remove_items,
-    sections,
     set_field,
     set_item,
     set_items,
@@ -72,6 +79,7 @@ _COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
 _MET = re.compile(r"\(\d+%(?= complete\))")
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 _INIT = "`orchestrate init` appends what is missing"
+_NEW = Path(__file__).with_name("new.md")
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
@@ -82,7 +90,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if isinstance(event, TodoAdded | TodoDone | TodoMoved):
         with state_errors():
             before = editable(PATH, tree)
-            return _stamped(before, todo.edited(before, event), event)
+            return _stamped(before, todo_edits.edited(before, event), event)
     if isinstance(event, plan_edits.PlanEvent):
         with state_errors():
             before = editable(PATH, tree)
@@ -137,10 +145,8 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new file."""
-    head = "\n".join(f"**{key}:** {text}" for key, text in status_text.fields(facts).items())
-    body = "\n\n---\n\n".join(status_text.sections(facts).values())
-    return f"{status_text.TITLE}\n\n{head}\n\n---\n\n{body}\n\n---\n\n{status_text.TRAILER}\n"
+    """Return the text of a new file."""
+    return new_file(_NEW, facts).text
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
@@ -156,14 +162,15 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 
 def _completed_file(before: Document, facts: Facts) -> Document:
-    document = _with_fields(before, status_text.fields(facts))
-    for title, section in status_text.sections(facts).items():
-        if not _like(document, title):
+    new = new_file(_NEW, facts)
+    document = _with_fields(before, new.title, new.fields)
+    for title, section in new.sections.items():
+        if not sections_like(document, title):
             document = append_section(document, section)
     todo = section_like(document, "TODO")
-    for level, section in status_text.LEVELS.items():
-        if todo and not _like(document, level, todo):
-            document = insert(document, todo.content_end, f"\n{section}")
+    for level in re.split(r"\n+(?=### )", new.sections["TODO"])[1:]:
+        if todo and not sections_like(document, heading_of(level), todo):
+            document = insert(document, todo.content_end, f"\n{level}\n")
             todo = section_like(document, "TODO")
     for label in (ACTIVE, RECENT):
         roster = section_like(document, "Worker Roster")
@@ -172,7 +179,7 @@ def _completed_file(before: Document, facts: Facts) -> Document:
     return document
 
 
-def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
+def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> Document:
     top = header(document)
     lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
     if not lines:
@@ -181,12 +188,7 @@ def _with_fields(document: Document, wanted: dict[str, str]) -> Document:
         after = document.data[top.body :][:2]
         gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
         return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
-    return insert(document, document.body, "\n".join([status_text.TITLE, "", *lines, "", ""]))
-
-
-def _like(document: Document, title: str, parent: Part | None = None) -> list[Part]:
-    wanted = key_of(title)
-    return [part for part in sections(document, parent) if f"{key_of(part.title)} ".startswith(f"{wanted} ")]
+    return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
 
 
 def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
@@ -220,21 +222,18 @@ def _missing(document: Document) -> list[Problem]:
     }.items():
         found += _field_problem(document, top, key, needed=severity)
     for title in SECTIONS:
-        parts = _like(document, title)
         needed = title == "Worker Roster"
-        if not parts:
+        if not sections_like(document, title):
             what = f"section `{title}` is missing"
             found.append(Problem(PATH, what, _INIT, "error" if needed else "warning"))
-        elif len(parts) > 1 and section_like(document, title) is None:
-            lines = " and ".join(f"line {part.line}" for part in parts)
-            what = f"section `{title}` is there {len(parts)} times ({lines})"
-            found.append(Problem(PATH, what, "leave one of them", "error"))
+        elif twice := doubled(document, title):
+            found.append(twice)
     roster = section_like(document, "Worker Roster")
     for label in (ACTIVE, RECENT) if roster else ():
         found += _field_problem(document, roster, label, needed=True)
     todo = section_like(document, "TODO")
-    for level in status_text.LEVELS if todo else ():
-        if not _like(document, level, todo):
+    for level in todo_edits.GRADES if todo else ():
+        if not sections_like(document, level, todo):
             found.append(Problem(PATH, f"section `TODO > {level}` is missing", _INIT, "warning"))
     return found
 

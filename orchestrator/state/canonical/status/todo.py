@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from orchestrator.errors import StateError
 from orchestrator.state.document import needed, section_like, the_item, with_items
-from orchestrator.state.errors import StateError
 from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
 from tickets.markdown import Document, Item, Part, items, one_line, plain, remove_items, set_checkbox
 from tickets.problems import Problem
