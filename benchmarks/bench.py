@@ -5,7 +5,7 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "workers", "pool", "lives", "scope", "state", "worktree", "fence")
+NAMES = ("start", "commands", "workers", "pool", "lives", "scope", "state", "worktree", "fence")
 
 
 def main(names: list[str]) -> None:

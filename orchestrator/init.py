@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.settings.settings import FILE
+from orchestrator.settings.values import FILE
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import status

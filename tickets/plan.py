@@ -64,7 +64,7 @@ def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOver
     dependencies = {id_: tuple(before) for id_, before in order.before.items()}
     planned = (by_id[id_] for id_ in order.sorted())
     return Plan(
-        tuple(ticket.model_copy(update={"depends_on": dependencies[ticket.id]}) for ticket in planned),
+        tuple(ticket._replace(depends_on=dependencies[ticket.id]) for ticket in planned),
         scopes,
         dependencies,
         tuple(overlaps),

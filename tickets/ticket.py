@@ -1,22 +1,19 @@
 """A ticket: what one worker is asked to do, and what it owns while it does it."""
 
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
+from typing import NamedTuple
 
 from tickets.types import AgentName, Mode, Priority
 
 
-class Ticket(BaseModel):
+class Ticket(NamedTuple):
     """One rendered template for one worker. Times are seconds, money is USD.
 
     `body` is the Jinja2 source of the prompt and stays unrendered here: what a dependency printed
     is known only when the ticket's turn has come. Every other string is rendered.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """The template's stem, with `[key=value]` for a fan-out."""
@@ -45,31 +42,24 @@ class Ticket(BaseModel):
     budget_usd: float | None = None
     budget_tokens: int | None = None
     max_files_changed: int | None = None
-    matrix: dict[str, str] = {}
+    matrix: Mapping[str, str] = {}
     command: tuple[str, ...] | None = None
-    lines: dict[str, int] = {}
+    lines: Mapping[str, int] = {}
     """Where each key stands in the template, and where `body` begins: for messages only."""
 
-    def model_post_init(self, _: Any, /) -> None:
-        """Hold once what the tickets of a fan-out have in common: they are many."""
-        own = self.__dict__
-        own["body"] = sys.intern(self.body)
-        own["lines"] = _one_of(tuple(self.lines.items()))
-        # Nobody asks which keys were written, and a set for each ticket is a tenth of a long queue.
-        object.__setattr__(self, "__pydantic_fields_set__", _FIELDS)
+    def shared(self) -> "Ticket":
+        """Return it with one copy of what the tickets of a fan-out have in common: they are many."""
+        return self._replace(body=sys.intern(self.body), lines=_one_of(tuple(self.lines.items())))
 
     def done_by(self, agent: AgentName) -> "Ticket":
-        """Give it as an agent does it; one in another's place knows nothing of that one's model."""
-        return self if agent == self.agent else self.model_copy(update={"agent": agent, "model": None})
+        """Return it as an agent does it; one in another's place knows nothing of that one's model."""
+        return self if agent == self.agent else self._replace(agent=agent, model=None)
 
     def place(self, key: str) -> str:
-        """Name the place of a key, as messages do."""
+        """Return the place of a key, as messages name it."""
         return f"{self.template}:{self.lines[key]}" if key in self.lines else self.template
 
 
-_FIELDS = set(Ticket.model_fields)
-
-
 @lru_cache(maxsize=1_000)
-def _one_of(lines: tuple[tuple[str, int], ...]) -> dict[str, int]:
+def _one_of(lines: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
     return dict(lines)

@@ -16,7 +16,7 @@ from orchestrator.archive._pack import GOING
 from orchestrator.archive.runs import began, bytes_of
 from orchestrator.budget.ledger import PATIENCE
 from orchestrator.budget.totals import entries_of
-from orchestrator.checks import NAMES
+from orchestrator.checks.figures import NAMES
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.kept_refs import KEEP, drop_refs, kept_refs
 from tickets.problems import Problem

@@ -228,7 +228,7 @@ def _limited(tickets: Sequence[Ticket], limits: SpendingLimits) -> dict[str, boo
 def _priced_by(agent: AgentName, model: str | None, settings: Settings) -> PricedBy:
     if agent_named(agent).REPORTS_COST:
         return "agent"
-    prices = settings.price_list
+    prices = settings.prices
     if model is None and agent_named(agent).REPORTS_MODELS:
         # Which it will use nobody knows yet; that some are priced shows that somebody has seen to it.
         return "table" if any(name.startswith(agent) for name in prices) else "unpriced"

@@ -99,12 +99,13 @@ def tested(desk: Desk, arguments: argparse.Namespace) -> str:
         return ""
     import os  # noqa: PLC0415 - only where tests run
 
-    from orchestrator.checks import tests_among, total_of, verify  # noqa: PLC0415 - as above
+    from orchestrator.checks.figures import tests_among, total_of  # noqa: PLC0415 - as above
+    from orchestrator.checks.run import verify  # noqa: PLC0415 - as above
     from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - as above
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
-    commands = tests_among(read_settings(desk.repository.root).checks.model_dump())
+    commands = tests_among(read_settings(desk.repository.root).checks._asdict())
     if not commands and asked:
         raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
     if not commands:

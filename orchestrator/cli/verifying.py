@@ -29,12 +29,12 @@ def run_checks(
     repository: "Repository", settings: "Settings", names: Sequence[str], at: "datetime", timeout: float
 ) -> list[Problem]:
     """Run the named checks that are set; give what is wrong. Raises Refusal, WorkerError."""
-    from orchestrator.checks import verify  # noqa: PLC0415 - only if asked
+    from orchestrator.checks.run import verify  # noqa: PLC0415 - only if asked
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - only if asked
 
     if not timeout > 0:
         raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
-    stated = settings.checks.model_dump()
+    stated = settings.checks._asdict()
     commands = {name: stated[name] for name in names if stated[name]}
     if not commands:
         keys = ", ".join(names)

@@ -11,10 +11,10 @@ from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
 
-from orchestrator.checks import verify
+from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
 from orchestrator.init import GITIGNORE, default_settings, files_to_write
-from orchestrator.settings.settings import FILE
+from orchestrator.settings.values import FILE
 from orchestrator.state.facts import Facts, minute
 from orchestrator.store.store import Store
 from tickets.markdown import one_line

@@ -17,10 +17,9 @@ from orchestrator.execute.workspace import placed_earlier
 from orchestrator.runs.events import AttemptRepeated, Begin
 from tickets.ticket import Ticket
 from workers.agents.follow import Follower
-from workers.engine.launch import find_agent, mark_of, prepare_launch
+from workers.engine.launch import Attempt, find_agent, mark_of, prepare_launch
 from workers.engine.process import RUNTIME_DIED, wait_adopted
 from workers.errors import WorkerError
-from workers.fence.probe import fence_in_force
 from workers.files.exit_record import Exit, read_exit
 from workers.files.run_dir import AttemptFiles
 from workers.pool.slots import Slot
@@ -98,23 +97,18 @@ async def start_attempt(
         ticket.timeout, runtime.settings.limits.grace, runtime.settings.limits.output_cap, ticket.idle_timeout
     )
     said = "" if ticket.agent == "command" else _words(begin)
-    launch = prepare_launch(
-        runtime.run,
-        runtime.repository,
+    attempt = Attempt(
         ticket,
         number,
+        place.path,
+        executable,
         settings=runtime.settings.agent(ticket.agent),
-        executable=executable,
         limits=limits,
-        environ=runtime.environ,
-        tree=place.path,
-        trust_repository=runtime.settings.trust_repository,
-        fence=fence_in_force(runtime.settings.fence),
-        stops_with_runtime=runtime.settings.on_runtime_death == "stop",
         thread=begin.thread,
-        budget_usd=most_usd,
         prompt=add_to_prompt(runtime, ticket, number, said, alone=begin.thread is not None) if said else None,
+        budget_usd=most_usd,
     )
+    launch = prepare_launch(runtime.site, attempt)
     files = runtime.run.attempt(ticket.worker, number)
     return await _followed(runtime, ticket, files, partial(runtime.nursery.run, launch, slot.fds))
 

@@ -8,7 +8,7 @@ from tickets.ticket import Ticket
 from workers.errors import WorkerError
 from workers.files.read import opened, refuse_larger
 from workers.git.run import GitError
-from workers.worktree.changes import ABSENT, Change
+from workers.worktree.change import ABSENT, Change
 
 
 def landable_changes(runtime: Runtime, ticket: Ticket) -> list[Change]:

@@ -10,8 +10,7 @@ import anyio.to_thread
 
 from orchestrator.budget.prices import priced
 from orchestrator.execute._claims import claims_of, kept_claims
-from orchestrator.execute.acceptance import run_check
-from orchestrator.execute.command import CheckResult
+from orchestrator.execute.command import CheckResult, run_check
 from orchestrator.execute.judgement import (
     CANCELLED,
     Judgement,
@@ -201,7 +200,7 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
 
 def _priced(runtime: Runtime, ticket: Ticket, usage: AgentUsage) -> Usage:
     model = ticket.model or runtime.settings.agent(ticket.agent).model
-    cost = priced(usage, model, runtime.settings.price_list)
+    cost = priced(usage, model, runtime.settings.prices)
     return Usage(usage.input_tokens, usage.output_tokens, cost.usd, usage.cached_tokens, cost.by)
 
 

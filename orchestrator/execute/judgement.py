@@ -12,7 +12,8 @@ from tickets.ticket import Ticket
 from workers.agents.agent import Answer
 from workers.files.exit_record import Exit
 from workers.shim.start import signal_words
-from workers.worktree.changes import Change, Found
+from workers.worktree.change import Change
+from workers.worktree.changes import Found
 
 OnViolation = Literal["hold", "reject", "land-in-scope"]
 

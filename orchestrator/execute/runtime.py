@@ -16,10 +16,13 @@ from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.ticket import Ticket
+from workers.engine.launch import Site
 from workers.engine.process import Nursery, hurry
+from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
-from workers.worktree.changes import Change, Checker
+from workers.worktree.change import Change
+from workers.worktree.changes import Checker
 from workers.worktree.worktree import Place
 
 ALL = "all"
@@ -84,6 +87,13 @@ class Runtime:
         self._journal = journal
         self._tell = project.tell
         self.state.take_all(read_journal(run.path / JOURNAL))
+
+    @property
+    def site(self) -> Site:
+        """Return what the launches of this run have in common."""
+        fence, settings = fence_in_force(self.settings.fence), self.settings
+        stops = settings.on_runtime_death == "stop"
+        return Site(self.run, self.repository, self.environ, fence, settings.trust_repository, stops)
 
     def note(self, event: RunEvent) -> None:
         """Append an event to the journal, fold it into the state, and show it to the caller's observer."""

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from orchestrator.execute._setup import end_earlier, furniture_of, in_words, is_furnished, set_up
 from orchestrator.execute.changes import landable_changes
+from orchestrator.execute.command import (
+    describe_failed_set_up,
+    end_earlier_set_up,
+    furniture_of,
+    is_furnished,
+    set_up,
+)
 from orchestrator.execute.runtime import Runtime, SharedTree
 from orchestrator.runs.events import PathsNotLinked
 from orchestrator.runs.kept_refs import keep_base
@@ -13,7 +19,7 @@ from orchestrator.tamper.guard import Tampering
 from tickets.ticket import Ticket
 from workers.errors import WorkerError
 from workers.fence.probe import fence_in_force
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 from workers.worktree.checkout import Made, make_tree
 from workers.worktree.worktree import Place, found_place, remove_place, start_of
 
@@ -93,7 +99,7 @@ def _found_shared(runtime: Runtime, base: str) -> Place | None:
 
 
 async def _made(runtime: Runtime, name: str, base: str, *, is_shared: bool = False) -> Place | None:
-    await end_earlier(runtime, name)
+    await end_earlier_set_up(runtime, name)
     async with runtime.trees.making:
         place, missing = await anyio.to_thread.run_sync(_make, runtime, name, base)
     if missing:
@@ -103,7 +109,7 @@ async def _made(runtime: Runtime, name: str, base: str, *, is_shared: bool = Fal
         await anyio.to_thread.run_sync(remove_place, place)
         if failed.end == "cancelled":
             return None
-        raise WorkerError(in_words(failed))
+        raise WorkerError(describe_failed_set_up(failed))
     if is_shared or is_furnished(runtime.settings):
         await anyio.to_thread.run_sync(runtime.checker.settle, place)
     return place

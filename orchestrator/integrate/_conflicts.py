@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from workers.worktree.changes import ABSENT, Change
+from workers.worktree.change import ABSENT, Change
 
 
 class Standing:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.execute.acceptance import EVIDENCE, run_check
+from orchestrator.execute.command import EVIDENCE, run_check
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
@@ -17,7 +17,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.fence.probe import fence_in_force
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 
 FLAKY = "after failing once on the same tree"
 """What is said of a gate that passed, and is not steady; before its commands, which may be cut."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.execute.acceptance import run_check
+from orchestrator.execute.command import run_check
 from orchestrator.execute.runtime import Runtime
 from workers.files.read import read_whole
 from workers.worktree.worktree import Place

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks import counted
+from orchestrator.checks.run import counted
 from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.judgement import verdict_of
@@ -37,7 +37,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 
 TRIES = 5
 """How often a landing is made anew when the branch moves under it."""

@@ -1,6 +1,7 @@
 """Whether the fence that the settings ask for holds here."""
 
-from orchestrator.settings.settings import FILE, Settings
+from orchestrator.settings.settings import Settings
+from orchestrator.settings.values import FILE
 from tickets.problems import Problem
 from workers.fence.probe import Fence, fence_in_force
 

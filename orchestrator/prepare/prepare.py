@@ -14,7 +14,8 @@ from orchestrator.project import Project
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_off
-from orchestrator.settings.settings import FAMILIES, Settings
+from orchestrator.settings.settings import Settings
+from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.read import in_the_way, read_file, read_state
@@ -246,7 +247,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
         problems.append(Problem("--only", what, f"name `{name}` too"))
     # What is said here need not be said again of each of them by the plan.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
-    return [ticket.model_copy(update={"depends_on": kept[ticket.id]}) for ticket in chosen]
+    return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:

@@ -32,7 +32,7 @@ class Approval(NamedTuple):
 
 
 def blockers_of(found: Gathered) -> tuple[Blocker, ...]:
-    """Give what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
+    """Return what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
     blockers = [*_deliverables(found.status), *_workers(found)]
     blockers += [
         Blocker(
@@ -49,7 +49,7 @@ def blockers_of(found: Gathered) -> tuple[Blocker, ...]:
 
 
 def approvals_of(found: Gathered) -> tuple[Approval, ...]:
-    """Give what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
+    """Return what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
     answers = _answers(found.texts.get("DECISIONS.md"))
     asked = [*_transition(found.status, answers), *_pool(found)]
     for one in found.decisions:
@@ -82,7 +82,7 @@ def _deliverables(status: Status | None) -> list[Blocker]:
 
 
 def _workers(found: Gathered) -> list[Blocker]:
-    """Give blocked workers; only the newest try of a ticket counts."""
+    """Return blocked workers; only the newest try of a ticket counts."""
     blockers: list[Blocker] = []
     seen: set[tuple[str, str]] = set()
     for state in reversed(found.runs):

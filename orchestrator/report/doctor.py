@@ -15,6 +15,7 @@ from orchestrator.report.agent_config import config_of
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import why_disabled
 from orchestrator.settings.settings import Settings, read_settings
+from orchestrator.settings.values import Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical.rules import rules
 from orchestrator.store.read import bytes_of
@@ -80,7 +81,7 @@ class Examination(NamedTuple):
 
 
 def examine(repository: Repository | None, start: Path, environ: Mapping[str, str]) -> Examination:
-    """Look at everything that a run needs; without a repository, at what can be told all the same."""
+    """Check everything that a run needs; without a repository, what can be checked without one."""
     problems: list[Problem] = []
     settings = _settings(repository, problems)
     git = ask_versions({"git": shutil.which("git", path=environ.get("PATH")) or ""}, environ)["git"].text
@@ -116,7 +117,7 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
 
 
 def git_problems(version: str) -> list[Problem]:
-    """Say what is wrong with git, from what it answers to `--version`."""
+    """Return the problems of git, from its answer to `--version`."""
     found = re.search(r"(\d+)\.(\d+)", version)
     oldest = ".".join(map(str, OLDEST_GIT))
     if not version:
@@ -127,7 +128,7 @@ def git_problems(version: str) -> list[Problem]:
 
 
 def fence_problems(fence: FenceFound) -> list[Problem]:
-    """Say what root weakens: every layer, and all where there is none."""
+    """Describe what root weakens: every layer, and all where there is none."""
     if not fence.root:
         return []
     what = "workers run as root, the weakest case of every layer"
@@ -137,7 +138,7 @@ def fence_problems(fence: FenceFound) -> list[Problem]:
 
 
 def disk_problems(free: int) -> list[Problem]:
-    """Say whether the disk is full, or nearly."""
+    """Return a problem where the disk is full, or nearly."""
     if free >= LOW_DISK:
         return []
     what = f"{free // 10**6} MB are free"
@@ -153,7 +154,7 @@ def _settings(repository: Repository | None, problems: list[Problem]) -> Setting
         else:
             problems += settings.warnings
             return settings
-    return Settings(slots=rules.Pool())
+    return Settings.of(Tables(), rules.Pool())
 
 
 def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound, ...]:
@@ -193,7 +194,7 @@ def _agent_problems(agents: tuple[AgentFound, ...]) -> list[Problem]:
 
 
 def _pending(repository: Repository, problems: list[Problem]) -> tuple[str, ...]:
-    """Say what waits to be completed, and note what state the repository is in."""
+    """Return what waits to be completed, and note the state of the repository."""
     # What these import cannot be imported where git is missing, which is for us to say.
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415
     from orchestrator.store.store import Store  # noqa: PLC0415

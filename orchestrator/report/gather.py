@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.budget.totals import Spending, spending
-from orchestrator.checks import Figure, known_figures
+from orchestrator.checks.figures import Figure, known_figures
 from orchestrator.errors import Refusal, StateError
 from orchestrator.runs.roster import LostWorker, lost_workers, shown_runs
 from orchestrator.runs.state import RunState, read_run
@@ -103,7 +103,7 @@ def gather(repository: Repository, at: datetime) -> Gathered:
 
 
 def since_of(status: Status | None, at: datetime) -> str:
-    """Give the day from which decisions count as recent: a week before now, or before the work stopped."""
+    """Return the day from which decisions count as recent: a week before now, or before the work stopped."""
     end = at.date()
     stamp = stamp_of(status)
     if stamp is not None:
@@ -113,7 +113,7 @@ def since_of(status: Status | None, at: datetime) -> str:
 
 
 def stamp_of(status: Status | None) -> datetime | None:
-    """Give when STATUS.md was last updated, None where it does not say so in a way that can be read."""
+    """Return when STATUS.md was last updated, None where it does not say so in a way that can be read."""
     try:
         return datetime.fromisoformat(status.last_updated) if status else None
     except ValueError:
@@ -121,7 +121,7 @@ def stamp_of(status: Status | None) -> datetime | None:
 
 
 def approved_of(texts: Mapping[str, bytes | None]) -> int:
-    """Give the largest pool that the user has agreed to."""
+    """Return the largest pool that the user has agreed to."""
     try:
         return max(rules.LIMIT, gates.approved_pool(texts["DECISIONS.md"] or b"# Log\n"))
     except ProblemError:
@@ -129,7 +129,7 @@ def approved_of(texts: Mapping[str, bytes | None]) -> int:
 
 
 def open_todo(status: Status | None, grade: str) -> tuple[str, ...]:
-    """Give what is open of the TODO list of one grade."""
+    """Return the open TODO items of one priority."""
     return tuple(text for done, text in status.todo.get(grade, ()) if not done) if status else ()
 
 
@@ -158,7 +158,7 @@ def _status(text: bytes | None, problems: list[Problem]) -> Status | None:
 def _decisions(
     text: bytes | None, since: str, problems: list[Problem]
 ) -> tuple[tuple[Decided, ...], int, str]:
-    """Give the recent entries, how many there are, and when the project began."""
+    """Return the recent entries, how many there are, and when the project began."""
     if text is None:
         return (), 0, ""
     try:
@@ -237,7 +237,7 @@ def _git(repository: Repository, problems: list[Problem]) -> tuple[Head, tuple[s
 def _changed(
     repository: Repository, texts: Mapping[str, bytes | None], uncommitted: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the state files that were changed for more than the roster of runs, and those runs."""
+    """Return the state files that were changed for more than the roster of runs, and those runs."""
     paths = tuple(path for path in STATE_FILES if path in uncommitted)
     text = texts[status_reading.PATH]
     shown = shown_runs(repository, text) if text and status_reading.PATH in paths else None

@@ -7,7 +7,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.checks import Figure
+from orchestrator.checks.figures import Figure
 from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import HISTORY
 from orchestrator.report.status_report import StatusReport
@@ -45,14 +45,14 @@ def points_of(found: Gathered, waiting: Sequence[RunState]) -> tuple[Point, ...]
 
 
 def path_of(root: Path, at: datetime) -> str:
-    """Name the document of a handoff; a second one of the same second gets a number."""
+    """Return the path of a handoff's document; a second one of the same second gets a number."""
     stem = f"{HISTORY}/handoff-{at.strftime('%Y%m%d_%H%M%S')}"
     names = chain([stem], (f"{stem}_{number}" for number in count(2)))
     return next(f"{name}.md" for name in names if not os.path.lexists(root / f"{name}.md"))
 
 
 def status_at_handoff(text: bytes, at: datetime, tests: str) -> bytes:
-    """Give STATUS.md with its date, and with the test figure that is known. Raises StateError."""
+    """Return STATUS.md with its date, and with the test figure that is known. Raises StateError."""
     document = opened(PATH, text)
     with state_errors():
         document = set_field(document, header(document), "Last Updated", minute(at))
@@ -63,7 +63,7 @@ def status_at_handoff(text: bytes, at: datetime, tests: str) -> bytes:
 
 
 def tests_line(figures: Sequence[Figure]) -> str:
-    """Give what STATUS.md says of the tests; empty where no check was run."""
+    """Return the line of STATUS.md about the tests; empty where no check was run."""
     by = {one.name: one for one in figures}
     chosen = by.get("test") or by.get("unit") or by.get("smoke")
     return chosen.in_words() if chosen else ""
@@ -72,7 +72,7 @@ def tests_line(figures: Sequence[Figure]) -> str:
 def text_of(
     found: Gathered, report: StatusReport, points: Sequence[Point], step: Step, *, kept: str | None
 ) -> str:
-    """Give the document: what is next, what stands open, and how to go on."""
+    """Return the document: what is next, what stands open, and how to go on."""
     said = report.current_state
     branch = (found.head.branch or "no branch").removeprefix("refs/heads/")
     parts = [

@@ -32,7 +32,7 @@ class Happened(NamedTuple):
 
 
 def last_report(root: Path) -> datetime | None:
-    """Give when the project last gave account of itself: the newest report or handoff that is there."""
+    """Return the time of the newest report or handoff."""
     names = [path.name for run in runs_of(root) for path in run.path.glob(f"{REPORT}-*.md")]
     names += [path.name for path in (root / HISTORY).glob("handoff-*.md")]
     found = []
@@ -65,7 +65,7 @@ def happened_since(root: Path, since: datetime | None) -> Happened:
 
 
 def status_before(root: Path, since: datetime | None) -> Status | None:
-    """Give STATUS.md as it was committed at a moment; None where it was not, or cannot be read."""
+    """Return STATUS.md as it was committed at a moment; None where it was not, or cannot be read."""
     if since is None:
         return None
     commit = git_line("rev-list", "-1", f"--before={since.isoformat()}", "HEAD", cwd=root, check=False)

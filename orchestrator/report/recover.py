@@ -34,7 +34,7 @@ def look(repository: Repository, at: datetime, lead: str, *, commit: bool) -> St
 
 
 def standing_of(state: RunState) -> list[dict[str, Any]]:
-    """Say of each worker of a run what it is doing, from its files alone."""
+    """Describe the state of each worker of a run, from its files alone."""
     found = []
     lives = is_locked(state.run.path / "run.lock")
     for name, worker in state.workers.items():
@@ -46,7 +46,7 @@ def standing_of(state: RunState) -> list[dict[str, Any]]:
 def _record_landed(
     store: Store, repository: Repository, at: datetime, lead: str, *, commit: bool
 ) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
-    """Take for done what had landed of a run that was lost before its record: nobody does it again."""
+    """Record what had landed of a run that was lost before its record, so that it is not done again."""
     try:
         events = landed_meanwhile(repository, at, lead)
         if not events:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from orchestrator.budget.totals import Spending
-from orchestrator.checks import Figure
+from orchestrator.checks.figures import Figure
 from orchestrator.report._blockers import Approval, Blocker, approvals_of, blockers_of
 from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import Happened, happened_since, last_report, status_before
@@ -102,7 +102,7 @@ class StatusReport(NamedTuple):
 
 
 def report_on(found: Gathered, reader: str, lead: str, waiting: tuple[RunState, ...]) -> StatusReport:
-    """Give the report on a project as it stands; what is not known is said to be so, never left out."""
+    """Return the report on a project; what is unknown is marked as unknown, never left out."""
     status = found.status
     since = last_report(found.repository.root) or _day(found.started)
     before = status_before(found.repository.root, since)
@@ -129,7 +129,7 @@ def report_on(found: Gathered, reader: str, lead: str, waiting: tuple[RunState, 
 
 
 def as_json(value: Any) -> Any:
-    """Give values as JSON has them."""
+    """Return values in the form of JSON."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: as_json(each) for name, each in value._asdict().items()}
     if isinstance(value, tuple | list):
@@ -140,7 +140,7 @@ def as_json(value: Any) -> Any:
 
 
 def tests_of(figures: tuple[Figure, ...]) -> dict[str, str]:
-    """Give the test status; overall is what all tests came to, else the sum of the parts at one commit."""
+    """Return the test status; overall is the result of all tests, else the sum of the parts at one commit."""
     by = {one.name: one for one in figures}
     said = {
         name.title(): by[name].in_words() if name in by else NOT_RUN

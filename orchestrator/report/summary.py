@@ -26,7 +26,7 @@ class Stale(NamedTuple):
 
 
 def stale_of(found: Gathered) -> tuple[Stale, ...]:
-    """Say what is not true any more, or may not be."""
+    """Return what is outdated, or may be."""
     stale = []
     for one in found.lost:
         if one.lives:
@@ -49,7 +49,7 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
 
 
 def step_of(found: Gathered, waiting: Sequence[RunState] = ()) -> Step:
-    """Give the next P0 and the command that takes things further; `waiting` are unfinished, oldest first."""
+    """Return the next P0 and the next command; `waiting` are unfinished runs, oldest first."""
     again = [one for one in found.lost if one.ticket and not one.lives]
     made = None
     if again:
@@ -61,7 +61,7 @@ def step_of(found: Gathered, waiting: Sequence[RunState] = ()) -> Step:
 
 
 def standing(found: Gathered, step: Step) -> dict[str, Any]:
-    """Give all that a new lead is told, as keys of a JSON document."""
+    """Return the summary for a new lead, as keys of a JSON document."""
     status, said = found.status, found.rules
     return {
         "project": found.repository.root.name,

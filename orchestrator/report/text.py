@@ -20,7 +20,7 @@ SHOWN = 10
 
 
 def text_of(report: StatusReport) -> str:
-    """Give the report as Markdown."""
+    """Return the report as Markdown."""
     bodies = (
         _current(report), _progress(report), _active(report), _recent(report), _next(report),
         _blockers(report), _approvals(report),

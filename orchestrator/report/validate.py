@@ -5,7 +5,8 @@ from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.prepare import template_problems
-from orchestrator.settings.settings import FILE, read_settings
+from orchestrator.settings.settings import read_settings
+from orchestrator.settings.values import FILE
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import read as status_reading
 from orchestrator.state.document import opened
@@ -19,7 +20,7 @@ NAMED = 5
 
 
 def readable(path: str, text: bytes) -> list[Problem]:
-    """Say where a file that no command edits cannot be read."""
+    """Return the problems of a file that no command edits: only that it cannot be read."""
     try:
         opened(path, text)
     except StateError as error:
@@ -37,7 +38,7 @@ def settings_problems(root: Path) -> list[Problem]:
 
 
 def templates_in(root: Path) -> list[str]:
-    """Name the templates that are there, in order."""
+    """Return the paths of the templates, in order."""
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     return [f"{FOLDER}/{name}" for name in names if is_template(name)]
@@ -100,7 +101,7 @@ def every_template_problem(repository: Repository) -> list[Problem]:
 
 
 def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]:
-    """Name the phases that the plan does not have, each at its first template: a slip there is never run."""
+    """Return the phases that the plan lacks, each at its first template: a misspelled one never runs."""
     try:
         text = read_state(root, status_reading.PATH)
         plan = status_reading.read(text) if text else None

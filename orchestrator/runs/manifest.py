@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping
 from functools import cached_property
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs._shapes import is_name
+from orchestrator.runs._shapes import is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from tickets.problems import Problem
@@ -22,12 +21,9 @@ from workers.files.run_dir import RunDir
 SCHEMA = 1
 
 
-class Manifest(BaseModel):
-    """All that is needed to go on with a run after a stop. Times are ISO 8601, UTC."""
+class ManifestFile(NamedTuple):
+    """What `run.json` holds, beside its schema. Times are ISO 8601, UTC."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-    schema_: int = Field(SCHEMA, alias="schema")
     run: str
     phase: str
     created: str
@@ -39,18 +35,22 @@ class Manifest(BaseModel):
     fence: str
     tickets: tuple[Ticket, ...]
     """In an order in which every ticket comes after those it depends on."""
-    skipped: dict[str, str] = {}
-    """Ids of tickets that were never to be started, with the reason."""
-    dependencies: dict[str, tuple[str, ...]]
+    dependencies: Mapping[str, tuple[str, ...]]
     reserved: tuple[str, ...]
-    links: dict[str, str | None] = {}
+    project: str
+    skipped: Mapping[str, str] = {}  # nobody writes into it
+    """Ids of tickets that were never to be started, with the reason."""
+    links: Mapping[str, str | None] = {}
     ignore_case: bool = False
     files: tuple[str, ...] = ()
     """Those of the patterns that named a regular file of the base."""
-    project: str
     deliverable: str = ""
     status_text: str = ""
     decisions_text: str = ""
+
+
+class Manifest(ManifestFile):
+    """All that is needed to go on with a run after a stop."""
 
     @cached_property
     def values(self) -> Values:
@@ -123,19 +123,23 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
     create_file(run.roster_path, json.dumps(roster).encode() + b"\n")
-    create_file(run.manifest_path, manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n")
+    tickets = [ticket._asdict() for ticket in manifest.tickets]
+    whole = {"schema": SCHEMA, **manifest._asdict(), "tickets": tickets}
+    create_file(run.manifest_path, json.dumps(whole).encode() + b"\n")
 
 
 def read_manifest(run: RunDir) -> Manifest:
     """Read `run.json`. Raises Refusal where it is not one of ours."""
     why = "it is damaged, or of another version"
     try:
-        found = Manifest.model_validate_json(read_whole(run.manifest_path))
+        found = json.loads(read_whole(run.manifest_path))
+        facts = typed(ManifestFile, found)
         # A worker's name is that of its files: one with a slash would lead out of the run's folder.
-        are_named = all(is_name(ticket.worker) for ticket in found.tickets)
-        if found.schema_ == SCHEMA and found.run == run.id and are_named:
-            return found
-    except ValidationError:
+        are_named = all(is_name(ticket.worker) for ticket in facts.tickets)
+        if found.get("schema") == SCHEMA and facts.run == run.id and are_named:
+            tickets = tuple(ticket.shared() for ticket in facts.tickets)
+            return Manifest(*facts._replace(tickets=tickets))
+    except (ValueError, RecursionError):
         pass
     except OSError as error:
         why = (error.strerror or "unknown reason").lower()

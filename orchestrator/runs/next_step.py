@@ -1,4 +1,4 @@
-"""What comes next in a project, for `status`, `resume`, `report` and `handoff`: the P0 and a command."""
+"""What comes next in a project: the P0 and the command that `status`, `resume`, `report`, `handoff` show."""
 
 import os
 import re

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from orchestrator.settings.settings import FILE, Settings
+from orchestrator.settings.settings import Settings
+from orchestrator.settings.values import FILE
 from tickets.types import AgentName
 from workers.engine.launch import find_agent
 

@@ -1,4 +1,4 @@
-"""State documents: pure modules that say which files an event changes, and how."""
+"""State documents: pure modules that compute which files an event changes, and how."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -33,7 +33,7 @@ class DocumentModule(Protocol):
         """
 
     def problems(self, text: bytes) -> list[Problem]:
-        """Give what is wrong with a file, graded, with line numbers."""
+        """Return the problems of a file, graded, with line numbers."""
 
 
 DOCUMENTS: tuple[DocumentModule, ...]

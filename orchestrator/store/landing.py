@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 
 from orchestrator.store.repo import LINK, RepoBlocked, UserRepo
 from tickets.problems import Problem
-from workers.worktree.changes import ABSENT, Change
-from workers.worktree.submodules import GITLINK
+from workers.worktree.change import ABSENT, GITLINK, Change
 
 MOVED = "the branch has moved"
 Side = tuple[str, str]

@@ -1,8 +1,9 @@
 """The user's repository: its state, commits of state, landing of code. The only user of GitPython."""
 
 import contextlib
+import itertools
 import os
-import tempfile
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
+from workers.files.read import read_whole
 from workers.git.metadata import git_directory, note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
 from workers.git.run import QUIET, GitError, Repository, drop_foreign_git, git
-from workers.worktree.changes import WHO
+from workers.worktree.change import WHO
 
 if TYPE_CHECKING:
     from git import Repo
@@ -29,6 +31,14 @@ MOST_NAMED = 32_000
 """Characters of paths that are named to git on its command line."""
 NONE, UNKNOWN = (0, 1), (0, 1, 128)
 """Exit codes of a git that was asked for what may not be there, or in a repository without a commit."""
+
+_COMMIT = (
+    "-c", "user.useConfigOnly=true",  # a name that git makes of the host's is nobody's
+    "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+    "-c", "core.splitIndex=false",  # a shared part would be written beside the HEAD that is ours for a moment
+)  # fmt: skip
+_NAMELESS = ("auto-detection is disabled", "empty ident name", "ident name consists only")
+_NUMBERS = itertools.count(1)
 
 _IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -52,7 +62,10 @@ class Head(NamedTuple):
 class RepoBlocked(Refusal):
     """The repository is in somebody else's hands, or git will not; exit code 1."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: Problem, code: int = 0, said: str = "") -> None:
+        self.code = code
+        """Git's exit code; 0 where it was not git."""
+        self.said = said
         super().__init__(*problems, exit_code=1)
 
 
@@ -146,19 +159,79 @@ class UserRepo:
         """
         if not is_patient:
             self.wait_index_free(0)
-        wanted = sorted(set(paths))
+        wanted = set(paths)
         self.refuse_in_progress()
         while True:
             head = self.head()
-            entries, tree = self._stage(head, wanted)
-            if head.sha and tree == self.value_of(f"{head.sha}^{{tree}}"):
-                self.move_index(entries)
+            known = wanted - self._unknown(wanted, head.sha)
+            if not known:
                 return None
-            new = self.commit_tree(tree, head.sha, message)
+            feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
             # The index goes first: an index behind its branch would show our commit undone.
-            self.move_index(entries)
-            if self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
+            self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
+            new = self._commit_only(feed, head.sha, message)
+            if new is None or self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
                 return new
+
+    def _unknown(self, paths: Iterable[str], commit: str | None) -> set[str]:
+        """Return those paths that are neither in the work tree nor in a commit: git would not commit them."""
+        missing = {path for path in paths if not os.path.lexists(self.root / path)}
+        if not missing or commit is None:
+            return missing
+        options = ("-z", "--full-tree", "--name-only")
+        return missing - set(self._run("ls-tree", *options, commit, "--", *sorted(missing)).split("\0"))
+
+    def _commit_only(self, feed: bytes, parent: str | None, message: str) -> str | None:
+        """Make a commit of files as they stand, on no branch; None where they are committed already.
+
+        As `git commit --only`, with a HEAD of its own: who looks at the user's HEAD meanwhile learns of the
+        commit first (`note_move`).
+        """
+        folder = self._own / f"commit-{os.getpid()}-{next(_NUMBERS)}"
+        head = folder / "refs/worktree/state"
+        head.parent.mkdir(parents=True)
+        try:
+            (folder / "HEAD").write_bytes(f"ref: {head.relative_to(folder)}\n".encode())
+            (folder / "commondir").write_bytes(os.fsencode(self._repository.common) + b"\n")
+            (folder / "message").write_bytes(message.encode())
+            if parent:
+                head.write_bytes(f"{parent}\n".encode())
+            # What git keeps beside a HEAD, and our commit needs as well.
+            shared = self._git_dir.glob("sharedindex.*")
+            for path in (self._git_dir / "config.worktree", self._git_dir / "info/sparse-checkout", *shared):
+                if path.exists():
+                    link = folder / path.relative_to(self._git_dir)
+                    link.parent.mkdir(exist_ok=True)
+                    link.symlink_to(path)
+            env = {
+                "GIT_DIR": str(folder), "GIT_WORK_TREE": str(self.root),
+                "GIT_INDEX_FILE": str(self._git_dir / "index"), "GIT_LITERAL_PATHSPECS": "1",
+            }  # fmt: skip
+            try:
+                self._committed_by(feed, folder / "message", env)
+            except RepoBlocked as error:
+                # Code 1 without a word: there is nothing to commit.
+                if error.code != 1 or error.said:
+                    raise
+                return None
+            return read_whole(head).decode().strip()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _committed_by(self, feed: bytes, message: Path, env: Mapping[str, str]) -> None:
+        """Commit in the user's name where git knows one, in ours for each role that it knows none for."""
+        commit = (
+            *_COMMIT, "commit", "-q", "--only", "--no-gpg-sign", "--cleanup=verbatim",
+            "--allow-empty-message", "--untracked-files=no", f"--file={message}",
+            "--pathspec-from-file=-", "--pathspec-file-nul",
+        )  # fmt: skip
+        try:
+            self._set_index(*commit, feed=feed, env=env, limit=LIMIT)
+        except RepoBlocked as error:
+            if not any(words in error.said for words in _NAMELESS):
+                raise
+            who = {key: value for key, value in WHO.items() if not os.environ.get(key)}
+            self._set_index(*commit, feed=feed, env={**env, **who}, limit=LIMIT)
 
     def commit_tree(self, tree: str, parent: str | None, message: str) -> str:
         """Make a commit object, in the user's name where git knows one."""
@@ -167,6 +240,8 @@ class UserRepo:
 
     def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
         """Merge two changes of one text by lines; None where they meet."""
+        import tempfile  # noqa: PLC0415 - for start-up time: hands and commands hardly ever meet
+
         with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
             files = [Path(folder, name) for name in ("hand", "was", "ours")]
             for file, text in zip(files, (hand, was, ours), strict=True):
@@ -176,28 +251,19 @@ class UserRepo:
             except RepoBlocked:
                 return None
 
-    def _stage(self, head: Head, paths: Sequence[str]) -> tuple[list[str], str]:
-        with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
-            env = {"GIT_INDEX_FILE": f"{folder}/index"}
-            if head.sha:
-                self._run("read-tree", head.sha, env=env)
-            feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            self._do("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, env=env, limit=LIMIT)
-            listed = self._run("ls-files", "-s", "-z", "--", *paths, env=env | {"GIT_LITERAL_PATHSPECS": "1"})
-            entries = [field for field in listed.split("\0") if field]
-            there = {entry.partition("\t")[2] for entry in entries}
-            tree = self._line("write-tree", env=env)
-            return entries + [f"0 {'0' * len(tree)}\t{path}" for path in paths if path not in there], tree
-
     def move_index(self, entries: Sequence[str]) -> None:
         """Set those entries of the user's index, removals first. Raises RepoBlocked while it is locked."""
         # A file that makes room for a folder must be gone before what is in the folder is added.
         ordered = sorted(entries, key=lambda entry: not entry.startswith("0 "))
         feed = b"".join(os.fsencode(entry) + b"\0" for entry in ordered)
+        self._set_index("update-index", "-z", "--index-info", feed=feed)
+
+    def _set_index(self, *arguments: str, **options: Any) -> None:
+        """Have git change the user's index. Raises RepoBlocked while it is locked."""
         for _ in range(TRIES):
             self.wait_index_free()
             try:
-                self._do("update-index", "-z", "--index-info", feed=feed)
+                self._run(*arguments, **options)
             except RepoBlocked as error:
                 if "index.lock" not in str(error):
                     raise
@@ -210,7 +276,7 @@ class UserRepo:
         """Move a ref if it still stands at `old`; tells whether it stands at `new` now."""
         note_move(self._own, new)
         try:
-            self._do("update-ref", "-m", message.partition("\n")[0], ref, new, old)
+            self._run("update-ref", "-m", message.partition("\n")[0], ref, new, old)
         except RepoBlocked:
             at = self.value_of(ref) or "0" * len(old)
             if at == old:
@@ -310,7 +376,8 @@ class UserRepo:
             # A git that was killed has said nothing, which is not the same as "there is none".
             if error.code in fine:
                 return os.fsdecode(error.printed)
-            raise _blocked(arguments[0], error.said, error.code) from None
+            command = "commit" if arguments[0] == "-c" else arguments[0]
+            raise _blocked(command, error.said, error.code) from None
 
     def _do(
         self,
@@ -320,6 +387,8 @@ class UserRepo:
         limit: float | None = None,
     ) -> str:
         """Have git do something that lasts, by GitPython."""
+        import tempfile  # noqa: PLC0415 - as GitPython
+
         with contextlib.ExitStack() as stack:
             file = None
             if feed:
@@ -351,4 +420,5 @@ def import_gitpython() -> "type[Repo]":
 
 
 def _blocked(command: str, said: str, code: int) -> RepoBlocked:
-    return RepoBlocked(Problem(f"git {command}", said or f"exit code {code}", "see what git says"))
+    problem = Problem(f"git {command}", said or f"exit code {code}", "see what git says")
+    return RepoBlocked(problem, code=code, said=said)

@@ -25,7 +25,8 @@ REPLACES = {
     ),
     "orchestrator/archive/_pack.py": ({"rename"}, "the folder of an old run that is packed"),
     "orchestrator/schedule/rate_limits.py": ({"replace_file"}, "a provider's state, beside the slots"),
-    "orchestrator/store/repo.py": ({"write_bytes"}, "three texts to merge, in their own folder"),
+    "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
+    "orchestrator/store/store.py": ({"open"}, "its lock file"),
     "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
     "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file, for hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
@@ -86,7 +87,7 @@ pipe may stand, at which we would wait for ever, or a device without end."""
 ONLY_HERE = {
     "git": ("orchestrator/store/repo.py",),
     "filelock": ("orchestrator/store/store.py",),
-    "jinja2": ("tickets/templates/jinja.py",),
+    "jinja2": ("tickets/templates/_sandbox.py",),
     "pyromark": ("tickets/markdown/",),
     "yaml": ("tickets/templates/_front_matter.py", "tickets/markdown/_front_matter.py"),
     "structlog": ("orchestrator/log.py",),

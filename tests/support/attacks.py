@@ -156,14 +156,14 @@ def rows():
     for one in ATTACKS:
         walled = f"held, {_told(one, one.fenced)}"
         locked = f"held, {_told(one, one.landlock or one.fenced)}"
-        locked = "held; happens if root, not told" if one.is_roots else locked
-        told = "not told" if one.unfenced == "-" else one.unfenced
+        locked = "held; happens if root, not reported" if one.is_roots else locked
+        told = "not reported" if one.unfenced == "-" else one.unfenced
         open_ = f"happens, {told}" if one.happens else f"held, {_told(one, one.unfenced)}"
         yield f"| {one.name} | {walled} | {locked} | {open_} | {stopped_by(one)} |"
 
 
 def _told(one, word):
-    return word if word != "-" else "refused" if one.says else "nothing to tell"
+    return word if word != "-" else "refused" if one.says else "nothing to report"
 
 
 def stopped_by(one):

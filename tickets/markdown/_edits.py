@@ -123,7 +123,7 @@ def set_text(document: Document, start: int, end: int, text: str) -> Document:
 
 
 def remove_items(document: Document, gone: Iterable[Item]) -> Document:
-    """Take whole items out, what is nested below them too."""
+    """Remove whole items, with those nested below them."""
     spans: list[tuple[int, int]] = []
     for item in sorted(gone, key=lambda one: one.start):
         start = document.lines[document.line_at(item.start) - 1].start
@@ -198,7 +198,7 @@ def set_front(document: Document, *path: str, value: str) -> Document:
 
 
 def _bytes(document: Document, at: int, text: str) -> bytes:
-    """Give new text as bytes in the file's own line end. Raises MarkdownError where it has none."""
+    """Return new text as bytes in the file's own line end. Raises MarkdownError where it has none."""
     try:
         new = text.encode()
     except UnicodeEncodeError:
@@ -254,7 +254,7 @@ def _all_replaced(document: Document, spans: Sequence[Span], *, blocks: bool = F
 
 
 def _grown(part: Part, by: int) -> Part:
-    """Give a part after an edit of its own content."""
+    """Return a part after an edit of its own content."""
     own, words, content, end = (
         at + by for at in (part.own_end, part.own_content_end, part.content_end, part.end)
     )
@@ -266,7 +266,7 @@ def _unread(document: Document, at: int, value: str) -> MarkdownError:
 
 
 def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[str, str, int, int]]:
-    """Give what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items.
+    """Return what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items.
 
     Items that hold one of the spans are left out: their text is meant to change.
     """

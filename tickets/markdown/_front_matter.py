@@ -166,7 +166,7 @@ def _offsets(source: bytes, node: "Node") -> tuple[int, int]:
 
 
 def _nodes(root: "Node | None", path: tuple[str, ...]) -> list[tuple["Node", "Node"]]:
-    """Give every (key, value) that stands at `path`."""
+    """Return every (key, value) that stands at `path`."""
     from yaml import MappingNode  # noqa: PLC0415 - for start-up time
 
     if not isinstance(root, MappingNode) or not path:
@@ -184,7 +184,7 @@ def _scalars(root: "Node | None") -> list[tuple[str, str]]:
 
 
 def _walk(root: "Node | None") -> Iterator[tuple[str, "Node"]]:
-    """Give every node once with its path; an alias may point at its own parent."""
+    """Return every node once with its path; an alias may point at its own parent."""
     from yaml import MappingNode, SequenceNode  # noqa: PLC0415 - for start-up time
 
     seen: set[int] = set()

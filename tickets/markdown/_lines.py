@@ -55,7 +55,7 @@ class Lines(Sequence[Line]):
         return hash(self._data)
 
     def number_at(self, offset: int) -> int:
-        """Give the index of the line that holds `offset`; the last line for the end of the file."""
+        """Return the index of the line that holds `offset`; the last line for the end of the file."""
         return max(0, min(bisect_right(self.starts, offset), len(self)) - 1)
 
     def _line(self, number: int) -> Line:
@@ -69,7 +69,7 @@ class Lines(Sequence[Line]):
 
 
 def prevailing_end(data: bytes) -> bytes:
-    """Give the line end that most lines have; LF where there is none."""
+    """Return the line end that most lines have; LF where there is none."""
     both = data.count(b"\r\n")
     ends = {b"\n": data.count(b"\n") - both, b"\r\n": both, b"\r": data.count(b"\r") - both}
     return max(ends, key=lambda end: ends[end])

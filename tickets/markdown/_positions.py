@@ -20,7 +20,7 @@ class Moves:
     """How far a set of replacements shifts each place; the spans stand in order and touch nowhere."""
 
     def __init__(self, spans: Sequence[Span], news: Sequence[bytes]) -> None:
-        """Take the spans, and their new texts as bytes."""
+        """Keep the spans, and their new texts as bytes."""
         self._spans, self._news = spans, news
         self._starts = [span.start for span in spans]
         self._ends = [span.end for span in spans]
@@ -33,7 +33,7 @@ class Moves:
         """What took their places, as it stands in the new one."""
 
     def joined(self, data: bytes) -> bytes:
-        """Give the new file."""
+        """Return the new file."""
         pieces, at = [], 0
         for span, new in zip(self._spans, self._news, strict=True):
             pieces += [data[at : span.start], new]
@@ -41,21 +41,21 @@ class Moves:
         return b"".join([*pieces, data[at:]])
 
     def begin(self, at: int) -> int:
-        """Give where something begins that began at `at`, behind what was put in there."""
+        """Return where something begins that began at `at`, behind what was put in there."""
         return at + self._by[bisect_right(self._ends, at)]
 
     def end(self, at: int) -> int:
-        """Give where something ends that ended at `at`, before what was put in there."""
+        """Return where something ends that ended at `at`, before what was put in there."""
         return at + self._by[bisect_left(self._starts, at)]
 
     def covers(self, start: int, end: int) -> bool:
-        """Tell whether one span holds all of a stretch, so that it is gone."""
+        """Return whether one span holds all of a stretch, so that it is gone."""
         at = bisect_right(self._starts, start) - 1
         return at >= 0 and end <= self._ends[at] and start < self._ends[at]
 
 
 def holds(item: Item, spans: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether one of some spans, in order, stands behind the start of an item and inside it."""
+    """Return whether one of some spans, in order, stands behind the start of an item and inside it."""
     at = bisect_right(spans, item.start, key=lambda span: span[0])
     if at == len(spans):
         return False

@@ -43,13 +43,13 @@ class Table(NamedTuple):
 
 
 def tables(document: Document, part: Part) -> tuple[Table, ...]:
-    """Give the tables of a section's own content, those in quotes left out."""
+    """Return the tables of a section's own content, those in quotes left out."""
     inside = [grid for grid in document.grids if part.body <= grid.start < part.own_end]
     return tuple(_table(document, grid) for grid in inside)
 
 
 def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
-    """Give a section's one table, or the one with that number from 0. Raises MarkdownError."""
+    """Return a section's one table, or the one with that number from 0. Raises MarkdownError."""
     found = tables(document, part)
     where = f"`{part.title}`" if part.title else "the header"
     if ordinal is not None and 0 <= ordinal < len(found):
@@ -65,7 +65,7 @@ def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
 
 
 def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
-    """Give one cell: row by its first cell's text or its index, column by its title. Raises MarkdownError."""
+    """Return one cell: row by its first cell's text or index, column by title. Raises MarkdownError."""
     _refuse_ragged(document, found.header)
     number = _one(document, found.columns, column, "column", [found.header.line] * len(found.columns))
     if isinstance(row, str):
@@ -79,13 +79,13 @@ def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
 
 
 def spelled(value: str) -> str | None:
-    """Give a value as it is written into a cell, or None where no spelling reads the same everywhere."""
+    """Return a value as it is written into a cell, or None where no spelling reads the same everywhere."""
     written = value.replace("|", "\\|")
     return None if "\\\\|" in written else written
 
 
 def differs_in_one(before: Table, after: Table, one: Cell, value: str) -> bool:
-    """Say whether `after` is `before` but for one cell, which says `value`."""
+    """Return whether `after` differs from `before` in one cell alone, whose text is `value`."""
     wanted = [
         ([value if found == one else found.text for found in row.cells], row.problem)
         for row in (before.header, *before.rows)
@@ -116,7 +116,7 @@ def _cell(document: Document, low: int, high: int) -> Cell:
 
 
 def _fault(text: bytes, row: Row, width: int) -> str | None:
-    """Say why a row is not as many cells as it seems to be. Counted apart from the parser, then compared."""
+    """Describe why a row has other cells than it seems to. Counted apart from the parser, then compared."""
     if _UNCLEAR.search(text):
         return "has a backslash before an escaped pipe, which programs read differently"
     line = text.decode()
@@ -152,7 +152,7 @@ def _refuse_ragged(document: Document, row: TableRow) -> None:
 def _one(
     document: Document, names: tuple[str, ...] | list[str], name: str, kind: str, lines: list[int]
 ) -> int:
-    """Give the index of the one name that is meant: literally, else without markup and case."""
+    """Return the index of the one name that is meant: literally, else without markup and case."""
     same = [at for at, one in enumerate(names) if one == name]
     same = same or [at for at, one in enumerate(names) if _bare(one) == _bare(name)]
     if len(same) == 1:

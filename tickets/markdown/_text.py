@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Take the backslash escapes out of a line, code spans left as they are."""
+    """Remove the backslash escapes from a line, except in code spans."""
     if "\\" not in text:
         return text
     out = []
@@ -102,7 +102,7 @@ def _run_end(text: str, at: int) -> int:
 
 
 def span_end(text: str, at: int) -> int | None:
-    """Give the end of the code span that opens at `at`, or None where nothing closes it."""
+    """Return the end of the code span that opens at `at`, or None where nothing closes it."""
     width = _run_end(text, at) - at
     seek = at + width
     while (seek := text.find("`", seek)) >= 0:

@@ -106,16 +106,16 @@ class Document(NamedTuple):
         return prevailing_end(self.data)
 
     def line_at(self, offset: int) -> int:
-        """Give the number of the line that holds a byte, counted from 1."""
+        """Return the number of the line that holds a byte, counted from 1."""
         return self.lines.number_at(offset) + 1
 
     def opaque_at(self, offset: int) -> tuple[int, int] | None:
-        """Give the stretch of code or HTML that holds a byte, if one does."""
+        """Return the stretch of code or HTML that holds a byte, if one does."""
         index = bisect_right(self.opaque, (offset, len(self.data) + 1)) - 1
         return self.opaque[index] if index >= 0 and offset < self.opaque[index][1] else None
 
     def text(self, start: int, end: int) -> str:
-        """Give a stretch as text."""
+        """Return a stretch as text."""
         return self.data[start:end].decode()
 
 
@@ -173,7 +173,7 @@ def _without_lone_tags(body: bytes) -> bytes:
 
 
 def _without_bold(body: bytes) -> bytes:
-    """Take the strong emphasis out, for the parse only: its events are half of a file of fields.
+    """Remove the strong emphasis, for the parse only: its events are half of a file of fields.
 
     Two stars mean nothing to the structure of a document, unless a third stands near (a rule, a bullet) or
     they stand in a tag.
@@ -184,7 +184,7 @@ def _without_bold(body: bytes) -> bytes:
 
 
 def _title(heading: str) -> str:
-    """Give the text of one heading without its markup."""
+    """Return the text of one heading without its markup."""
     said = []
     event: Any
     for event in pyromark.events(heading, options=_OPTIONS):
@@ -212,7 +212,7 @@ class _Walk:
         self.pending: list[tuple[int, int, int]] = []  # items: start, end, where their own text ends
 
     def run(self, source: str, offset: int) -> None:
-        """Take all events of a body that starts at `offset`. What says nothing here costs one look-up."""
+        """Collect all events of a body that starts at `offset`. Others cost one look-up."""
         starts: dict[str, Callable[[str, Any, int, int], None]] = {
             "CodeBlock": self._block, "HtmlBlock": self._block, "BlockQuote": self._block,
             "Table": self._block, "Heading": self._heading, "List": self._list, "Item": self._list,

@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
 
 def outline(text: str) -> tuple[Line, ...]:
-    """Tell the lines of a text apart. A heading inside a code fence or an HTML comment is none."""
+    """Classify the lines of a text. A heading inside a code fence or an HTML comment is none."""
     return tuple(_scan(text)[0])
 
 
@@ -66,7 +66,7 @@ def plain(title: str) -> str:
 
 
 def _scan(text: str) -> tuple[list[Line], str]:
-    """Give the lines, and what would close a fence or comment that is open at the end."""
+    """Return the lines, and what would close a fence or comment that is open at the end."""
     found: list[Line] = []
     fence = ""
     comment = False

@@ -63,7 +63,7 @@ class Field(NamedTuple):
 
 
 def header(document: Document) -> Part:
-    """Give what stands above the first section: the H1, if there is one, and its fields."""
+    """Return what is above the first section: the H1, if there is one, and its fields."""
     first = next((found.start for found in document.headings if found.level > 1), len(document.data))
     top = next((found for found in document.headings if found.level == 1 and found.start < first), None)
     begin = document.body if top is None else _after(document, top)
@@ -73,7 +73,7 @@ def header(document: Document) -> Part:
 
 
 def sections(document: Document, parent: Part | None = None) -> tuple[Part, ...]:
-    """Give the sections directly below `parent`, or the document's own (level 2)."""
+    """Return the sections directly below `parent`, or the document's own (level 2)."""
     found = _sections_of(document)
     place = None if parent is None else (parent.body, parent.end, parent.level)
     if place not in found:
@@ -92,7 +92,7 @@ def _sections(document: Document, parent: Part | None) -> tuple[Part, ...]:
 
 
 def find(document: Document, *path: str, ordinal: int | None = None) -> Part | None:
-    """Give the section at a title path, or None. Raises MarkdownError where two match and none is chosen.
+    """Return the section at a title path, or None. Raises MarkdownError where two match and none is chosen.
 
     `ordinal` counts the matches of the last title from 0. A title matches literally, else by its words.
     """
@@ -113,7 +113,7 @@ def find(document: Document, *path: str, ordinal: int | None = None) -> Part | N
 
 
 def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
-    """Give the section at a title path. Raises MarkdownError where there is none, or two."""
+    """Return the section at a title path. Raises MarkdownError where there is none, or two."""
     found = find(document, *path, ordinal=ordinal)
     if found is None:
         name = f"section `{' > '.join(path)}`"
@@ -124,7 +124,7 @@ def section(document: Document, *path: str, ordinal: int | None = None) -> Part:
 
 
 def fields(document: Document, part: Part) -> tuple[Field, ...]:
-    """Give the fields of a section's own content; lines in code, comments and tables are none."""
+    """Return the fields of a section's own content; lines in code, comments and tables are none."""
     first = bisect_left(document.blocks, part.body, key=_start)
     last = bisect_left(document.blocks, part.own_end, lo=first, key=_start)
     tables = [(block.start, block.end) for block in document.blocks[first:last] if block.kind == "table"]
@@ -148,7 +148,7 @@ def fields(document: Document, part: Part) -> tuple[Field, ...]:
 
 
 def field(document: Document, part: Part, key: str) -> Field | None:
-    """Give the one field of that name, or None. Raises MarkdownError where there are two."""
+    """Return the one field of that name, or None. Raises MarkdownError where there are two."""
     wanted = key_of(key)
     found = [found for found in fields(document, part) if key_of(found.key) == wanted]
     if len(found) > 1:
@@ -159,13 +159,13 @@ def field(document: Document, part: Part, key: str) -> Field | None:
 
 
 def items(document: Document, part: Part) -> tuple[Item, ...]:
-    """Give the list items of a section's own content, nested ones too."""
+    """Return the list items of a section's own content, nested ones too."""
     first = bisect_left(document.items, part.body, key=_start)
     return document.items[first : bisect_left(document.items, part.own_end, lo=first, key=_start)]
 
 
 def labelled(document: Document, part: Part, label: str) -> Part | None:
-    """Give what stands below a label such as `**Active Workers:**`, up to the next label or the end."""
+    """Return what is below a label such as `**Active Workers:**`, up to the next label or the end."""
     own = [one for one in fields(document, part) if not one.in_list]
     found = field(document, part, label)
     if found is None or found.in_list:
@@ -177,7 +177,7 @@ def labelled(document: Document, part: Part, label: str) -> Part | None:
 
 
 def trailer_start(document: Document) -> int | None:
-    """Give where an end-of-file trailer such as `**Status File End**` starts, if there is one."""
+    """Return where an end-of-file trailer such as `**Status File End**` starts, if there is one."""
     for line in reversed(document.lines):
         if document.data[line.start : line.end].strip():
             found = _TRAILER.match(document.data, line.start, line.end)
@@ -186,7 +186,7 @@ def trailer_start(document: Document) -> int | None:
 
 
 def key_of(title: str) -> str:
-    """Give the words of a title or a field's name: no case, no escapes, no marks at either end."""
+    """Return the words of a title or a field's name: no case, no escapes, no marks at either end."""
     return " ".join(_EDGES.sub("", plain(title)).casefold().split())
 
 
@@ -223,7 +223,7 @@ def _after(document: Document, heading: Heading) -> int:
 
 
 def _lines(document: Document, start: int, end: int) -> range:
-    """Give the numbers of the lines that start in a stretch."""
+    """Return the numbers of the lines that start in a stretch."""
     first = document.lines.number_at(start)
     last = document.lines.number_at(end) if end < len(document.data) else len(document.lines)
     starts = document.lines.starts

@@ -170,7 +170,7 @@ def _fill_body(
         "worker": ticket.worker,
         "matrix": Choices("matrix", ticket.matrix, otherwise="add it to `matrix`"),
         "outputs": Choices("outputs", seen, otherwise="add it to `depends_on`"),
-        "ticket": Choices("ticket", ticket.model_dump(mode="json", exclude={"body", "lines"})),
+        "ticket": Choices("ticket", _shown(ticket)),
     }
     filled = fill(ticket.body, names)
     line = ticket.lines.get("body", 1)
@@ -179,6 +179,12 @@ def _fill_body(
         for fault in filled.faults
     ]
     return filled.text, found or _empty(ticket, filled.text)
+
+
+def _shown(ticket: Ticket) -> dict[str, Any]:
+    """Return what a prompt may ask about its own ticket."""
+    keys = {name: value for name, value in ticket._asdict().items() if name not in ("body", "lines")}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in keys.items()}
 
 
 def _empty(ticket: Ticket, text: str) -> list[tuple[Problem, bool]]:
@@ -246,7 +252,7 @@ class _Draft:
         named = self.fields.get("depends_on", ())
         written = [id_ for name in named for id_ in fan_outs.get(name, [name])]
         lines = {name: node.line for name, node in self.template.fields.values.items()}
-        return Ticket.model_validate({
+        known = {
             **self.fields,
             "id": self.id,
             "template": self.template.path,
@@ -258,7 +264,8 @@ class _Draft:
             "depends_on": tuple(dict.fromkeys(written)),
             "matrix": self.matrix,
             "lines": {**lines, "body": self.template.body_line},
-        })  # fmt: skip
+        }
+        return Ticket(**known).shared()
 
     def read(self, name: str, node: Scalar) -> Any:
         """Render and read one string of a key; None, and a problem noted, where that fails."""

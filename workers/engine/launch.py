@@ -1,10 +1,11 @@
-"""One attempt of one worker: its command line and environment, its shim, and what its output amounts to."""
+"""The launch of one attempt: its folders, command line, environment and fence, for a shim to start."""
 
 import contextlib
 import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from tickets.ticket import Ticket
 from tickets.types import AGENTS, AgentName
@@ -25,6 +26,36 @@ ALLOWED = frozenset({
 ALLOWED_PREFIXES = ("LC_",)
 
 
+class Site(NamedTuple):
+    """What all attempts of a run have in common on this machine, as plain data."""
+
+    run: RunDir
+    repository: Repository
+    environ: Mapping[str, str]
+    """The runtime's own environment; a worker sees what is allowed of it."""
+    fence: Fence = OPEN
+    trust_repository: bool = False
+    stops_with_runtime: bool = False
+
+
+class Attempt(NamedTuple):
+    """One attempt of a ticket's worker, as plain data."""
+
+    ticket: Ticket
+    number: int
+    tree: Path
+    executable: str
+    """Absolute path, as `find_agent` found it."""
+    settings: AgentSettings
+    limits: Limits
+    thread: str | None = None
+    """The thread of an earlier attempt that is to go on."""
+    prompt: Path | None = None
+    """What it reads instead of the ticket."""
+    budget_usd: float | None = None
+    """The most that it may spend, where that is less than the ticket says."""
+
+
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
     """Name what every process of an attempt carries in its environment: no other one on the machine."""
     # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
@@ -37,62 +68,34 @@ def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, s
     return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
 
 
-def prepare_launch(
-    run: RunDir,
-    repository: Repository,
-    ticket: Ticket,
-    number: int,
-    *,
-    settings: AgentSettings,
-    executable: str,
-    limits: Limits,
-    environ: Mapping[str, str],
-    tree: Path | None = None,
-    trust_repository: bool = False,
-    fence: Fence = OPEN,
-    stops_with_runtime: bool = False,
-    thread: str | None = None,
-    prompt: Path | None = None,
-    budget_usd: float | None = None,
-) -> Launch:
-    """Make everything an attempt needs but its worktree: `tree`, or the worker's own. Raises WorkerError.
-
-    `prompt` is what it reads instead of the ticket, in its own `thread` where there is one; `budget_usd`
-    is what it may spend at most, where that is less than the ticket says.
-    """
-    worktree = tree or run.worktree(ticket.worker)
-    _make_own(run, ticket, fence)
+def prepare_launch(site: Site, attempt: Attempt) -> Launch:
+    """Make everything an attempt needs but its tree, and return what its shim is told. Raises WorkerError."""
+    run, ticket = site.run, attempt.ticket
+    _make_own(run, ticket, site.fence)
     job = Job(
         worker=ticket.worker,
         mode=ticket.mode,
-        executable=executable,
-        settings=settings,
-        model=ticket.model or settings.model,
-        worktree=worktree,
-        prompt=prompt or run.ticket(ticket.worker),
+        executable=attempt.executable,
+        settings=attempt.settings,
+        model=ticket.model or attempt.settings.model,
+        worktree=attempt.tree,
+        prompt=attempt.prompt or run.ticket(ticket.worker),
         home=run.home(ticket.worker),
-        environ=environ,
-        instructions=() if ticket.agent == "command" else _instructions(worktree),
-        trust_repository=trust_repository,
-        fenced=fence.holds,
+        environ=site.environ,
+        instructions=() if ticket.agent == "command" else _instructions(attempt.tree),
+        trust_repository=site.trust_repository,
+        fenced=site.fence.holds,
         command=ticket.command,
-        budget_usd=ticket.budget_usd if budget_usd is None else budget_usd,
-        thread=thread,
+        budget_usd=ticket.budget_usd if attempt.budget_usd is None else attempt.budget_usd,
+        thread=attempt.thread,
     )
-    launch = _launch(run, ticket, number, job)
-    env = {**worker_environment(run, ticket.worker, environ, settings.env, fence=fence), **launch.env}
-    launch = launch._replace(env=env, limits=limits, stops_with_runtime=stops_with_runtime)
-    return enclosed(launch, fence, _walls(run, repository, ticket, job)) if fence.holds else launch
-
-
-def _launch(run: RunDir, ticket: Ticket, number: int, job: Job) -> Launch:
-    """Say how a job is started, with what its agent adds to the environment, and limits by default."""
-    invocation, files = _invocation(ticket.agent, job), run.attempt(ticket.worker, number)
+    invocation, files = _invocation(ticket.agent, job), run.attempt(ticket.worker, attempt.number)
+    common = worker_environment(run, ticket.worker, site.environ, attempt.settings.env, fence=site.fence)
     is_cli = ticket.agent != "command"
-    return Launch(
+    launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
-        env=invocation.env,
+        env={**common, **invocation.env},
         cwd=job.worktree,
         stdin=job.prompt,
         stdout=files.stdout,
@@ -100,27 +103,30 @@ def _launch(run: RunDir, ticket: Ticket, number: int, job: Job) -> Launch:
         started_record=files.started,
         exit_record=files.exit,
         capture=invocation.capture,
+        limits=attempt.limits,
         cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
         busy_path=files.busy if is_cli else None,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
-        mark=mark_of(run, ticket.worker, number),
+        stops_with_runtime=site.stops_with_runtime,
+        mark=mark_of(run, ticket.worker, attempt.number),
     )
+    return enclosed(launch, site.fence, _walls(site, ticket, job)) if site.fence.holds else launch
 
 
 def _invocation(agent: AgentName, job: Job) -> Invocation:
-    """Have the agent say how it is started, and put the files there that it wants."""
+    """Return how the agent is started, and create the files that it wants."""
     invocation = agent_named(agent).invocation(job)
     for name, data in invocation.files.items():
         _place(job.home / name, data)
     return invocation
 
 
-def _walls(run: RunDir, repository: Repository, ticket: Ticket, job: Job) -> Walls:
+def _walls(site: Site, ticket: Ticket, job: Job) -> Walls:
     agent = agent_named(ticket.agent)
     return worker_walls(
-        run,
-        repository,
+        site.run,
+        site.repository,
         ticket.worker,
         mode=ticket.mode,
         environ=job.environ,
@@ -149,7 +155,7 @@ def worker_environment(
     *,
     fence: Fence = OPEN,
 ) -> dict[str, str]:
-    """Give what every process of a worker sees, agent or check; no key is in it."""
+    """Return what every process of a worker sees, agent or check; no key is in it."""
     scratch = run.scratch(worker)
     return {
         # What the user passes on by name is meant, even where nothing can be written there.

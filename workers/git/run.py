@@ -2,14 +2,20 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from workers.files.durable import created
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 # A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
+_GRACE = 1.0
+"""Seconds between TERM and KILL."""
 
 # These name another repository (or a config of somebody's choosing) to every git below us.
 FOREIGN_GIT = (
@@ -100,24 +106,40 @@ def git(
     """
     import subprocess  # noqa: PLC0415 - `status` finds the repository without git, and has no time for this
 
-    source: dict[str, Any] = {"input": feed} if isinstance(feed, bytes) else {"stdin": feed}
-    try:
-        done = subprocess.run(
-            [_program(), *QUIET, *arguments],
-            cwd=cwd,
-            env={**_inherited(), **(env or {})},
-            **source,
-            stdout=subprocess.PIPE if into is None else into,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=patience,
-        )
-    except subprocess.TimeoutExpired:
-        raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
-    if done.returncode and check:
-        raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout or b"")
-    printed: bytes = done.stdout or b""
-    return printed
+    source = subprocess.PIPE if isinstance(feed, bytes) else feed
+    with subprocess.Popen(
+        [_program(), *QUIET, *arguments],
+        cwd=cwd,
+        env={**_inherited(), **(env or {})},
+        stdin=source,
+        stdout=subprocess.PIPE if into is None else into,
+        stderr=subprocess.PIPE,
+        # A filter that it has started ends with it.
+        process_group=None if patience is None else 0,
+    ) as process:
+        try:
+            printed, said = process.communicate(feed if isinstance(feed, bytes) else None, patience)
+        except subprocess.TimeoutExpired:
+            _end_group(process)
+            raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode and check:
+        raise GitError(arguments, process.returncode, said.decode("utf-8", "replace"), printed or b"")
+    return printed or b""
+
+
+def _end_group(process: "Popen[bytes]") -> None:
+    """End a git and the filters that it has started; it takes its lock files away if it is let."""
+    import subprocess  # noqa: PLC0415 - as above
+    from signal import SIGKILL, SIGTERM  # noqa: PLC0415 - as above
+
+    os.killpg(process.pid, SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, SIGKILL)
 
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:

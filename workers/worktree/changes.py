@@ -17,31 +17,16 @@ from workers.git.run import GitError, git, git_fields, git_into, git_line
 from workers.worktree._filters import Filters
 from workers.worktree._git_config import config_text, drivers_among, settings_of
 from workers.worktree._scan import files_below, walk_round
+from workers.worktree.change import ABSENT, WHO, Change
 from workers.worktree.submodules import gitlinks
 from workers.worktree.worktree import Module, Place, Start, left_its_base, modules_of, start_of
 
-ABSENT = "000000"
 PATIENCE = 600.0
 """Seconds that git may take in a worker's tree: whatever it may be made to wait for there, it ends."""
 _FORM = (
     *("-p", "--binary", "--full-index", "--no-renames"),
     *("--no-ext-diff", "--no-textconv", "--no-color"),
 )
-WHO = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
-}
-
-
-class Change(NamedTuple):
-    """One path that differs between two trees; a mode of `000000` is a path that is not there."""
-
-    path: str
-    old_mode: str
-    old_sha: str
-    new_mode: str
-    new_sha: str
 
 
 class Found(NamedTuple):

@@ -7,9 +7,9 @@ from pathlib import Path
 from workers.errors import WorkerError
 from workers.files.run_dir import create_json
 from workers.git.run import find_repository, git_fields
+from workers.worktree.change import GITLINK
 from workers.worktree.worktree import Module, Place, make_place, modules_of
 
-GITLINK = "160000"
 _GITLINK_BYTES = b"\x00\x00\xe0\x00"
 """The mode as an index file has it: without these bytes there is no submodule, and git need not be asked."""
 

@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from orchestrator.archive.state_entries import Archived, archived, targets
 from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import now, repository_of
 from orchestrator.cli.commands._archived_text import spelled
 from orchestrator.errors import Refusal
 from orchestrator.report.gather import STATE_FILES
-from orchestrator.settings.settings import Size, read_settings
+from orchestrator.settings.settings import read_settings
+from orchestrator.settings.values import read_size
 from orchestrator.state.canonical.status import backlog
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
@@ -106,8 +105,8 @@ def _age(text: str) -> timedelta:
 
 def _bytes(text: str) -> int:
     try:
-        return TypeAdapter(Size).validate_python(text)
-    except ValidationError:
+        return read_size(text)
+    except ValueError:
         raise argparse.ArgumentTypeError(f"`{text}` is not a size: write 2GB or 500MiB") from None
 
 

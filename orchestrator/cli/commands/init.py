@@ -11,7 +11,7 @@ from orchestrator.cli.answer import Answer, clean, envelope, problem_lines
 from orchestrator.cli.calling import lead_of, now, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.init import PATHS, STATE, Written, files_to_write
-from orchestrator.settings.settings import FAMILIES
+from orchestrator.settings.values import FAMILIES
 from orchestrator.state.facts import Facts
 from orchestrator.store.read import LARGEST, led_to
 from orchestrator.store.repo import UserRepo

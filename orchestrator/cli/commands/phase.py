@@ -20,7 +20,7 @@ from orchestrator.cli.recording import add_lead, given, read_back, record, refus
 from orchestrator.errors import Refusal
 from orchestrator.runs.next_step import has_templates
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
-from orchestrator.state.canonical.status.plan_growth import next_number
+from orchestrator.state.canonical.status.plan import next_number
 from orchestrator.state.canonical.status.read import PATH, Phase, slug
 from orchestrator.state.events import PhaseAdded, PhaseMoved
 from tickets.problems import Problem

@@ -1,4 +1,4 @@
-"""What keeps a new lead from taking over, though every file reads well: each habit that loses knowledge."""
+"""Habits that lose knowledge: what keeps a new lead from taking over although every file can be read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ _STATUS, _LOG = status_reading.PATH, decision_reading.PATH
 def anti_patterns(
     texts: Mapping[str, bytes], uncommitted: Collection[str], last_commit: datetime | None
 ) -> list[Problem]:
-    """Give the habits that the canonical files show, as warnings. A file that cannot be read shows none.
+    """Return the habits that the canonical files show, as warnings. A file that cannot be read shows none.
 
     `last_commit` is when anything was last committed, in UTC.
     """
@@ -77,7 +77,7 @@ def _incomplete(log: Document) -> list[Problem]:
 
 
 def _labels(body: str) -> dict[str, str]:
-    """Give what stands behind or below each label of an entry, the rules between entries left out."""
+    """Return the text behind or below each label of an entry, without the rules between entries."""
     found = list(_LABEL.finditer(body))
     ends = [*(match.start() for match in found), len(body)][1:]
     return {

@@ -125,6 +125,6 @@ def test_limits_and_prices_are_read(tmp_path):
     found = read_settings(tmp_path)
     assert found.spending_limits == SpendingLimits(run_usd=5.0, day_tokens=2_000_000)
     assert found.spending_limits.in_words() == "$5.00 a run, 2.0M tokens a day"
-    assert found.price_list == {"m": Price(1.25, 10.0)}
+    assert found.prices == {"m": Price(1.25, 10.0)}
     (tmp_path / "orchestrate.toml").write_text("")
     assert read_settings(tmp_path).spending_limits.in_words() == "not limited"

@@ -3,7 +3,7 @@
 import pytest
 from support.repository import shell
 
-from orchestrator.execute.fence_hints import fence_signs
+from orchestrator.execute.command import fence_signs
 from workers.fence.probe import fence_in_force
 
 ROOT = "/tmp/project"

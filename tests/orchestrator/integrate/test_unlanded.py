@@ -7,7 +7,7 @@ from support.gates import call, folder_of, gate, out, reasons, verdicts, writer
 from support.repository import shell
 
 from orchestrator.integrate._conflicts import Standing
-from workers.worktree.changes import ABSENT, Change
+from workers.worktree.change import ABSENT, Change
 
 
 def fits(entries, *changes):

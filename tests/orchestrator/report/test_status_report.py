@@ -5,7 +5,7 @@ import re
 import pytest
 from support.repository import shell
 
-from orchestrator.checks import counted, counted_junit
+from orchestrator.checks.run import counted, counted_junit
 
 SECTIONS = [
     "Current State", "Progress", "Active Work", "Recent Completions", "Next Steps", "Blockers",

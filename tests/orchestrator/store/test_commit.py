@@ -162,7 +162,7 @@ def test_a_run_commits_its_state_whatever_hooks_signature_and_identity_there_are
     assert called.document["status"] == "integrated", called
     assert hostile.git("show", "--format=", "--name-only", made["landing"]).split() == ["out/1"]
     state = hostile.git("show", "--format=", "--raw", made["state"])
-    assert [line.split("\t")[1] for line in state.splitlines()] == ["DECISIONS.md", "STATUS.md"]
+    assert [line.split("\t")[1] for line in state.splitlines()] == ["STATUS.md"]
     assert "160000" not in state
     assert hostile.git("status", "--porcelain", "STATUS.md", "DECISIONS.md", "stray") == "?? stray\n"
 

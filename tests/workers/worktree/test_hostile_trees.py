@@ -10,7 +10,7 @@ from support.changes import CAP, Lab, rich
 
 from workers.errors import WorkerError
 from workers.git.run import GitError, git, git_line
-from workers.worktree.changes import Change
+from workers.worktree.change import Change
 from workers.worktree.worktree import remove_place, remove_tree
 
 

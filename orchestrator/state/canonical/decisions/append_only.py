@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
-from orchestrator.state.canonical.decisions.entries import ACKNOWLEDGED
+from orchestrator.state.canonical.decisions._entries import ACKNOWLEDGED
 from orchestrator.state.canonical.decisions.read import spans
 from tickets.markdown import plain
 

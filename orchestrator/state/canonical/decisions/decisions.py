@@ -6,14 +6,14 @@ from datetime import date
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
-from orchestrator.state.canonical.decisions.append_only import without_closing
-from orchestrator.state.canonical.decisions.entries import (
+from orchestrator.state.canonical.decisions._entries import (
     LogEvent,
     decided,
     entries_of,
     heading_of,
     integration,
 )
+from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH, Entry, dated_headings, read, spans_of
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import active_workers, completed
@@ -116,7 +116,7 @@ def _title_of(heading: str) -> str:
 
 
 def _named_apart(heading: str, there: Collection[str]) -> str:
-    """Give a heading that is not there yet, numbered: who refers to an entry names it by its heading."""
+    """Return a heading that is not there yet, numbered: who refers to an entry names it by its heading."""
     name, number = _title_of(heading), 1
     while (f"{name} ({number})" if number > 1 else name) in there:
         number += 1
@@ -124,12 +124,12 @@ def _named_apart(heading: str, there: Collection[str]) -> str:
 
 
 def _same(there: str, content: str) -> bool:
-    """Tell whether an entry says this already, whatever the line ends."""
+    """Return whether an entry has this content already, whatever the line ends."""
     return " ".join(there.split()).startswith(" ".join(content.split()))
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Give what is wrong with the log: no date that exists, not newest first, the same heading twice."""
+    """Return the problems of the log: no date that exists, not newest first, the same heading twice."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -149,7 +149,7 @@ def problems(text: bytes) -> list[Problem]:
     for (heading, entry), body in zip(dated_headings(document), texts, strict=True):
         place = f"{PATH}:{entry.line}"
         if not _is_date(entry.date):
-            found.append(Problem(place, f"{entry.date} is no date", "mend it", "warning"))
+            found.append(Problem(place, f"{entry.date} is no date", "correct it", "warning"))
         elif last and entry.date > last:
             what = f"entry of {entry.date} stands below one of {last}"
             found.append(Problem(place, what, "the newest stands at the top", "warning"))
@@ -166,7 +166,7 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def initial(facts: Facts) -> str:
-    """Give the text of a new log, with its first entry."""
+    """Return the text of a new log, with its first entry."""
     project = one_line(facts.project) or "this project"
     return f"""{_TITLE}
 
@@ -184,7 +184,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the log with the header fields and the first entry that it lacked; what was there stays.
+    """Return the log with the header fields and the first entry that it lacked; what was there stays.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """

@@ -1,4 +1,4 @@
-"""Approval gates: what each stands for, and the user's answers as DECISIONS.md has them."""
+"""Approval gates: their meaning, and the user's answers on record in DECISIONS.md."""
 
 import re
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class GateAnswer(NamedTuple):
 
 
 def answers(text: bytes) -> dict[str, GateAnswer]:
-    """Give the newest answer at each gate. Raises StateError where the log cannot be read."""
+    """Return the newest answer at each gate. Raises StateError where the log cannot be read."""
     found: dict[str, GateAnswer] = {}
     for entry in read(text):
         match = _TITLE.match(plain(entry.title))
@@ -49,7 +49,7 @@ def answers(text: bytes) -> dict[str, GateAnswer]:
 
 
 def stands(text: bytes, event: GateAnswered) -> bool:
-    """Tell whether the log says this answer already, and no newer one."""
+    """Return whether the log holds this answer already, and no newer one."""
     known = answers(text).get(event.gate)
     if known is None or event.condition or known.has_condition:
         return False
@@ -57,7 +57,7 @@ def stands(text: bytes, event: GateAnswered) -> bool:
 
 
 def approved_pool(text: bytes) -> int:
-    """Give the largest pool on record, 0 where there is none. Raises StateError."""
+    """Return the largest pool on record, 0 where there is none. Raises StateError."""
     sizes = (
         int(gate.removeprefix("pool-"))
         for gate, said in answers(text).items()
@@ -67,12 +67,12 @@ def approved_pool(text: bytes) -> int:
 
 
 def phase_gate(phase: Phase, kind: str = "phase") -> str:
-    """Name the gate of a phase's transition, or of its milestone."""
+    """Return the gate of a phase's transition, or of its milestone."""
     return f"{kind}-{slug(phase.title).removeprefix('phase-')}"
 
 
 def gate_between(status: Status, ended: Phase | None, begun: Phase | None) -> str:
-    """Name the gate that a move between phases must pass; empty where it needs no approval."""
+    """Return the gate that a move between phases must pass; empty where it needs no approval."""
     if begun is None:
         return phase_gate(ended, "milestone") if ended and ended.number != "0" else ""
     if begun.number == "0":
@@ -84,7 +84,7 @@ def gate_between(status: Status, ended: Phase | None, begun: Phase | None) -> st
 
 
 def growth_gate(text: bytes, number: str) -> str:
-    """Name the gate of a further phase: empty while the user has not agreed to the plan as it is.
+    """Return the gate of a further phase: empty while the user has not agreed to the plan as it is.
 
     Raises StateError where the log cannot be read.
     """

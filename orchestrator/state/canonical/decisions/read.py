@@ -21,17 +21,17 @@ class Entry(NamedTuple):
 
 
 def read(text: bytes) -> list[Entry]:
-    """Give the entries in the order of the file. Raises StateError where it cannot be read."""
+    """Return the entries in the order of the file. Raises StateError where it cannot be read."""
     return [entry for _, entry in dated_headings(opened(PATH, text))]
 
 
 def spans(text: bytes) -> list[tuple[str, str]]:
-    """Give (heading, what stands below it) of each entry. Raises StateError where the log cannot be read."""
+    """Return (heading, text below it) of each entry. Raises StateError where the log cannot be read."""
     return spans_of(opened(PATH, text))
 
 
 def spans_of(document: Document) -> list[tuple[str, str]]:
-    """Give what `spans` gives, of a log that is open."""
+    """Return the same of a log that is open."""
     starts = [found for found, _ in dated_headings(document)]
     found = []
     for number, top in enumerate(starts):
@@ -41,7 +41,7 @@ def spans_of(document: Document) -> list[tuple[str, str]]:
 
 
 def dated_headings(document: Document) -> Iterator[tuple[Heading, Entry]]:
-    """Give the headings of the entries in the order of the file."""
+    """Yield the headings of the entries in the order of the file."""
     level = 0
     for heading in document.headings:
         match = dated(heading)
@@ -52,7 +52,7 @@ def dated_headings(document: Document) -> Iterator[tuple[Heading, Entry]]:
 
 
 def dated(heading: Heading) -> re.Match[str] | None:
-    """Tell whether a heading has the form of an entry's."""
+    """Match the heading of an entry; None for other headings."""
     return _DATED.match(heading.title) if heading.level > 1 else None
 
 

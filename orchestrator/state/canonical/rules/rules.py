@@ -103,19 +103,19 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
 
 
 def asks_approval(problem: Problem) -> str:
-    """Give the command that records the approval which a larger pool waits for; empty for other problems."""
+    """Return the command that records the approval a larger pool waits for; empty for other problems."""
     found = re.search(rf"`({_ASK}[^`]*)`", problem.do)
     return found[1] if found else ""
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give nothing: no event so far changes the rules."""
+    """Return nothing: no event so far changes the rules."""
     del tree, event
     return {}
 
 
 def problems(text: bytes, *, approved: int = LIMIT) -> list[Problem]:
-    """Give what is wrong with the file: missing sections, a doubtful pool, one larger than is approved."""
+    """Return the problems of the file: missing sections, a doubtful pool, one larger than is approved."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -137,7 +137,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the file with the sections that it lacked, at its end; the guidance that was there stays.
+    """Return the file with the sections that it lacked, at its end; the guidance that was there stays.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
@@ -192,7 +192,7 @@ def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:
-    """Give the sections that speak of the pool: Worker Orchestration, else those that name it, all below."""
+    """Yield the sections about the pool: Worker Orchestration, else those that name it, with all below."""
     tops = sections(document)
     chosen = [part for part in tops if key_of(part.title) == "worker orchestration"]
     chosen = chosen or [

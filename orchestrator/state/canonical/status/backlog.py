@@ -18,7 +18,7 @@ _HEAD = f"# Backlog\n\n## {_SECTION}\n\n"
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give the backlog with the items that the event takes off the TODO list.
+    """Return the backlog with the items that the event takes off the TODO list.
 
     `tree` holds STATUS.md as it was before the event. Raises StateError where a file cannot be read.
     """
@@ -43,7 +43,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Give what is wrong with the file: only that it cannot be read."""
+    """Return the problems of the file: only that it cannot be read."""
     try:
         return list(front_problems(opened(PATH, text)))
     except StateError as error:
@@ -51,7 +51,7 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def with_lines(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
-    """Give the backlog with lines at its top. Raises StateError where it cannot be read."""
+    """Return the backlog with lines at its top. Raises StateError where it cannot be read."""
     text = tree.get(PATH)
     if text is None or not text.strip():
         return (_HEAD + "\n".join(lines) + "\n").encode()

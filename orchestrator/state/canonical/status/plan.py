@@ -1,4 +1,4 @@
-"""The plan in STATUS.md: deliverables, criteria, milestones and phases change state, and nothing else."""
+"""The plan in STATUS.md: deliverables, criteria, milestones and phases change state, or are added."""
 
 import re
 
@@ -15,8 +15,16 @@ from orchestrator.state.canonical.status.read import (
     spelled,
 )
 from orchestrator.state.canonical.status.todo import boxed, prunable
-from orchestrator.state.document import needed, section_like, the_item
-from orchestrator.state.events import CriterionMet, DeliverableChanged, MilestoneReached, PhaseMoved
+from orchestrator.state.document import needed, section_like, the_item, with_items
+from orchestrator.state.events import (
+    CriterionAdded,
+    CriterionMet,
+    DeliverableAdded,
+    DeliverableChanged,
+    MilestoneReached,
+    PhaseAdded,
+    PhaseMoved,
+)
 from tickets.markdown import (
     Document,
     Item,
@@ -26,7 +34,9 @@ from tickets.markdown import (
     header,
     insert,
     key_of,
+    labelled,
     one_line,
+    parse,
     plain,
     remove_items,
     sections,
@@ -37,15 +47,22 @@ from tickets.markdown import (
 )
 from tickets.problems import Problem
 
-PlanEvent = CriterionMet | DeliverableChanged | MilestoneReached | PhaseMoved
+_GrowthEvent = PhaseAdded | DeliverableAdded | CriterionAdded
+PlanEvent = CriterionMet | DeliverableChanged | MilestoneReached | PhaseMoved | _GrowthEvent
 MADE = "Deliverables"
 CRITERIA = "Acceptance Criteria"
 _CURRENT = "Current Deliverable"
+_PLAN = "Phase Plan"
 _MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
 def edited(document: Document, event: PlanEvent) -> Document:
-    """Show the event in the plan; figures are counted elsewhere. Raises StateError, MarkdownError."""
+    """Show the event in the plan; figures are counted elsewhere. Raises StateError, MarkdownError.
+
+    A plan that holds exactly what is to be added stays as it is.
+    """
+    if isinstance(event, _GrowthEvent):
+        return _grown(document, event)
     if isinstance(event, CriterionMet):
         part = criteria_part(document, event.section)
         found = [item for item in _criteria(document, part) if item.done is not None]
@@ -61,7 +78,7 @@ def edited(document: Document, event: PlanEvent) -> Document:
 
 
 def next_of(phase: Phase | None) -> Deliverable | None:
-    """Give the deliverable that is to be worked on: one in progress, else the next, else the first open."""
+    """Return the deliverable that is to be worked on: one in progress, else the next, else the first open."""
     is_open = [one for one in phase.deliverables if not one.done] if phase else []
     for word in ("IN PROGRESS", "NEXT", "PLANNED", ""):
         for one in is_open:
@@ -71,9 +88,9 @@ def next_of(phase: Phase | None) -> Deliverable | None:
 
 
 def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
-    """Give each heading that has criteria: the phases of the plan, then the acceptance checklists."""
+    """Return each heading that has criteria: the phases of the plan, then the acceptance checklists."""
     found: list[tuple[str, list[Item]]] = []
-    for top in ("Phase Plan", "Acceptance Checklists"):
+    for top in (_PLAN, "Acceptance Checklists"):
         part = section_like(document, top)
         for below in sections(document, part) if part else ():
             inside = [item for item in _criteria(document, below) if item.done is not None]
@@ -82,32 +99,32 @@ def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
 
 
 def checklists(document: Document) -> list[tuple[str, list[Item]]]:
-    """Give each acceptance checklist with its items, also one that has none yet."""
+    """Return each acceptance checklist with its items, also one that has none yet."""
     part = section_like(document, "Acceptance Checklists")
     return [(below.title, boxed(document, below)) for below in sections(document, part)] if part else []
 
 
 def _criteria(document: Document, part: Part) -> list[Item]:
-    plan = section_like(document, "Phase Plan")
+    plan = section_like(document, _PLAN)
     if plan is not None and plan.start < part.start < plan.end:
         return list(labelled_items(document, part, CRITERIA))
     return boxed(document, part)
 
 
 def criteria_part(document: Document, title: str) -> Part:
-    """Give the one section of that heading, in the plan or in the checklists. Raises StateError."""
-    for top in ("Phase Plan", "Acceptance Checklists"):
+    """Return the one section of that heading, in the plan or in the checklists. Raises StateError."""
+    for top in (_PLAN, "Acceptance Checklists"):
         part = section_like(document, top)
         inside = sections(document, part) if part else ()
         same = [one for one in inside if one.title == title]
         if len(same) == 1:
             return same[0]
-    return needed(document, title, needed(document, "Phase Plan"))
+    return needed(document, title, needed(document, _PLAN))
 
 
 def phase_part(document: Document, title: str) -> Part:
-    """Give the section of a phase. Raises StateError."""
-    return needed(document, title, needed(document, "Phase Plan"))
+    """Return the section of a phase. Raises StateError."""
+    return needed(document, title, needed(document, _PLAN))
 
 
 def _deliverable(document: Document, event: DeliverableChanged) -> Document:
@@ -131,7 +148,7 @@ def _deliverable(document: Document, event: DeliverableChanged) -> Document:
 
 
 def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
-    """Say below a blocked deliverable what that means; take it away where it is blocked no more."""
+    """Write priority, impact and mitigation below a blocked deliverable; remove them where it is not."""
     item, old = _blocker_lines(document, event)
     given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
     said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
@@ -160,7 +177,7 @@ def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item,
 
 
 def _after_completion(document: Document, event: DeliverableChanged) -> Document:
-    """Name what comes next, where it was the current deliverable that is complete."""
+    """Set what comes next, where it was the current deliverable that is complete."""
     status = read(document.data)
     phase = next((one for one in status.phases if one.title == event.phase), None)
     follows = next_of(phase)
@@ -280,3 +297,102 @@ def _tested(document: Document, tests: str) -> Document:
     if not tests or progress is None:
         return document
     return with_field(document, progress, "Tests", one_line(tests))
+
+
+# The plan grows
+
+
+def _grown(document: Document, event: _GrowthEvent) -> Document:
+    if isinstance(event, PhaseAdded):
+        return _with_phase(document, event)
+    if isinstance(event, DeliverableAdded):
+        return _with_deliverable(document, event)
+    return _with_criterion(document, event)
+
+
+def next_number(phases: tuple[Phase, ...]) -> str:
+    """Return the number of the phase that would come after all that the plan has."""
+    known = [int(phase.number.partition(".")[0]) for phase in phases if phase.number]
+    return str(max(known, default=0) + 1)
+
+
+def _with_phase(document: Document, event: PhaseAdded) -> Document:
+    plan = needed(document, _PLAN)
+    phases = read(document.data).phases
+    title = f"Phase {event.number}: {one_line(event.name)}"
+    # The words of a heading are those that are left when its marks are read.
+    wanted = parse(f"# {title}\n".encode(), document.place).headings[0].title
+    if wanted in {phase.title for phase in phases}:
+        return document
+    if next_number(phases) != event.number:
+        what = f"the plan has changed meanwhile: Phase {event.number} is not the next one any more"
+        raise StateError(Problem(document.place, what, "do it again"))
+    inside = sections(document, plan)
+    level = inside[-1].level if inside else plan.level + 1
+    made = [f"- [ ] {one_line(name)} (PLANNED)" for name in event.deliverables]
+    lines = [
+        "#" * level + f" {title}", "", "**Status:** PLANNED", f"**Milestone:** {one_line(event.milestone)}",
+        "", f"**{MADE}:**", *made, "", f"**{CRITERIA}:**",
+        *(f"- [ ] {one_line(text)}" for text in event.criteria),
+    ]  # fmt: skip
+    return insert(document, plan.content_end, "\n" + "\n".join(lines))
+
+
+def _with_deliverable(document: Document, event: DeliverableAdded) -> Document:
+    phase = _listed_phase(document, event.phase)
+    if plain(one_line(event.name)) in {one.name for one in phase.deliverables}:
+        return document
+    status = read(document.data)
+    is_current = status.current is not None and status.current.title == event.phase
+    # A phase that has nothing open names what comes next, as it does where a deliverable is completed.
+    is_next = event.next or (is_current and all(one.done for one in phase.deliverables))
+    if is_next:
+        document = _without_next(document, event.phase)
+    line = f"- [ ] {one_line(event.name)} ({'NEXT' if is_next else 'PLANNED'})"
+    document = _below_label(document, event.phase, MADE, line)
+    busy = status.deliverable.status.upper() in ("IN PROGRESS", "BLOCKED") and bool(status.deliverable.name)
+    if not is_next or not is_current or busy:
+        return document
+    return show_current(document, Deliverable(plain(one_line(event.name)), "NEXT", "Lead", done=False))
+
+
+def _with_criterion(document: Document, event: CriterionAdded) -> Document:
+    part = criteria_part(document, event.section)
+    plan = section_like(document, _PLAN)
+    line = f"- [ ] {one_line(event.text)}"
+    if plan is None or not plan.start < part.start < plan.end:
+        there = {plain(item.text) for item in boxed(document, part)}
+        return document if plain(one_line(event.text)) in there else with_items(document, part, [line])
+    phase = _listed_phase(document, event.section)
+    if plain(one_line(event.text)) in {text for _, text in phase.criteria}:
+        return document
+    return _below_label(document, event.section, CRITERIA, line)
+
+
+def _listed_phase(document: Document, title: str) -> Phase:
+    phase_part(document, title)
+    return next(phase for phase in read(document.data).phases if phase.title == title)
+
+
+def _without_next(document: Document, phase: str) -> Document:
+    """Put off what was next: only one is."""
+    for number in range(len(labelled_items(document, phase_part(document, phase), MADE))):
+        item = labelled_items(document, phase_part(document, phase), MADE)[number]
+        match = DELIVERABLE.match(item.text) if item.done is False else None
+        if match and match["status"].upper() == "NEXT":
+            at = match.start("status")
+            document = set_item(document, item, f"{item.text[:at]}PLANNED{item.text[at + 4 :]}")
+    return document
+
+
+def _below_label(document: Document, phase: str, label: str, line: str) -> Document:
+    """Add a line to a list of a phase; a phase that has no such list gains its label."""
+    part = phase_part(document, phase)
+    below = labelled(document, part, label) or section_like(document, label, part)
+    if below is not None:
+        return with_items(document, below, [line])
+    criteria = labelled(document, part, CRITERIA) if label == MADE else None
+    text = f"**{label}:**\n{line}"
+    if criteria is not None:
+        return insert(document, criteria.start, f"{text}\n\n")
+    return insert(document, part.own_content_end, f"\n{text}")

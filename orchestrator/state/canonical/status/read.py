@@ -1,4 +1,4 @@
-"""STATUS.md as values; tolerant of what people write, silent about what is not there."""
+"""STATUS.md as values: tolerant of what people write, silent about what is missing."""
 
 import re
 from typing import NamedTuple
@@ -154,7 +154,7 @@ def read(text: bytes) -> Status:
 
 
 def read_of(document: Document) -> Status:
-    """Give what `read` gives, of a file that is open."""
+    """Read a file that is open."""
     top = header(document)
     phase = value(document, top, "Phase")
     return Status(
@@ -173,7 +173,7 @@ def read_of(document: Document) -> Status:
 
 
 def doubts(text: bytes) -> list[Problem]:
-    """Give why the file may say more than was read: sections that are there twice, or swallowed by code.
+    """Return why the file may say more than was read: sections that are there twice, or hidden by code.
 
     Raises StateError where the file cannot be read at all.
     """
@@ -192,7 +192,7 @@ def refuse_doubts(text: bytes) -> None:
 
 
 def phase_matches(status: Status, phase: str) -> str | None:
-    """Give the title of the phase that a template means: by number for `phase-2`, else by slug."""
+    """Return the title of the phase that a template means: by number for `phase-2`, else by slug."""
     word = _PHASE_WORD.fullmatch(phase.strip())
     titles = [spelled(found.number, found.name) or found.title for found in status.phases]
     titles += [status.phase] if status.phase and status.current is None else []
@@ -210,13 +210,13 @@ def phase_matches(status: Status, phase: str) -> str | None:
 
 
 def slug(title: str) -> str:
-    """Give the short name of a phase: `phase-2` for a numbered one."""
+    """Return the short name of a phase: `phase-2` for a numbered one."""
     named = _PHASE.match(title)
     return f"phase-{_number(named['number'])}" if named else _dashed(title)
 
 
 def milestone_percent(phase: Phase | None) -> int:
-    """Give how far a milestone is: the share of its criteria that are met; without any, all or nothing."""
+    """Return the share of a milestone's criteria that are met, in percent; without any, all or nothing."""
     if phase is None:
         return 0
     if not phase.criteria:
@@ -225,7 +225,7 @@ def milestone_percent(phase: Phase | None) -> int:
 
 
 def value(document: Document, part: Part | None, key: str) -> str:
-    """Give what a field says, as text without escapes; empty where it is missing or there twice."""
+    """Return the value of a field, as text without escapes; empty where it is missing or there twice."""
     if part is None:
         return ""
     try:
@@ -236,7 +236,7 @@ def value(document: Document, part: Part | None, key: str) -> str:
 
 
 def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
-    """Give the roster lines below **Active Workers:**."""
+    """Return the roster lines below **Active Workers:**."""
     found = []
     for item in _below(document, ACTIVE):
         match = _ACTIVE.match(item.text) or _SENT.match(item.text)
@@ -248,7 +248,7 @@ def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
 
 
 def completed(document: Document) -> tuple[Completed, ...]:
-    """Give the lines below **Recent Completions:** that have the form we write, or the seed's."""
+    """Return the lines below **Recent Completions:** that have the form we write, or the seed's."""
     found = []
     for item in _below(document, RECENT):
         match = _DONE.match(item.text)
@@ -307,7 +307,7 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
 
 
 def labelled_items(document: Document, part: Part, label: str) -> tuple[Item, ...]:
-    """Give the items below a label, or below a heading of that name."""
+    """Return the items below a label, or below a heading of that name."""
     try:
         below = labelled(document, part, label)
     except MarkdownError:
@@ -349,13 +349,13 @@ def _todo(document: Document, part: Part | None) -> dict[str, tuple[tuple[bool, 
 
 
 def phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
-    """Give the phase that a title means, however it is spelled."""
+    """Return the phase that a title means, however it is spelled."""
     wanted = slug(title)
     return next((phase for phase in phases if wanted and slug(phase.title) == wanted), None)
 
 
 def spelled(number: str | None, name: str) -> str:
-    """Give a phase's title as the header has it; empty for one without a number."""
+    """Return a phase's title as the header has it; empty for one without a number."""
     return f"Phase {number} - {name}" if number and name else f"Phase {number}" if number else ""
 
 

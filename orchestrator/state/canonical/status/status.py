@@ -6,7 +6,6 @@ from pathlib import Path
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import plan as plan_edits
-from orchestrator.state.canonical.status import plan_growth
 from orchestrator.state.canonical.status import todo as todo_edits
 from orchestrator.state.canonical.status.read import (
     ACTIVE,
@@ -83,7 +82,7 @@ _NEW = Path(__file__).with_name("new.md")
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Give STATUS.md as it is after the event; nothing where it shows the event already.
+    """Return STATUS.md as it is after the event; nothing where it shows the event already.
 
     Raises StateError where the file is missing or lacks what the event needs.
     """
@@ -95,10 +94,6 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
-    if isinstance(event, plan_growth.GrowthEvent):
-        with state_errors():
-            before = editable(PATH, tree)
-            return _stamped(before, _recounted(plan_growth.grown(before, event)), event)
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
@@ -115,7 +110,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Give what is wrong with the file: missing parts, things said twice, figures that do not add up."""
+    """Return the problems of the file: missing parts, things said twice, figures that do not add up."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -150,7 +145,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Give the file with the parts that it lacked; what was there stays, byte for byte.
+    """Return the file with the parts that it lacked; what was there stays, byte for byte.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
@@ -211,7 +206,7 @@ def _needed(document: Document) -> None:
 
 
 def _missing(document: Document) -> list[Problem]:
-    """Give missing or doubled parts; an error is what no event can be recorded without."""
+    """Return missing or doubled parts; an error is what no event can be recorded without."""
     found: list[Problem] = []
     top = header(document)
     for key, severity in {
@@ -311,12 +306,12 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
 
 
 def _bare(text: str, run: str) -> str:
-    """Give a roster line without what it waits for."""
+    """Return a roster line without what it waits for."""
     return text[: text.rindex(f", run {run})")] + f", run {run})"
 
 
 def _waiting(document: Document, run: str) -> Document:
-    """Say of an interrupted run's workers that they do not run, and what makes them go on."""
+    """Mark the workers of an interrupted run as pending, with the command that continues them."""
     note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
     idle = (one.item for one in active_workers(document) if one.run == run and not one.pending)
     return set_items(document, [(item, item.text + note) for item in idle])
@@ -372,7 +367,7 @@ def _outdated(document: Document) -> list[Completed]:
 
 
 def _pruned(listed: Sequence[Completed], run: str) -> bool:
-    """Tell whether a run is older than all that the full list keeps, so that its lines have left it."""
+    """Return whether a run is older than all that the full list keeps, so that its lines have left it."""
     runs = [one.run for one in listed[:KEPT] if one.run]
     return len(listed) >= KEPT and bool(runs) and run < min(runs)
 

@@ -24,7 +24,7 @@ class TodoItem(NamedTuple):
 
 
 def todo_items(document: Document) -> list[TodoItem]:
-    """Give the items with a checkbox, those of P0 first."""
+    """Return the items with a checkbox, those of P0 first."""
     found: list[TodoItem] = []
     todo = section_like(document, "TODO")
     for grade in GRADES:
@@ -37,7 +37,7 @@ def todo_items(document: Document) -> list[TodoItem]:
 
 
 def boxed(document: Document, part: Part) -> list[Item]:
-    """Give the items of a section that have a checkbox."""
+    """Return the items of a section that have a checkbox."""
     return [item for item in items(document, part) if item.done is not None]
 
 
@@ -54,7 +54,7 @@ def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Docum
 
 
 def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
-    """Give the done items that leave the list: all but the last `kept` of each priority, and never `but`."""
+    """Return the done items that leave the list: all but the last `kept` of each priority, never `but`."""
     gone: list[Item] = []
     todo = section_like(document, "TODO")
     for grade in GRADES:
@@ -67,7 +67,7 @@ def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
 
 
 def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade, str, bool]]:
-    """Give what an event takes off the list: (priority, text, done); `document` is as it was before."""
+    """Return what an event takes off the list: (priority, text, done); `document` is as it was before."""
     if isinstance(event, TodoMoved):
         if event.to is not None:
             return []
@@ -78,7 +78,7 @@ def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade
 
 
 def off_list(document: Document, gone: list[Item]) -> list[tuple[Grade, str, bool]]:
-    """Say of items on the list what the backlog says of them."""
+    """Return items of the list in the form of the backlog."""
     lines = {item.line for item in gone}
     if not lines:
         return []

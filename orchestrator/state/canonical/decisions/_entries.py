@@ -26,7 +26,7 @@ _SIDES = ("positive", "negative", "neutral")
 
 
 def entries_of(event: LogEvent) -> list[tuple[str, str]]:
-    """Give (title, content) of each entry, the one that is to stand lowest first."""
+    """Return (title, content) of each entry, the one that is to stand lowest first."""
     if isinstance(event, Decided):
         return [(one_line(one.title), _content(one)) for one in reversed(event.decisions)]
     if isinstance(event, GateAnswered):
@@ -46,7 +46,7 @@ def entries_of(event: LogEvent) -> list[tuple[str, str]]:
 
 
 def heading_of(at: datetime, title: str) -> str:
-    """Give the words of an entry's heading."""
+    """Return the text of an entry's heading."""
     return f"{day(at)}: {title}"
 
 

@@ -1,0 +1,92 @@
+"""A shell command below a shim: what runs setup and acceptance commands, the gate and `--verify`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+
+from workers.agents.follow import read_tail
+from workers.engine.process import Nursery, stop
+from workers.fence.policy import Walls
+from workers.fence.probe import OPEN, Fence, enclosed
+from workers.files.exit_record import Exit
+from workers.shim.spec import Launch, Limits
+
+
+class Command(NamedTuple):
+    """A command for `sh -c`, as plain data."""
+
+    text: str
+    folder: Path
+    stem: str
+    """Names its records and output in `folder`: `STEM.stdout`, `STEM.exit.json`, …"""
+    cwd: Path
+    env: Mapping[str, str]
+    limits: Limits
+    cancel_paths: tuple[Path, ...]
+    mark: str
+    fence: Fence = OPEN
+    walls: Walls = Walls(())
+    """What the fence lets it write and see."""
+    stops_with_runtime: bool = False
+    """It stops when its runtime dies, or when the wait for it is cancelled; else it goes on."""
+
+
+class Ran(NamedTuple):
+    """How a command ended, and the last that it printed."""
+
+    ended: Exit
+    stdout: str
+    stderr: str
+    output: Path
+    """The file that a person reads first: standard output, unless it wrote only to the other one."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it exited with 0."""
+        return self.ended.end == "exited" and self.ended.exit_code == 0
+
+
+async def run_command(nursery: Nursery, command: Command, *, tail: int = 4096) -> Ran:
+    """Run a command, and wait until all of it is dead; `tail` is how many bytes of its output are read.
+
+    Raises WorkerError if no shim can be had.
+    """
+    launch = _launch(command)
+    ended: Exit | None = None
+    try:
+        ended = await nursery.run(enclosed(launch, command.fence, command.walls))
+    finally:
+        if ended is None and command.stops_with_runtime:
+            with anyio.CancelScope(shield=True):
+                await stop(launch)
+    stdout, stderr = (read_tail(path, tail) for path in (launch.stdout, launch.stderr))
+    return Ran(ended, stdout, stderr, launch.stdout if stdout or not stderr else launch.stderr)
+
+
+def describe_end(end: str, exit_code: int | None) -> str:
+    """Describe how a command ended: `exit code 1`, `timed out`."""
+    return f"exit code {exit_code}" if end == "exited" else end.replace("_", " ")
+
+
+def _launch(command: Command) -> Launch:
+    folder, stem = command.folder, command.stem
+    nothing = folder / "nothing"
+    nothing.touch()
+    return Launch(
+        worker=stem,
+        argv=("sh", "-c", command.text),
+        env=command.env,
+        cwd=command.cwd,
+        stdin=nothing,
+        stdout=folder / f"{stem}.stdout",
+        stderr=folder / f"{stem}.stderr",
+        started_record=folder / f"{stem}.started.json",
+        exit_record=folder / f"{stem}.exit.json",
+        capture="pipe",
+        limits=command.limits,
+        cancel_paths=command.cancel_paths,
+        stops_with_runtime=command.stops_with_runtime,
+        mark=command.mark,
+    )
