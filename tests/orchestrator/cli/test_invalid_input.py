@@ -374,7 +374,7 @@ def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
 
 def test_an_interrupt_that_nobody_listens_for_is_answered_as_json_all_the_same(lab):
     code = (
-        "import signal, sys, orchestrator.cli.todo as todo, orchestrator.cli as cli\n"
+        "import signal, sys, orchestrator.cli.commands.todo as todo, orchestrator.cli.main as cli\n"
         "todo.answer = lambda _: signal.raise_signal(signal.SIGINT)\n"
         "sys.exit(cli.main(['todo', 'list', '--json']))"
     )
