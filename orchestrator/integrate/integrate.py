@@ -28,13 +28,14 @@ from orchestrator.integrate._overrule import (
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
 from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
-from orchestrator.state.events import Completion, RunIntegrated, Verdict
+from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from tickets.types import Verdict
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
 from workers.worktree.change import Change

@@ -80,7 +80,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
-        "orchestrator.runs.worker_state", "orchestrator.state.events",
+        "orchestrator.runs.worker_state",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
         "orchestrator.runs.next_step", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",
