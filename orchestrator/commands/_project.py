@@ -12,9 +12,9 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import APPROVAL, Refusal
 from orchestrator.prepare.prepare import Request, problems_besides
-from orchestrator.run import Ended, Project
-from orchestrator.runs.over_budget import unpaid_problems
-from orchestrator.runs.rerun import freed_problems
+from orchestrator.project import Project
+from orchestrator.run import Ended
+from orchestrator.runs.next_action import undone_problems
 from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
@@ -85,8 +85,7 @@ def finish(
     except BaseExceptionGroup as group:
         raise _first(group) from group
     state = ended.state
-    about = state.phase, state.workers, state.waits_for
-    problems = (*ended.problems, *unpaid_problems(*about), *freed_problems(*about))
+    problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
     document = state.document()
     document["problems"] = [problem.as_json() for problem in problems]

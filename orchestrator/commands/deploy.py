@@ -9,7 +9,8 @@ from orchestrator.commands._detach import detach
 from orchestrator.commands._project import finish, project_of, request_of
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
-from orchestrator.run import deploy_phase, start_in_time
+from orchestrator.prepare.start import start_run
+from orchestrator.run import deploy_phase
 from orchestrator.runs.state import RunState
 from tickets.plan import OnOverlap
 
@@ -39,5 +40,5 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     )
     project = project_of(caller, request)
     if detached:
-        return detach(*anyio.run(start_in_time, project, request), caller.environ)
+        return detach(*anyio.run(start_run, project, request), caller.environ)
     return finish(caller, project, partial(deploy_phase, project, request), ("finished", "integrated"))

@@ -13,7 +13,7 @@ from orchestrator.errors import Refusal
 from orchestrator.prepare.fence_check import fence_of
 from orchestrator.prepare.prepare import Prepared, examine, in_use
 from orchestrator.prepare.start_order import Starter, starting_order
-from orchestrator.run import Project
+from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.settings.settings import Settings
 from tickets.plan import OnOverlap

@@ -7,7 +7,7 @@ from orchestrator.budget.totals import Spent, spent_in, spent_on
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.runs.next_action import Step, next_step, open_p0, phases_done, waiting_of
+from orchestrator.runs.next_step import Step, next_step, open_p0, phases_done, waiting_of
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state.canonical.status.read import Status, doubts, read
 from orchestrator.store.intent import decided

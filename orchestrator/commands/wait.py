@@ -9,8 +9,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
-from orchestrator.runs.over_budget import unpaid_problems
-from orchestrator.runs.rerun import freed_problems
+from orchestrator.runs.next_action import undone_problems
 from orchestrator.runs.state import RunState
 from tickets.problems import Problem
 from workers.files.read import opened
@@ -83,8 +82,7 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> 
         code = TIMED_OUT if timed_out else 0
     else:
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
-        about = state.phase, state.workers, state.waits_for
-        problems = (*unpaid_problems(*about), *freed_problems(*about))
+        problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
     document = {
         **state.document(),
         "problems": [problem.as_json() for problem in problems],

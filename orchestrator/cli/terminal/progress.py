@@ -28,7 +28,7 @@ from orchestrator.runs.events import (
     decoded,
 )
 from orchestrator.runs.live import clock
-from orchestrator.runs.pending import MOST_NAMED, again, called_by, pending_of
+from orchestrator.runs.next_action import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
