@@ -9,7 +9,7 @@ from typing import Any
 PROBE = """
 import json, os, sys, time
 first = time.monotonic()
-import orchestrator.cli.calling, orchestrator.cli.commands.todo, orchestrator.cli.main
+import orchestrator.commands.invoke, orchestrator.cli.todo, orchestrator.cli.main
 import orchestrator.store.store, orchestrator.store.repo
 import pyromark, tomllib, contextlib, io
 from orchestrator import state

@@ -1,20 +1,17 @@
 """THE MAIN PATH: a phase's templates become tickets, workers, verdicts, a landing and the project's state."""
 
-import contextlib
-import signal
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from datetime import UTC
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import anyio
-import anyio.to_thread
-
-from orchestrator.errors import HELD, Refusal, StateError
-from orchestrator.execute.runtime import ALL, Clock, Deployment, Tell, open_deployment
-from orchestrator.execute.worker import work
+from orchestrator.execute.lifecycle import (
+    heeding_stops,
+    leave_roster,
+    open_runtime,
+    refuse_overtaken,
+    return_to_roster,
+)
+from orchestrator.execute.worker import execute
 from orchestrator.integrate.integrate import Decision, integrate
+<<<<<<< HEAD
 from orchestrator.prepare.prepare import Prepared, Request, prepare
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.runs.events import RunReopened, RunStopped
@@ -51,6 +48,15 @@ class Project(NamedTuple):
     environ: Mapping[str, str]
     tell: Tell
     clock: Clock
+=======
+from orchestrator.prepare.prepare import Request
+from orchestrator.prepare.start import start_run
+from orchestrator.project import Project
+from orchestrator.runs.cleanup import clear_run
+from orchestrator.runs.state import RunState
+from tickets.problems import Problem
+from workers.files.run_dir import RunDir
+>>>>>>> commands3
 
 
 class Ended(NamedTuple):
@@ -64,110 +70,43 @@ class Ended(NamedTuple):
 
 async def run_phase(project: Project, request: Request) -> Ended:
     """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
-    run, warnings = await start_in_time(project, request)
+    run, warnings = await start_run(project, request)  # prepare/: a proven plan, written down
     return await go_on(project, run, warnings)
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
     """Take a phase as far as its workers' ends; judging them together and landing is left to the lead."""
-    run, warnings = await start_in_time(project, request)
+    run, warnings = await start_run(project, request)
     return await go_on(project, run, warnings, integrates=False)
-
-
-async def start_in_time(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
-    """Start a phase, and wait as long as was asked for where others hold what it needs. Raises Refusal."""
-    until = time.monotonic() + request.wait
-    while True:
-        seen = holding.picture(project.repository)
-        try:
-            return start(project, request)
-        except Refusal as refusal:
-            if refusal.exit_code != HELD:
-                raise
-            while holding.picture(project.repository) == seen:
-                if time.monotonic() >= until:
-                    raise
-                await anyio.sleep(SCOPES_LOOK)
-
-
-def start(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
-    """Prove a phase and write it down, one command at a time: two at once would both find no run of it.
-
-    Raises Refusal before anything is written.
-    """
-    with held_folder(project.repository.common, START_WAIT) as had:
-        if not had:
-            problem = Problem("run", "another command is starting a run", "try again when it has")
-            raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
-        _clear_after_others(project.repository)
-        with Store(project.repository).settled() as unfinished:
-            prepared = prepare(project.repository, project.settings, request, project.environ)
-        return begin(project, request, prepared), (*unfinished, *prepared.warnings)
-
-
-def begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
-    """Write down what is to run, then put its workers on the roster. Raises StateError, nothing written."""
-    store, at = Store(project.repository), project.clock()
-    roster = tuple(
-        RosterEntry(ticket.worker, ticket.title, ticket.owns)
-        for ticket in prepared.plan.tickets
-        if ticket.id not in prepared.skipped
-    )
-    store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
-    run = new_run_dir(project.repository.root, at, holding.ids(project.repository))
-    manifest = _manifest(project, request, prepared, run)
-    holding.drop_stale(project.repository)
-    holding.write(project.repository, run, manifest)
-    write_manifest(run, manifest)
-    # What a lost `.taskers/` left on the roster goes when its workers are sent out again.
-    closed = superseded(project.repository, roster, at, request.lead)
-    deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
-    store.record([*closed, deployed], message="", commit=False)
-    return run
 
 
 async def go_on(
     project: Project, run: RunDir, warnings: tuple[Problem, ...] = (), *, integrates: bool = True
 ) -> Ended:
-    """See a run to its end, from wherever it stands."""
-    problems: list[Problem] = []
-    async with _opened(project, run) as d:
-        _refuse_overtaken(d)
-        if d.state.closed == "interrupted":
-            problems += _return_to_roster(d)
-        async with _watched(d) as signalled:
-            await work(d)
-            problems += [found.as_problem() for found in d.tampered]
-            if d.is_all_cancelled and not d.stopping:
-                problems += _leave_roster(d, "cancelled")
-            elif integrates and not d.stopping:
-                problems += await integrate(d)
-        if d.stopping:
-            problems += _leave_roster(d, "interrupted")
-    return _closed(d, (*warnings, *problems), signalled())
-
-
-def _refuse_overtaken(d: Deployment) -> None:
-    """Refuse to go on with a run while another one holds what its workers would write to.
-
-    Both have locked what they own before they look: of two that start at once, one at least sees the other.
-    """
-    if ALL in d.run.cancelled() or d.state.has_ended:
-        return
-    with held_folder(d.repository.common, START_WAIT):
-        others = [one for one in holding.claimed(d.repository, None, d.run) if one.standing == "running"]
-    mine = [ticket for ticket in d.manifest.tickets if not d.of(ticket).ended]
-    found = holding.conflicts(mine, d.manifest.scopes, others, ignore_case=d.manifest.ignore_case)
-    holding.refuse_conflicts(found)
+    """Take a run to its end, from wherever it stands. Raises Refusal where it must not go on."""
+    problems = [*warnings]
+    async with open_runtime(project, run) as runtime:  # execute/: the run's lock, its journal, the shims
+        refuse_overtaken(runtime)
+        problems += return_to_roster(runtime)
+        async with heeding_stops(runtime) as signalled:
+            problems += await execute(runtime)  # execute/: every ticket to a verdict
+            if runtime.is_all_cancelled and not runtime.stopping:
+                problems += leave_roster(runtime, "cancelled")
+            elif integrates and not runtime.stopping:
+                problems += await integrate(runtime)  # integrate/: gate, landing, state files
+        if runtime.stopping:
+            problems += leave_roster(runtime, "interrupted")
+    return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
     """Judge, gate, land and record what a run brought back; its workers have all ended."""
-    async with _opened(project, run) as d, _watched(d) as signalled:
-        problems = await integrate(d, decision)
-    return _closed(d, tuple(problems), signalled())
+    async with open_runtime(project, run) as runtime, heeding_stops(runtime) as signalled:
+        problems = await integrate(runtime, decision)
+    return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 
 
+<<<<<<< HEAD
 def _leave_roster(d: Deployment, status: Literal["cancelled", "interrupted"]) -> list[Problem]:
     """Have the state files say that a run's workers do not run: cancelled for good, or until `resume`.
 
@@ -327,3 +266,10 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         status_text=values.status,
         decisions_text=values.decisions,
     )
+=======
+def _close(
+    project: Project, state: RunState, base: str, problems: list[Problem], signalled: int | None
+) -> Ended:
+    clear_run(project.repository, state, base)  # runs/: what is not needed any more goes
+    return Ended(state, tuple(problems), signalled)
+>>>>>>> commands3

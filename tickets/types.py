@@ -1,4 +1,4 @@
-"""The words that stand in tickets, and the table of agents. Imports nothing slow: state files use it too."""
+"""The words that stand in tickets, journals and state files, and the table of agents; quick to import."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -31,3 +31,9 @@ else:
 
 Mode = Literal["read-only", "write"]
 Priority = Literal["P0", "P1", "P2"]
+
+Outcome = Literal[
+    "skipped", "complete", "blocked", "needs_clarification", "failed", "timed_out",
+    "rate_limited", "over_budget", "cancelled", "interrupted",
+]  # fmt: skip
+Verdict = Literal["accepted", "partial", "rejected", "pending"]

@@ -4,11 +4,13 @@ import argparse
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from orchestrator import __version__
-from orchestrator.cli.registry import COMMANDS
 from orchestrator.cli.terminal.terminal import columns
+from orchestrator.commands.table import COMMANDS
+
+Arguments = TypeVar("Arguments")
 
 
 class UsageError(Exception):
@@ -34,25 +36,40 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
     # The others are not needed here, and to make them all takes longer than to print the help.
     for name in (name for name in COMMANDS if name in arguments):
         command = COMMANDS[name]
-        sub = commands.add_parser(name, description=command.help)
+        # What is not given is not set: the defaults stand in the fields of the command's `Arguments`.
+        sub = commands.add_parser(name, description=command.help, argument_default=argparse.SUPPRESS)
         add_common(sub)
         if command.module:
-            import_module(f"orchestrator.cli.commands.{command.module}").add_arguments(sub)
+            import_module(f"orchestrator.cli.{command.module}").add_arguments(sub)
         else:
             sub.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Let a command have actions (`todo add`); gives what declares one by name and purpose."""
+    """Declare that a command has actions (`todo add`); return what declares one by name and purpose."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
 
     def add(name: str, purpose: str) -> argparse.ArgumentParser:
-        action = actions.add_parser(name, help=purpose, description=purpose)
+        action = actions.add_parser(
+            name, help=purpose, description=purpose, argument_default=argparse.SUPPRESS
+        )
         add_common(action)
         return action
 
     return add
+
+
+def typed(kind: type[Arguments], found: argparse.Namespace) -> Arguments:
+    """Return a command's typed arguments from parsed ones, field by field; words make one text."""
+    values: dict[str, Any] = {}
+    for name, declared in kind.__annotations__.items():
+        value = getattr(found, name, None)
+        if isinstance(value, list):
+            value = " ".join(value) if declared is str else tuple(value)
+        if value is not None:
+            values[name] = value
+    return kind(**values)
 
 
 def _listed() -> str:

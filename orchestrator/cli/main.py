@@ -1,4 +1,4 @@
-"""The command line: arguments to calls, answers to text or JSON, and the exit codes of the contract."""
+"""The command line: parsed arguments to calls, answers to text or JSON, and exit codes."""
 
 import atexit
 import gc
@@ -10,7 +10,12 @@ from orchestrator import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from orchestrator.cli.answer import Answer
+    import argparse
+    from datetime import datetime
+    from typing import Any
+
+    from orchestrator.commands.answer import Answer
+    from orchestrator.commands.caller import Caller
 
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
@@ -18,9 +23,9 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    # To look for garbage at the very end takes as long as to import half of what we do.
+    # Looking for garbage at the very end takes as long as importing half of our modules.
     atexit.register(gc.freeze)
     if arguments == ["--version"]:
         print(f"orchestrate {__version__}")
@@ -39,8 +44,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    from orchestrator.cli.arguments import UsageError, parser_for  # noqa: PLC0415 - for start-up time
-    from orchestrator.cli.registry import COMMANDS  # noqa: PLC0415 - for start-up time
+    from orchestrator.cli.arguments import UsageError, parser_for, typed  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
 
     as_json = "--json" in arguments
     # For start-up time: an import leaves no garbage to look for, and no plugin of pydantic's is for us.
@@ -74,65 +79,94 @@ def _main(arguments: list[str]) -> int:
     if command.of_lead and "ORCHESTRATE_WORKER" in os.environ:
         what, do = "this is a worker, and workers report to the lead", "end with your report"
         return _refuse(place, what, do, as_json=as_json, name=name)
+    from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
-    from orchestrator.cli.calling import call  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands.invoke import Invocation, invoke  # noqa: PLC0415 - for start-up time
 
-    answer = call(command, import_module(f"orchestrator.cli.commands.{command.module}"), found)
-    return _told(answer, as_json=found.json)
+    twin = import_module(f"orchestrator.cli.{command.module}")
+    module = import_module(f"orchestrator.commands.{command.module}")
+    asked = typed(module.Arguments, found)
+    caller = _caller(found)
+    if hasattr(twin, "call"):
+        function = partial(twin.call, caller, asked, as_json=found.json)
+    else:
+        function = partial(module.call, caller, asked)
+    answer = invoke(Invocation(name, command, asked), function)
+    return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
 
 
-def _told(answer: "Answer", *, as_json: bool) -> int:
-    """Print an answer; give its exit code, or 1 where all was well and nobody could be told."""
+def _caller(found: "argparse.Namespace") -> "Caller":
+    from pathlib import Path  # noqa: PLC0415 - for start-up time
+
+    from orchestrator.commands.caller import Caller  # noqa: PLC0415 - for start-up time
+
+    folder = (found.project or Path.cwd()).absolute()
+    return Caller(folder, _now, os.environ, getattr(found, "lead", None))
+
+
+def _now() -> "datetime":
+    from datetime import UTC, datetime  # noqa: PLC0415 - for start-up time
+
+    return datetime.now(UTC)
+
+
+def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
+    """Print an answer; return its exit code, or 1 where it is 0 and nothing could be printed."""
     from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - for start-up time
 
-    if answer.streamed:
-        return answer.exit_code
-    if as_json:
+    if as_json and answer.document:
         import json  # noqa: PLC0415 - for start-up time
 
         heard = say(json.dumps(answer.document), sys.stdout)
+    elif as_json:
+        heard = True  # all of it was printed on the way
     else:
         from orchestrator.cli.terminal.width import laid_out  # noqa: PLC0415 - for start-up time
+        from orchestrator.cli.text import problem_lines  # noqa: PLC0415 - for start-up time
 
-        text = "\n".join(laid_out(answer.lines))
+        said = problem_lines(answer.problems, answer.next_action) if answer.refusal else lines
+        text = "\n".join(laid_out(said))
         heard = not text or say(text, sys.stderr if answer.refusal else sys.stdout)
     return answer.exit_code if heard else answer.exit_code or 1
 
 
 def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
-    from orchestrator.cli.answer import refused  # noqa: PLC0415 - for start-up time
-    from orchestrator.cli.registry import COMMANDS  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands.answer import refused  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
     from tickets.problems import Problem  # noqa: PLC0415 - for start-up time
 
     of_run = name in COMMANDS and COMMANDS[name].of_run
-    # A slip in an argument is mended by what the command takes: the parser has named whose help that is.
+    # The help of the command shows how an argument is written: the parser has named which one.
     see = do.removeprefix("see `").removesuffix("`") if do.startswith("see `") else "orchestrate --help"
     answer = refused([Problem(place, what, do)], see, 2, of_run=of_run)
-    return _told(answer, as_json=as_json)
+    return _print(answer, [], as_json=as_json)
+
+
+def _stop(what: str, do: str, next_action: str, exit_code: int, *, as_json: bool) -> int:
+    """Answer what stopped a command from outside of it: a signal, or a bug."""
+    from orchestrator.commands.answer import answer  # noqa: PLC0415 - only then
+    from tickets.problems import Problem  # noqa: PLC0415 - only then
+
+    stopped = answer([Problem("orchestrate", what, do)], next_action)
+    return _print(stopped._replace(exit_code=exit_code), [], as_json=as_json)
 
 
 def _interrupted(*, as_json: bool) -> int:
     """Answer a Ctrl-C that came before a command listened for it, or that one does not listen for."""
-    from orchestrator.cli.answer import Answer, envelope  # noqa: PLC0415 - only then
-    from tickets.problems import Problem  # noqa: PLC0415 - only then
-
-    problem = Problem("orchestrate", "interrupted", "`orchestrate status` shows where things stand")
-    return _told(Answer(130, envelope([problem], "orchestrate status", ok=False)), as_json=as_json)
+    do = "`orchestrate status` shows where things stand"
+    return _stop("interrupted", do, "orchestrate status", 130, as_json=as_json)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:
+    """Write the traceback of a bug into a file, and name it."""
     import tempfile  # noqa: PLC0415 - only for a bug
     import traceback  # noqa: PLC0415 - only for a bug
 
+    from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - only for a bug
+
     with tempfile.NamedTemporaryFile("w", prefix="orchestrate-bug-", suffix=".txt", delete=False) as file:
         traceback.print_exception(error, file=file)
-    from orchestrator.cli.answer import Answer, envelope  # noqa: PLC0415 - only for a bug
-    from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - only for a bug
-    from tickets.problems import Problem  # noqa: PLC0415 - only for a bug
-
     kind = type(error).__name__
     say(f"orchestrate: a bug of ours ({kind}); the traceback is in {file.name}", sys.stderr)
-    problem = Problem("orchestrate", f"a bug of ours: {kind}", f"see {file.name}")
-    document = envelope([problem], "orchestrate doctor", ok=False)
-    return _told(Answer(3, document), as_json=as_json)
+    return _stop(f"a bug of ours: {kind}", f"see {file.name}", "orchestrate doctor", 3, as_json=as_json)

@@ -10,33 +10,43 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
-from orchestrator.init import GITIGNORE, default_settings, files_to_write
-from orchestrator.settings.values import FILE
+from orchestrator.settings.settings import default_settings
 from orchestrator.state.facts import Facts, minute
-from orchestrator.store.store import Store
 from tickets.markdown import one_line
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
 from workers.errors import WorkerError
 from workers.git.run import GitError, Repository, git, git_line
 
+GITIGNORE = ".gitignore"
 PLAN = "STATUS.md"
 PHASE = "phase-1"
 LEAD = "Demo Lead"
 PROGRAM = "tools/mend.py"
 SUFFIX = ".txt"
 """Ends every name in `files/`: neither linters nor test runners shall take faulty code for ours."""
-STATE_COMMIT = "Set up orchestrate"
 TESTS = "-m unittest -q"
 _LONGEST = 60.0
 """Seconds; the tests take less than one."""
 
 
-def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repository:
-    """Make the repository with its two commits: the package, then what `init` writes. Raises Refusal.
+class Sample(NamedTuple):
+    """A repository with the package committed, and what the set-up adds to it."""
+
+    repository: Repository
+    there: dict[str, bytes]
+    """Texts of the files that `init` completes."""
+    templates: dict[str, bytes]
+    settings: bytes
+    """The text of orchestrate.toml."""
+
+
+def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Sample:
+    """Make the repository, and commit the package. Raises Refusal.
 
     Nothing that is in the folder already is written over: it must be empty, or not be there yet.
     """
@@ -59,10 +69,7 @@ def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Repos
         raise Refusal(Problem("tests", str(error), "mend that, and delete the folder")) from error
     repository = Repository(folder, folder / ".git")
     there = {PLAN: _filled(plan, {"@TESTS@": tests}), GITIGNORE: texts[GITIGNORE]}
-    state = {one.path: one.text for one in files_to_write(facts, there, templates)}
-    state[FILE] = _settings(f"{python} {TESTS}")
-    Store(repository).write(state, message=STATE_COMMIT, commit=True)
-    return repository
+    return Sample(repository, there, templates, _settings(f"{python} {TESTS}"))
 
 
 def _take(folder: Path) -> None:

@@ -12,7 +12,7 @@ from orchestrator.execute._prompt import add_to_prompt, write_prompt
 from orchestrator.execute.dispatch import park, settle
 from orchestrator.execute.evidence import Judged, Tried, account
 from orchestrator.execute.judgement import Judgement
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import placed_earlier
 from orchestrator.runs.events import AttemptRepeated, Begin
 from tickets.ticket import Ticket
@@ -82,19 +82,19 @@ def went_with_a_runtime(ended: Exit) -> bool:
 
 
 async def start_attempt(
-    d: Deployment, ticket: Ticket, slot: Slot, place: Place, begin: Begin, *, most_usd: float | None
+    runtime: Runtime, ticket: Ticket, slot: Slot, place: Place, begin: Begin, *, most_usd: float | None
 ) -> Tried:
     """Start the attempt that was noted last in a slot, and see it to its end. Raises WorkerError.
 
     `most_usd` is what an agent that can stop itself may spend.
     """
-    number = d.of(ticket).attempts
-    executable = find_agent(ticket.agent, d.settings.agent(ticket.agent), d.environ)
+    number = runtime.of(ticket).attempts
+    executable = find_agent(ticket.agent, runtime.settings.agent(ticket.agent), runtime.environ)
     if executable is None:
         raise WorkerError(f"{ticket.agent} is not installed any more")
-    write_prompt(d, ticket)
+    write_prompt(runtime, ticket)
     limits = Limits(
-        ticket.timeout, d.settings.limits.grace, d.settings.limits.output_cap, ticket.idle_timeout
+        ticket.timeout, runtime.settings.limits.grace, runtime.settings.limits.output_cap, ticket.idle_timeout
     )
     said = "" if ticket.agent == "command" else _words(begin)
     attempt = Attempt(
@@ -102,56 +102,58 @@ async def start_attempt(
         number,
         place.path,
         executable,
-        settings=d.settings.agent(ticket.agent),
+        settings=runtime.settings.agent(ticket.agent),
         limits=limits,
         thread=begin.thread,
-        prompt=add_to_prompt(d, ticket, number, said, alone=begin.thread is not None) if said else None,
+        prompt=add_to_prompt(runtime, ticket, number, said, alone=begin.thread is not None) if said else None,
         budget_usd=most_usd,
     )
-    launch = prepare_launch(d.site, attempt)
-    files = d.run.attempt(ticket.worker, number)
-    return await _followed(d, ticket, files, partial(d.nursery.run, launch, slot.fds))
+    launch = prepare_launch(runtime.site, attempt)
+    files = runtime.run.attempt(ticket.worker, number)
+    return await _followed(runtime, ticket, files, partial(runtime.nursery.run, launch, slot.fds))
 
 
-async def inherited(d: Deployment, ticket: Ticket, number: int) -> tuple[Place | None, Tried | None, Begin]:
+async def inherited(
+    runtime: Runtime, ticket: Ticket, number: int
+) -> tuple[Place | None, Tried | None, Begin]:
     """Take over what an earlier runtime had started: wait for it if it lives, never start it twice.
 
     Gives its tree, how it ended where that counts, and how the next attempt begins where it does not.
     """
-    worker, files = d.of(ticket), d.run.attempt(ticket.worker, number)
-    place = placed_earlier(d, ticket, worker.base)
+    worker, files = runtime.of(ticket), runtime.run.attempt(ticket.worker, number)
+    place = placed_earlier(runtime, ticket, worker.base)
     if worker.retrying and worker.begin is not None:
         # It was judged already, and its retry counted.
         return place, None, worker.begin
-    if d.guard is not None:
-        d.guard.entered(ticket.worker, number)
+    if runtime.guard is not None:
+        runtime.guard.entered(ticket.worker, number)
     # Also where nothing is to be seen of it: its launch may have been on the way when the runtime died.
-    mark = mark_of(d.run, ticket.worker, number)
+    mark = mark_of(runtime.run, ticket.worker, number)
     waiting = partial(wait_adopted, ticket.worker, files.exit, files.started, mark=mark)
-    tried = await _followed(d, ticket, files, waiting)
+    tried = await _followed(runtime, ticket, files, waiting)
     lost = went_with_a_runtime(tried.ended)
     if place is None or (lost and worker.kind != "asked"):
         # The next attempt goes on in its tree.
         reason = tried.ended.error or ("its runtime stopped" if lost else "its tree is gone")
-        entry = account(d, ticket, number, Judged(Judgement("interrupted", reason), *tried, None))
+        entry = account(runtime, ticket, number, Judged(Judgement("interrupted", reason), *tried, None))
         begin = going_on(ticket, tried, reason)
-        if d.guard is not None:
-            d.guard.gone(ticket.worker)
-        await settle(d, ticket, number, entry.usage)
-        d.note(AttemptRepeated("lost", ticket.worker, number, reason, entry, begin))
+        if runtime.guard is not None:
+            runtime.guard.gone(ticket.worker)
+        await settle(runtime, ticket, number, entry.usage)
+        runtime.note(AttemptRepeated("lost", ticket.worker, number, reason, entry, begin))
         return place, None, begin
     return place, tried, FIRST
 
 
-async def earlier(d: Deployment, ticket: Ticket, number: int) -> Tried:
+async def earlier(runtime: Runtime, ticket: Ticket, number: int) -> Tried:
     """Read once more how an attempt that has ended went."""
-    files = d.run.attempt(ticket.worker, number)
+    files = runtime.run.attempt(ticket.worker, number)
     ended = read_exit(files.exit) or Exit(ticket.worker, "lost")
 
     async def known() -> Exit:
         return ended
 
-    return await _followed(d, ticket, files, known)
+    return await _followed(runtime, ticket, files, known)
 
 
 def _words(begin: Begin) -> str:
@@ -189,7 +191,7 @@ def _quoted(text: str) -> str:
 
 
 async def _followed(
-    d: Deployment, ticket: Ticket, files: AttemptFiles, waiting: Callable[[], Awaitable[Exit]]
+    runtime: Runtime, ticket: Ticket, files: AttemptFiles, waiting: Callable[[], Awaitable[Exit]]
 ) -> Tried:
     """Wait for a worker; read along with an agent CLI, whose stream says what its processes do not."""
     follower = Follower(ticket.agent, files.stdout, files.stderr)
@@ -197,7 +199,7 @@ async def _followed(
         ended = await waiting()
     else:
         async with anyio.create_task_group() as group:
-            group.start_soon(_read_along, d, ticket, follower, files)
+            group.start_soon(_read_along, runtime, ticket, follower, files)
             ended = await waiting()
             group.cancel_scope.cancel()
         files.busy.unlink(missing_ok=True)
@@ -210,7 +212,7 @@ async def _followed(
     return Tried(ended, await anyio.to_thread.run_sync(answer))
 
 
-async def _read_along(d: Deployment, ticket: Ticket, follower: Follower, files: AttemptFiles) -> None:
+async def _read_along(runtime: Runtime, ticket: Ticket, follower: Follower, files: AttemptFiles) -> None:
     """Keep a worker with an open tool call from being taken for idle; stop one that said its last word.
 
     A provider that has it wait is left alone by the others, too.
@@ -224,15 +226,15 @@ async def _read_along(d: Deployment, ticket: Ticket, follower: Follower, files: 
             progress = follower.read_more()
             if not has_answered and any(one.kind in ANSWERS for one in progress):
                 has_answered = True
-                d.logins.answered(ticket.agent)
+                runtime.schedule.logins.answered(ticket.agent)
             if follower.throttled is not None:
-                until = d.clock().timestamp() + follower.throttled if follower.throttled else None
-                park(d, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)
+                until = runtime.clock().timestamp() + follower.throttled if follower.throttled else None
+                park(runtime, ticket, f"{ticket.worker} has to wait: {follower.last}"[:300], until)
             if follower.tools and not is_busy:
                 files.busy.touch()
             elif is_busy and not follower.tools:
                 files.busy.unlink(missing_ok=True)
             is_busy = follower.tools > 0
-    await anyio.sleep(d.settings.limits.grace)
+    await anyio.sleep(runtime.settings.limits.grace)
     with suppress(OSError):
         files.done.touch()

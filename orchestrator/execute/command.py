@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import anyio
 import anyio.to_thread
 
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import AcceptanceResult, TreeSetUp
 from orchestrator.settings.settings import Settings
 from workers.engine.command import Command, describe_end, run_command
@@ -54,7 +54,7 @@ class CheckResult(NamedTuple):
 
 
 async def run_check(
-    d: Deployment,
+    runtime: Runtime,
     name: str,
     command: str,
     tree: str,
@@ -68,9 +68,9 @@ async def run_check(
     an earlier runtime had begun is run again beside its files. One that did not get to run, or whose shim is
     gone, is no evidence about the work: it is run once more.
     """
-    result = await _run_once(d, name, command, tree, parent, before=before)
-    if result.end not in (*EVIDENCE, "cancelled") and not d.stopping:
-        result = await _run_once(d, name, command, tree, parent, before=before)
+    result = await _run_once(runtime, name, command, tree, parent, before=before)
+    if result.end not in (*EVIDENCE, "cancelled") and not runtime.stopping:
+        result = await _run_once(runtime, name, command, tree, parent, before=before)
     return result
 
 
@@ -84,21 +84,23 @@ def is_furnished(settings: Settings) -> bool:
     return bool(settings.worktree.setup or settings.worktree.copy or settings.worktree.link)
 
 
-async def set_up(d: Deployment, tree: str) -> CheckResult | None:
+async def set_up(runtime: Runtime, tree: str) -> CheckResult | None:
     """Run the setup commands in a tree of the run; return the first that failed, after which none is run."""
-    for at, command in enumerate(d.settings.worktree.setup, 1):
-        stem = await _free_stem(d, f"{tree}.setup-{at}")
-        result = await _run_in_tree(d, stem, command, tree=tree, limit=d.settings.worktree.setup_timeout)
-        d.note(TreeSetUp(tree, command, result.passed, result.seconds))
+    for at, command in enumerate(runtime.settings.worktree.setup, 1):
+        stem = await _free_stem(runtime, f"{tree}.setup-{at}")
+        result = await _run_in_tree(
+            runtime, stem, command, tree=tree, limit=runtime.settings.worktree.setup_timeout
+        )
+        runtime.note(TreeSetUp(tree, command, result.passed, result.seconds))
         if not result.passed:
             return result
     return None
 
 
-async def end_earlier_set_up(d: Deployment, tree: str) -> None:
+async def end_earlier_set_up(runtime: Runtime, tree: str) -> None:
     """Stop the setup commands that an earlier runtime left running in a tree that it had not finished."""
-    for at in range(1, len(d.settings.worktree.setup) + 1):
-        await _free_stem(d, f"{tree}.setup-{at}")
+    for at in range(1, len(runtime.settings.worktree.setup) + 1):
+        await _free_stem(runtime, f"{tree}.setup-{at}")
 
 
 def describe_failed_set_up(failed: CheckResult) -> str:
@@ -139,7 +141,7 @@ def fence_signs(level: Level, network: Literal["open", "none"], root: str, comma
 
 
 async def _run_once(
-    d: Deployment,
+    runtime: Runtime,
     name: str,
     command: str,
     tree: str,
@@ -147,88 +149,95 @@ async def _run_once(
     *,
     before: Callable[[Place, Path], None] | None,
 ) -> CheckResult:
-    stem = await _free_stem(d, name)
-    scratch = d.run.scratch(stem)
+    stem = await _free_stem(runtime, name)
+    scratch = runtime.run.scratch(stem)
     scratch.mkdir(parents=True, exist_ok=True)
-    async with d.trees:
-        place = await anyio.to_thread.run_sync(_make_tree, d, stem, tree, parent)
+    async with runtime.trees.making:
+        place = await anyio.to_thread.run_sync(_make_tree, runtime, stem, tree, parent)
     try:
-        failed = await set_up(d, stem)
+        failed = await set_up(runtime, stem)
         if failed is not None:
             return failed
         if before is not None:
             before(place, scratch)
-        limit = d.settings.limits.acceptance_timeout
-        return await _run_in_tree(d, stem, command, tree=stem, limit=limit)
+        limit = runtime.settings.limits.acceptance_timeout
+        return await _run_in_tree(runtime, stem, command, tree=stem, limit=limit)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(remove_place, place)
             await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
 
 
-def _make_tree(d: Deployment, stem: str, tree: str, parent: str) -> Place:
-    commit = d.checker.commit(tree, parent, f"orchestrate: tree of {stem}")
-    index = d.checker.directory / f"{stem}.index"
-    path = d.run.worktree(stem)
-    return make_tree(d.repository, d.checker, path, commit, index, furniture=furniture_of(d.settings)).place
+def _make_tree(runtime: Runtime, stem: str, tree: str, parent: str) -> Place:
+    commit = runtime.checker.commit(tree, parent, f"orchestrate: tree of {stem}")
+    index = runtime.checker.directory / f"{stem}.index"
+    path = runtime.run.worktree(stem)
+    return make_tree(
+        runtime.repository, runtime.checker, path, commit, index, furniture=furniture_of(runtime.settings)
+    ).place
 
 
-async def _run_in_tree(d: Deployment, stem: str, text: str, *, tree: str, limit: float) -> CheckResult:
+async def _run_in_tree(runtime: Runtime, stem: str, text: str, *, tree: str, limit: float) -> CheckResult:
     """Run a command in the worktree of the run that is called `tree`, where it may write.
 
     `limit` is in seconds; `stem` is unique in the run and names its records and its output.
     """
-    d.run.scratch(tree).mkdir(parents=True, exist_ok=True)
-    fence, network = d.site.fence, d.settings.agent("command").network
+    runtime.run.scratch(tree).mkdir(parents=True, exist_ok=True)
+    fence, network = runtime.site.fence, runtime.settings.agent("command").network
     command = Command(
         text,
-        d.run.path / "checks",
+        runtime.run.path / "checks",
         stem,
-        cwd=d.run.worktree(tree),
-        env=worker_environment(d.run, tree, d.environ, fence=fence),
-        limits=Limits(limit, d.settings.limits.grace, d.settings.limits.output_cap),
-        cancel_paths=_cancels(d, stem),
-        mark=mark_of(d.run, stem),
+        cwd=runtime.run.worktree(tree),
+        env=worker_environment(runtime.run, tree, runtime.environ, fence=fence),
+        limits=Limits(limit, runtime.settings.limits.grace, runtime.settings.limits.output_cap),
+        cancel_paths=_cancels(runtime, stem),
+        mark=mark_of(runtime.run, stem),
         fence=fence,
         walls=worker_walls(
-            d.run, d.repository, tree, mode="write", environ=d.environ, network=network == "open"
+            runtime.run,
+            runtime.repository,
+            tree,
+            mode="write",
+            environ=runtime.environ,
+            network=network == "open",
         ),
     )
-    ran = await run_command(d.nursery, command)
+    ran = await run_command(runtime.nursery, command)
     ended, tail = ran.ended, ran.stdout + ran.stderr
-    fenced = "" if ran.passed else fence_signs(fence.level, network, str(d.run.root), text, tail)
-    output = d.run.relative(ran.output)
+    fenced = "" if ran.passed else fence_signs(fence.level, network, str(runtime.run.root), text, tail)
+    output = runtime.run.relative(ran.output)
     return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, fenced)
 
 
-def _cancels(d: Deployment, stem: str) -> tuple[Path, ...]:
+def _cancels(runtime: Runtime, stem: str) -> tuple[Path, ...]:
     """Return the files that stop a check: its own, and what stops its worker, where it has one."""
     worker = stem.partition(".")[0]
-    own, everyone, stopping = cancel_paths(d.run, stem)
-    if worker in d.state.workers:
-        return own, everyone, stopping, *cancel_paths(d.run, worker)[:1]
+    own, everyone, stopping = cancel_paths(runtime.run, stem)
+    if worker in runtime.state.workers:
+        return own, everyone, stopping, *cancel_paths(runtime.run, worker)[:1]
     # What a run had completed before it was cancelled can land: its gate must not be cancelled with it.
     return (own, stopping) if everyone.exists() else (own, everyone, stopping)
 
 
-async def _free_stem(d: Deployment, name: str) -> str:
+async def _free_stem(runtime: Runtime, name: str) -> str:
     """Return a free name for a command's files; one that an earlier runtime left running is stopped first."""
-    folder = d.run.path / "checks"
+    folder = runtime.run.path / "checks"
     free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
     for number in range(1, free):
-        await _end_earlier(d, _numbered(name, number))
+        await _end_earlier(runtime, _numbered(name, number))
     return _numbered(name, free)
 
 
-async def _end_earlier(d: Deployment, stem: str) -> None:
+async def _end_earlier(runtime: Runtime, stem: str) -> None:
     """Stop a command that a killed runtime left running: no caller waits for its result any more."""
-    folder = d.run.path / "checks"
+    folder = runtime.run.path / "checks"
     started = folder / f"{stem}.started.json"
     if is_held(started):
-        cancel = cancel_paths(d.run, stem)[0]
+        cancel = cancel_paths(runtime.run, stem)[0]
         cancel.parent.mkdir(exist_ok=True)
         cancel.touch()
-        mark = mark_of(d.run, stem)
+        mark = mark_of(runtime.run, stem)
         await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark)
 
 

@@ -21,7 +21,7 @@ from orchestrator.execute.judgement import (
     verdict_of,
     violations_of,
 )
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import is_shared
 from orchestrator.runs.events import AcceptanceChecked, Evidence, Try, Usage, Violation, WorkerEnded
 from tickets.ticket import Ticket
@@ -60,48 +60,48 @@ Choose = Callable[[bool | None], Tried]
 
 
 async def judged_attempt(
-    d: Deployment, ticket: Ticket, number: int, tried: Tried, place: Place, *, choose: Choose
+    runtime: Runtime, ticket: Ticket, number: int, tried: Tried, place: Place, *, choose: Choose
 ) -> Judged:
     """Take the worker's changes and decide what its attempt amounts to."""
-    files = d.run.attempt(ticket.worker, number)
-    git_writes = [*await _git_writes(d, ticket), *([left] if (left := left_its_base(place)) else [])]
+    files = runtime.run.attempt(ticket.worker, number)
+    git_writes = [*await _git_writes(runtime, ticket), *([left] if (left := left_its_base(place)) else [])]
     try:
-        found = await _found(d, ticket, place)
+        found = await _found(runtime, ticket, place)
     except WorkerError as error:
-        _keep(d, ticket, files, tried.answer.text)
+        _keep(runtime, ticket, files, tried.answer.text)
         return Judged(Judgement("failed", error.reason), *tried, None)
     ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
-    _keep(d, ticket, files, answer.text)
+    _keep(runtime, ticket, files, answer.text)
     if found.changes:
-        if d.guard is not None:
-            d.guard.writes(ticket.worker, files.patch)
+        if runtime.guard is not None:
+            runtime.guard.writes(ticket.worker, files.patch)
         if not files.patch.exists():
-            await anyio.to_thread.run_sync(d.checker.write_patch, place, found, files.patch)
+            await anyio.to_thread.run_sync(runtime.checker.write_patch, place, found, files.patch)
         # Also where one stood there: what lands is what was found, whoever has written that.
-        d.taken[d.run.relative(files.patch)] = found.changes
+        runtime.patches[runtime.run.relative(files.patch)] = found.changes
     judgement = judge(ticket, ended, answer, found.changes)
-    scope, state_files = d.manifest.scopes[ticket.id], d.manifest.rules.reserved_scope
+    scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, ended, answer, found, violations)
 
 
-async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
+async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
     """Run the acceptance commands, write the record, close the ticket, and only then take its tree away."""
-    files = d.run.attempt(ticket.worker, number)
+    files = runtime.run.attempt(ticket.worker, number)
     judgement, found = judged.judgement, judged.found
     checks: list[CheckResult] = []
     if judgement.outcome == "complete" and found is not None:
-        checks = await _accept(d, ticket, found, place)
-        judged = await _after_its_code_ran(d, ticket, judged) if checks else judged
+        checks = await _accept(runtime, ticket, found, place)
+        judged = await _after_its_code_ran(runtime, ticket, judged) if checks else judged
         failed = next((check for check in checks if not check.passed), None)
         if failed is not None and failed.end == "cancelled":
-            if d.stopping:
+            if runtime.stopping:
                 return  # stopped with us, not failed: the next runtime asks again
             judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
         elif failed is not None:
             why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
             judgement = judgement._replace(outcome="failed", reason=why)
-    scope = d.manifest.scopes[ticket.id]
+    scope = runtime.manifest.scopes[ticket.id]
     landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     # No patch holds what is in a submodule: its tree is the only copy.
     is_kept = found is None or bool(found.inside)
@@ -110,12 +110,12 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
     changed = [change.path for change in found.changes] if found else []
     tries = (
         # Its own line stands there already where nobody could be asked for what its report lacks.
-        *(one for one in d.of(ticket).tries if one.attempt != number),
-        account(d, ticket, number, judged._replace(judgement=judgement)),
+        *(one for one in runtime.of(ticket).tries if one.attempt != number),
+        account(runtime, ticket, number, judged._replace(judgement=judgement)),
     )
     claims = None if ticket.agent == "command" else kept_claims(claims_of(judged.answer.text, changed))
     evidence = Evidence(
-        fence=d.of(ticket).fence,
+        fence=runtime.of(ticket).fence,
         exit_code=judged.ended.exit_code,
         signal=judged.ended.signal,
         end=judged.ended.end,
@@ -126,32 +126,32 @@ async def conclude(d: Deployment, ticket: Ticket, number: int, judged: Judged, p
         usage=total([one.usage for one in tries]),
         tries=tries,
         claims=claims,
-        output=d.run.relative(files.text),
-        patch=d.run.relative(patch) if patch else None,
+        output=runtime.run.relative(files.text),
+        patch=runtime.run.relative(patch) if patch else None,
         thread=judged.answer.thread,
         ignored=(*found.ignored, *found.special) if found else (),
-        worktree=d.run.relative(place.path) if is_kept else None,
+        worktree=runtime.run.relative(place.path) if is_kept else None,
         acceptance=tuple(check.recorded() for check in checks),
         started_at=judged.ended.started,
         ended_at=judged.ended.ended,
         max_rss_kb=judged.ended.max_rss_kb,
     )
-    end(d, ticket, judgement, evidence)
-    if d.guard is not None and is_kept:
-        await anyio.to_thread.run_sync(d.guard.settled, ticket.worker, place.path)
-    elif d.guard is not None:
-        d.guard.settled(ticket.worker, None)
+    end(runtime, ticket, judgement, evidence)
+    if runtime.guard is not None and is_kept:
+        await anyio.to_thread.run_sync(runtime.guard.settled, ticket.worker, place.path)
+    elif runtime.guard is not None:
+        runtime.guard.settled(ticket.worker, None)
     if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
-        await _clear(d, ticket, place)
+        await _clear(runtime, ticket, place)
 
 
-def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> Try:
+def account(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> Try:
     """Return the account of an attempt, with what it alone used."""
-    worker, judgement, ended, answer = d.of(ticket), judged.judgement, judged.ended, judged.answer
+    worker, judgement, ended, answer = runtime.of(ticket), judged.judgement, judged.ended, judged.answer
     earlier = [one for one in worker.tries if one.attempt < number]
     return Try(
         attempt=number,
-        usage=_priced(d, ticket, used(ticket, answer, earlier)),
+        usage=_priced(runtime, ticket, used(ticket, answer, earlier)),
         kind=worker.kind,
         agent=ticket.agent,
         outcome=judgement.outcome,
@@ -164,15 +164,15 @@ def account(d: Deployment, ticket: Ticket, number: int, judged: Judged) -> Try:
     )
 
 
-def so_far(d: Deployment, ticket: Ticket) -> Evidence:
+def so_far(runtime: Runtime, ticket: Ticket) -> Evidence:
     """Return what is known of a ticket that ends between two attempts, or before its first."""
-    worker = d.of(ticket)
-    files = d.run.attempt(ticket.worker, max(1, worker.attempts))
+    worker = runtime.of(ticket)
+    files = runtime.run.attempt(ticket.worker, max(1, worker.attempts))
     evidence = Evidence(
         fence=worker.fence,
         attempts=worker.attempts,
-        output=d.run.relative(files.text) if files.text.exists() else None,
-        patch=d.run.relative(files.patch) if files.patch.exists() else None,
+        output=runtime.run.relative(files.text) if files.text.exists() else None,
+        patch=runtime.run.relative(files.patch) if files.patch.exists() else None,
     )
     if not worker.tries:
         return evidence
@@ -198,9 +198,9 @@ def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
     return usage
 
 
-def _priced(d: Deployment, ticket: Ticket, usage: AgentUsage) -> Usage:
-    model = ticket.model or d.settings.agent(ticket.agent).model
-    cost = priced(usage, model, d.settings.prices)
+def _priced(runtime: Runtime, ticket: Ticket, usage: AgentUsage) -> Usage:
+    model = ticket.model or runtime.settings.agent(ticket.agent).model
+    cost = priced(usage, model, runtime.settings.prices)
     return Usage(usage.input_tokens, usage.output_tokens, cost.usd, usage.cached_tokens, cost.by)
 
 
@@ -217,74 +217,73 @@ def total(usages: Sequence[Usage]) -> Usage:
     )
 
 
-def _keep(d: Deployment, ticket: Ticket, files: AttemptFiles, text: str) -> None:
-    if d.guard is not None:
-        d.guard.writes(ticket.worker, files.text)
+def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, text: str) -> None:
+    if runtime.guard is not None:
+        runtime.guard.writes(ticket.worker, files.text)
     keep_text(files, text)
 
 
-async def _found(d: Deployment, ticket: Ticket, place: Place) -> Found:
-    if is_shared(d, ticket, place):
+async def _found(runtime: Runtime, ticket: Ticket, place: Place) -> Found:
+    if is_shared(runtime, ticket, place):
         # It is looked into when its last reader has gone: until then nobody could say whose a change is.
         return Found((), ())
-    return await anyio.to_thread.run_sync(d.checker.look, place, d.settings.limits.patch_cap)
+    return await anyio.to_thread.run_sync(runtime.checker.look, place, runtime.settings.limits.patch_cap)
 
 
-async def _git_writes(d: Deployment, ticket: Ticket) -> tuple[str, ...]:
+async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
     """Look at the user's repository, and give what this worker alone can have changed there."""
-    if d.guard is None:
+    if runtime.guard is None:
         return ()
-    forged = d.forged_paths()
+    forged = runtime.forged_paths()
     # Who ran by now: until the look has its turn, others may have been looked after and let go.
-    running = d.running() if forged else ()
-    for found in await d.guard.look_after(ticket.worker, forged, running):
-        d.note(found.as_event())
-        d.tampered.append(found)
-    return d.guard.blamed(ticket.worker)
+    running = runtime.running() if forged else ()
+    for found in await runtime.guard.look_after(ticket.worker, forged, running):
+        runtime.note_tampering(found)
+    return runtime.guard.blamed(ticket.worker)
 
 
-async def _after_its_code_ran(d: Deployment, ticket: Ticket, judged: Judged) -> Judged:
+async def _after_its_code_ran(runtime: Runtime, ticket: Ticket, judged: Judged) -> Judged:
     """Look again when acceptance commands have run what the worker wrote."""
     known = {violation.path for violation in judged.violations}
-    new = [path for path in await _git_writes(d, ticket) if path not in known]
+    new = [path for path in await _git_writes(runtime, ticket) if path not in known]
     return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
 
 
-async def _clear(d: Deployment, ticket: Ticket, place: Place) -> None:
+async def _clear(runtime: Runtime, ticket: Ticket, place: Place) -> None:
     """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
-    if not is_shared(d, ticket, place):
+    if not is_shared(runtime, ticket, place):
         await anyio.to_thread.run_sync(remove_place, place)
     # An empty one goes with those of the whole run: ext4 looks at each inode that went in the last seconds
     # before it makes a file, and a thousand short workers would wait for that.
-    if not is_empty(scratch := d.run.scratch(ticket.worker)):
+    if not is_empty(scratch := runtime.run.scratch(ticket.worker)):
         await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
     if ticket.agent != "command":
         with contextlib.suppress(OSError):
-            d.run.home(ticket.worker).rmdir()
+            runtime.run.home(ticket.worker).rmdir()
 
 
-async def _accept(d: Deployment, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
+async def _accept(runtime: Runtime, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
     """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
     if not ticket.acceptance:
         return []
-    if d.guard is not None:
-        d.guard.entered(ticket.worker, d.of(ticket).attempts)
-    inside = landable(ticket, found.changes, d.manifest.scopes[ticket.id])
-    tree = await anyio.to_thread.run_sync(d.checker.tree_with, place.base, inside)
+    if runtime.guard is not None:
+        runtime.guard.entered(ticket.worker, runtime.of(ticket).attempts)
+    inside = landable(ticket, found.changes, runtime.manifest.scopes[ticket.id])
+    tree = await anyio.to_thread.run_sync(runtime.checker.tree_with, place.base, inside)
     results: list[CheckResult] = []
     for at, command in enumerate(ticket.acceptance, 1):
-        result = await run_check(d, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
-        d.note(AcceptanceChecked(ticket.worker, command, result.passed))
+        result = await run_check(runtime, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
+        runtime.note(AcceptanceChecked(ticket.worker, command, result.passed))
         results.append(result)
         if not result.passed:
             break
     return results
 
 
-def end(d: Deployment, ticket: Ticket, judgement: Judgement, evidence: Evidence) -> None:
+def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Evidence) -> None:
     """Write a worker's record and close its ticket; a record that an earlier runtime wrote stays."""
     violations = evidence.violations
-    verdict, why = verdict_of(judgement.outcome, violations, d.settings.integration.on_violation)
+    verdict, why = verdict_of(judgement.outcome, violations, runtime.settings.integration.on_violation)
     ended = WorkerEnded(
         ticket.worker,
         judgement.outcome,
@@ -295,17 +294,17 @@ def end(d: Deployment, ticket: Ticket, judgement: Judgement, evidence: Evidence)
         judgement.flags,
         evidence,
     )
-    record = d.run.attempt(ticket.worker, max(1, evidence.attempts)).record
+    record = runtime.run.attempt(ticket.worker, max(1, evidence.attempts)).record
     facts = ended.as_facts()
     # The lead may decide on another verdict; this file is written once.
     del facts["verdict"]
     data = json_lines({"schema": 1, **facts})
-    if d.guard is not None:
-        d.guard.gone(ticket.worker)
-        d.guard.writes(ticket.worker, record, data)
+    if runtime.guard is not None:
+        runtime.guard.gone(ticket.worker)
+        runtime.guard.writes(ticket.worker, record, data)
     # What another process has put there stays too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):
         create_file(record, data)
-    if d.guard is not None and not d.of(ticket).started:
-        d.guard.settled(ticket.worker, None)
-    d.note(ended)
+    if runtime.guard is not None and not runtime.of(ticket).started:
+        runtime.guard.settled(ticket.worker, None)
+    runtime.note(ended)

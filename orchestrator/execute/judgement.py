@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 
 from orchestrator.execute._claims import claims_of, says_why_nothing_changed
 from orchestrator.runs.events import Violation
-from orchestrator.state.events import Outcome, Verdict
 from tickets.report import read_report
 from tickets.scopes.scope import Scope
 from tickets.ticket import Ticket
+from tickets.types import Outcome, Verdict
 from workers.agents.agent import Answer
 from workers.files.exit_record import Exit
 from workers.shim.start import signal_words

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from orchestrator.execute.command import EVIDENCE, run_check
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun
-from orchestrator.runs.rerun import again_with_fallen, broke_the_gate
+from orchestrator.runs.next_action import again_with_fallen, broke_the_gate
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.problems import Problem
@@ -54,28 +54,28 @@ def mended(fenced: str, do: str) -> str:
     return f"{fenced}; {do}" if fenced else do
 
 
-def note_gate(d: Deployment, gated: Gated) -> None:
+def note_gate(runtime: Runtime, gated: Gated) -> None:
     """Note what the gate came to, once those who broke it are settled."""
-    commands = d.settings.integration.gate
+    commands = runtime.settings.integration.gate
     last = (gated.held or gated.harm).removeprefix("the gate ")
     if gated.kept:
         last = f"passed{f', {FLAKY}' if gated.flaky else ''}: {'; '.join(commands)}"
-    line = gate_line(d, last)
+    line = gate_line(runtime, last)
     # Left to note by a runtime that was killed, where nothing is left to land.
-    if commands and (last or (line and not d.state.gate.result.startswith(line))):
-        d.note(GateEnded(line, bool(gated.kept), gated.flaky, gated.fenced))
+    if commands and (last or (line and not runtime.state.gate.result.startswith(line))):
+        runtime.note(GateEnded(line, bool(gated.kept), gated.flaky, gated.fenced))
 
 
-def gate_problems(d: Deployment) -> list[Problem]:
+def gate_problems(runtime: Runtime) -> list[Problem]:
     """Say who broke the gate when it was run last, and what the lead can do."""
-    names = [name for name, worker in d.state.workers.items() if broke_the_gate(worker)]
-    gate = d.state.gate
+    names = [name for name, worker in runtime.state.workers.items() if broke_the_gate(worker)]
+    gate = runtime.state.gate
     if not names or "broken by" not in gate.result:
         return []
     # The gate says the same of the same work: to ask it again helps just where something else is mended.
-    state = d.state
+    state = runtime.state
     run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
-    accept = f"orchestrate integrate {d.run.id} --accept {' '.join(names)}"
+    accept = f"orchestrate integrate {runtime.run.id} --accept {' '.join(names)}"
     do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
     return [Problem("gate", gate.result, mended(gate.fenced, do))]
 
@@ -84,60 +84,67 @@ class _NoWord(Exception):
     """The gate gave no answer."""
 
 
-async def pass_gate(d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> Gated:
+async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str, old: str) -> Gated:
     """Run the gate on the tree that would land; where it is red and the base green, find out by whom.
 
     Nobody is kept and nothing held where the run is being stopped: what was found out stands in the journal,
     and the next to ask goes on from there.
     """
-    gate = _Gate(d, candidates, tree, old)
+    gate = _Gate(runtime, candidates, tree, old)
     workers = tuple(one.ticket.worker for one in candidates)
-    guard = await anyio.to_thread.run_sync(_guard, d) if d.settings.integration.gate else None
+    guard = await anyio.to_thread.run_sync(_guard, runtime) if runtime.settings.integration.gate else None
     if guard is not None:
-        before = len(d.tampered)
+        before = len(runtime.tampered)
         begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
-        d.note(GateBegun(workers))
+        runtime.note(GateBegun(workers))
     try:
-        gated = (await _passed(d, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
+        gated = (await _passed(runtime, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
     except _NoWord as no_word:
         gated = Gated(held=str(no_word))
     if guard is None:
         return gated
     found = (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate"))
-    return _with_harm(d, gated, (*found, *_forged(d, before, workers)))
+    return _with_harm(runtime, gated, (*found, *_forged(runtime, before, workers)))
 
 
-def _guard(d: Deployment) -> Guard | None:
+def _guard(runtime: Runtime) -> Guard | None:
     """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
-    if d.guard is None and not fence_in_force(d.settings.fence).holds:
-        before = (d.repository, d.checker.directory, d.environ, d.manifest.rules.reserved_scope)
-        if d.state.gate.unseen:
+    if runtime.guard is None and not fence_in_force(runtime.settings.fence).holds:
+        before = (
+            runtime.repository,
+            runtime.checker.directory,
+            runtime.environ,
+            runtime.manifest.rules.reserved_scope,
+        )
+        if runtime.state.gate.unseen:
             # What came since the run began is of interest: a gate that was cut off may have done it.
-            everyone = tuple(d.state.workers)
-            d.guard = Guard(*before, ran=everyone, ended=everyone)
+            everyone = tuple(runtime.state.workers)
+            runtime.guard = Guard(*before, ran=everyone, ended=everyone)
         else:
-            d.guard = Guard(*before, afresh=True)
-    return d.guard
+            runtime.guard = Guard(*before, afresh=True)
+    return runtime.guard
 
 
-def _forged(d: Deployment, before: int, workers: tuple[str, ...]) -> list[Tampering]:
+def _forged(runtime: Runtime, before: int, workers: tuple[str, ...]) -> list[Tampering]:
     """Give what the gate wrote into the journal; whoever notes a line finds it, and not who did it."""
-    seen = [one.paths for one in d.tampered[before:]]
+    seen = [one.paths for one in runtime.tampered[before:]]
     return [
-        Tampering(paths, workers, is_harm=True, during="gate") for paths in (*seen, d.forged_paths()) if paths
+        Tampering(paths, workers, is_harm=True, during="gate")
+        for paths in (*seen, runtime.forged_paths())
+        if paths
     ]
 
 
-def _with_harm(d: Deployment, gated: Gated, found: Sequence[Tampering]) -> Gated:
+def _with_harm(runtime: Runtime, gated: Gated, found: Sequence[Tampering]) -> Gated:
     """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
-    harm = note_harm(d, found)
+    harm = note_harm(runtime, found)
     gated = gated._replace(problems=(*gated.problems, *(one.as_problem() for one in found)))
     return gated._replace(kept=(), tree="", harm=harm) if harm else gated
 
 
-def gate_line(d: Deployment, last: str) -> str:
+def gate_line(runtime: Runtime, last: str) -> str:
     """Say on one line what the gate came to since the state files were last told, and by how many runs."""
-    runs, broken = d.state.gate.looks, d.state.gate.broken
+    runs, broken = runtime.state.gate.looks, runtime.state.gate.broken
     if not broken:
         return last
     without = "it" if len(broken) == 1 else "them"
@@ -145,15 +152,15 @@ def gate_line(d: Deployment, last: str) -> str:
     return f"failed, {count}, broken by {', '.join(broken)}" + (f"; without {without} {last}" if last else "")
 
 
-async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
+async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
     if await gate.is_green(tree):
         return Gated(candidates, tree)
     red = gate.reds[tree, 1]
     if not await gate.was_green(red.command):
         return Gated(held=f"the gate fails without these changes too: {red.words}")
-    if len(candidates) > 1 and not d.settings.integration.bisect:
+    if len(candidates) > 1 and not runtime.settings.integration.bisect:
         return Gated(held=f"the gate fails: {red.words}")
-    found = await _search(d, gate, candidates)
+    found = await _search(runtime, gate, candidates)
     kept = tuple(one for one in candidates if one.ticket.id in found.kept)
     broken = tuple(
         (one.ticket, _reason(gate, found, one.ticket.id))
@@ -171,8 +178,8 @@ async def _passed(d: Deployment, gate: "_Gate", candidates: tuple[Candidate, ...
     return Gated(kept, tree, broken, f"the gate is not steady: {what}")
 
 
-async def _search(d: Deployment, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
-    search = breakers([one.ticket.id for one in candidates], d.manifest.dependencies)
+async def _search(runtime: Runtime, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
+    search = breakers([one.ticket.id for one in candidates], runtime.manifest.dependencies)
     try:
         ask: Ask = next(search)
         while True:
@@ -194,15 +201,15 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
 class _Gate:
     """The gate's commands on trees of one base, each tree asked once: the run's state has what is known."""
 
-    def __init__(self, d: Deployment, candidates: Sequence[Candidate], tree: str, old: str) -> None:
-        self._d, self._old = d, old
+    def __init__(self, runtime: Runtime, candidates: Sequence[Candidate], tree: str, old: str) -> None:
+        self._runtime, self._old = runtime, old
         self._candidates = candidates
         self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
         self.reds: dict[tuple[str, int], GateRun] = {}
         """What failed on a tree, when it was looked at for the first or the second time."""
 
     def worker(self, ticket: str) -> str:
-        return self._d.manifest.by_id(ticket).worker
+        return self._runtime.manifest.by_id(ticket).worker
 
     def red_of(self, breaking: Breaking) -> GateRun:
         tree = self._trees[breaking.seen]
@@ -211,7 +218,7 @@ class _Gate:
     def looks_at(self, tree: str) -> str:
         """Say how a command went that failed on a tree, and then passed."""
         first = self.reds[tree, 1]
-        return f"{first.words}, then {self._d.state.gate.known[tree, 2, first.command].words}"
+        return f"{first.words}, then {self._runtime.state.gate.known[tree, 2, first.command].words}"
 
     def fenced(self) -> str:
         """Say what the fence keeps from a command that failed; empty where nothing smells of it."""
@@ -222,13 +229,13 @@ class _Gate:
             chosen = [one for one in self._candidates if one.ticket.id in kept]
             changes = {change.path: change for one in chosen for change in one.changes}
             self._trees[kept] = await anyio.to_thread.run_sync(
-                self._d.checker.tree_with, self._old, changes.values()
+                self._runtime.checker.tree_with, self._old, changes.values()
             )
         return self._trees[kept]
 
     async def is_green(self, tree: str, look: int = 1) -> bool:
         """Tell whether all commands pass."""
-        for at, command in enumerate(self._d.settings.integration.gate, 1):
+        for at, command in enumerate(self._runtime.settings.integration.gate, 1):
             run = await self._run(f"gate-{at}", tree, look, command)
             if not run.passed:
                 self.reds[tree, look] = run
@@ -237,22 +244,22 @@ class _Gate:
 
     async def was_green(self, command: str) -> bool:
         """Tell whether a command passes on the base."""
-        tree = UserRepo(self._d.repository).value_of(f"{self._old}^{{tree}}") or self._old
-        at = self._d.settings.integration.gate.index(command) + 1
+        tree = UserRepo(self._runtime.repository).value_of(f"{self._old}^{{tree}}") or self._old
+        at = self._runtime.settings.integration.gate.index(command) + 1
         return (await self._run(f"gate-{at}-base", tree, 1, command)).passed
 
     async def _run(self, name: str, tree: str, look: int, command: str) -> GateRun:
-        known = self._d.state.gate.known.get((tree, look, command))
+        known = self._runtime.state.gate.known.get((tree, look, command))
         if known is not None:
             return known
-        if self._d.stopping:
+        if self._runtime.stopping:
             raise _NoWord
-        result = await run_check(self._d, name, command, tree, self._old)
-        if self._d.stopping and not result.passed:
+        result = await run_check(self._runtime, name, command, tree, self._old)
+        if self._runtime.stopping and not result.passed:
             raise _NoWord
         if result.end not in EVIDENCE:
             raise _NoWord(f"the gate said nothing: {result.in_words()}")
-        lines = read_tail(self._d.run.root / result.output).split("\n")
+        lines = read_tail(self._runtime.run.root / result.output).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         run = GateRun(
             tree,
@@ -265,5 +272,5 @@ class _Gate:
             result.output,
             result.fenced,
         )
-        self._d.note(run)
+        self._runtime.note(run)
         return run

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Literal
 
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import GateSeen, Unattributed
 from orchestrator.tamper.guard import Tampering
 from tickets.problems import Problem
@@ -14,11 +14,11 @@ SHOWN = 3
 """Paths that a line names before it counts the rest."""
 
 
-def accepted_harm(d: Deployment) -> dict[str, str]:
+def accepted_harm(runtime: Runtime) -> dict[str, str]:
     """Describe by worker what changed while the gate ran, where the lead has accepted the worker."""
     return {
         name: f"while the gate ran, {_shown(worker.despite)} changed"
-        for name, worker in d.state.workers.items()
+        for name, worker in runtime.state.workers.items()
         if worker.despite
     }
 
@@ -28,44 +28,46 @@ def _shown(paths: Collection[str]) -> str:
     return f"{', '.join(sorted(paths)[:SHOWN])}{more}"
 
 
-def note_harm(d: Deployment, found: Iterable[Tampering]) -> str:
+def note_harm(runtime: Runtime, found: Iterable[Tampering]) -> str:
     """Note what the gate did to the user's repository; return why all has to wait if that is harmful."""
     found = tuple(found)
-    fresh = [path for one in found if one.is_harm for path in one.paths if not _is_excused(d, one, path)]
+    fresh = [
+        path for one in found if one.is_harm for path in one.paths if not _is_excused(runtime, one, path)
+    ]
     why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:SHOWN])} changed" if fresh else ""
     for one in found:
-        d.note(one.as_event(why if one.is_harm else ""))
-    d.note(GateSeen())
+        runtime.note(one.as_event(why if one.is_harm else ""))
+    runtime.note(GateSeen())
     return why
 
 
-def held_by_harm(d: Deployment) -> dict[str, str]:
+def held_by_harm(runtime: Runtime) -> dict[str, str]:
     """Return the workers that may not land before the lead has decided, and why."""
     return {
         name: worker.harm[-1].holds
-        for name, worker in d.state.workers.items()
-        if worker.harm and worker.verdict not in ("rejected", None) and name not in d.state.landings
+        for name, worker in runtime.state.workers.items()
+        if worker.harm and worker.verdict not in ("rejected", None) and name not in runtime.state.landings
     }
 
 
-def harm_problems(d: Deployment) -> list[Problem]:
+def harm_problems(runtime: Runtime) -> list[Problem]:
     """Return what was done, each time somebody asks, and the commands that settle it."""
     held = {
         name: worker
-        for name, worker in d.state.workers.items()
+        for name, worker in runtime.state.workers.items()
         if (worker.verdict, worker.settled_by) == ("pending", HARM)
     }
     if not held:
         return []
     done = [_tampering(one).as_problem() for worker in held.values() for one in worker.harm]
     whys = dict.fromkeys(worker.reason for worker in held.values())
-    do = f"look at what they wrote, then: orchestrate integrate {d.run.id} --accept {' '.join(held)}"
+    do = f"look at what they wrote, then: orchestrate integrate {runtime.run.id} --accept {' '.join(held)}"
     return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
 
 
-def _is_excused(d: Deployment, found: Tampering, path: str) -> bool:
+def _is_excused(runtime: Runtime, found: Tampering, path: str) -> bool:
     """Return whether the lead has accepted all who may have done it in spite of the same path."""
-    return all(path in d.state.workers[name].despite for name in found.candidates)
+    return all(path in runtime.state.workers[name].despite for name in found.candidates)
 
 
 def _tampering(event: Unattributed) -> Tampering:

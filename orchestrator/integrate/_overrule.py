@@ -1,6 +1,6 @@
 """Work that the lead lands although its worker was not complete: what was against it stays known."""
 
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.events import Decider
 from tickets.problems import Problem
@@ -43,12 +43,12 @@ def outside_of(worker: WorkerState) -> tuple[str, ...]:
     return tuple(one.path for one in worker.evidence.violations if one.kind in _NEVER_LANDS)
 
 
-def overruled_problems(d: Deployment) -> list[Problem]:
+def overruled_problems(runtime: Runtime) -> list[Problem]:
     """Say what landed of workers that were not complete, why they were not, and how it is taken back."""
     found = []
-    for name, worker in d.state.workers.items():
-        if name in d.state.landings and worker.evidence.files and worker.outcome != "complete":
-            commit = d.state.landings[name]
+    for name, worker in runtime.state.workers.items():
+        if name in runtime.state.landings and worker.evidence.files and worker.outcome != "complete":
+            commit = runtime.state.landings[name]
             do = f"have a ticket mend it, or: git revert {commit[:10]}" if commit else "have a ticket mend it"
             found.append(Problem(name, f"landed, although {_against(worker)}", do, "warning"))
     return found

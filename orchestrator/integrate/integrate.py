@@ -7,8 +7,9 @@ import anyio.to_thread
 
 from orchestrator.checks.run import counted
 from orchestrator.errors import Refusal, StateError
+from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.judgement import verdict_of
-from orchestrator.execute.runtime import Deployment
+from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import Standing
 from orchestrator.integrate._gate import Candidate, Gated, gate_problems, mended, note_gate, pass_gate
@@ -25,15 +26,16 @@ from orchestrator.integrate._overrule import (
     said_of,
 )
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
-from orchestrator.runs.pending import HELD_UP, again, called_by, pending_of
+from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
-from orchestrator.state.events import Completion, RunIntegrated, Verdict
+from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from tickets.types import Verdict
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
 from workers.worktree.change import Change
@@ -55,73 +57,78 @@ class Decision(NamedTuple):
 NOTHING_SAID = Decision()
 
 
-async def integrate(d: Deployment, decision: Decision = NOTHING_SAID) -> list[Problem]:
+async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list[Problem]:
     """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
-    store = Store(d.repository)
+    store = Store(runtime.repository)
     problems = await anyio.to_thread.run_sync(store.finish)
-    _settle(d, decision)
+    _settle(runtime, decision)
     try:
-        problems += await _land(d, store)
+        problems += await _land(runtime, store)
     except RepoBlocked as blocked:
         problems += blocked.problems
-    if d.stopping:
+    if runtime.stopping:
         return problems
-    problems += [*gate_problems(d), *harm_problems(d), *_outside(d), *overruled_problems(d)]
-    problems += await anyio.to_thread.run_sync(_record, d, store)
+    problems += [
+        *gate_problems(runtime),
+        *harm_problems(runtime),
+        *_outside(runtime),
+        *overruled_problems(runtime),
+    ]
+    problems += await anyio.to_thread.run_sync(_record, runtime, store)
     return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
 
 
 # Verdicts
 
 
-def _settle(d: Deployment, decision: Decision) -> None:
+def _settle(runtime: Runtime, decision: Decision) -> None:
     """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
-    _refuse_unknown(d, decision)
-    harmed = held_by_harm(d)
-    for ticket in d.manifest.tickets:
-        worker = d.of(ticket)
+    _refuse_unknown(runtime, decision)
+    harmed = held_by_harm(runtime)
+    for ticket in runtime.manifest.tickets:
+        worker = runtime.of(ticket)
         name, violations = ticket.worker, worker.evidence.violations
-        if name in d.state.landings or not worker.ended:
+        if name in runtime.state.landings or not worker.ended:
             continue
         if name in harmed:
             # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
-            _note(d, ticket, "pending", harmed[name], HARM)
+            _note(runtime, ticket, "pending", harmed[name], HARM)
         if name in decision.reject:
-            _note(d, ticket, "rejected", decision.reason or REJECTED, "lead")
+            _note(runtime, ticket, "rejected", decision.reason or REJECTED, "lead")
         elif name in decision.accept:
             verdict: Verdict = "partial" if violations or worker.outcome != "complete" else "accepted"
             said = decision.reason or ACCEPTED
-            _note(d, ticket, verdict, although(said, worker), "lead")
+            _note(runtime, ticket, verdict, although(said, worker), "lead")
         elif worker.verdict == "pending" and worker.settled_by in HELD_UP:
-            by_rule = verdict_of(worker.ended_as, violations, d.settings.integration.on_violation)
+            by_rule = verdict_of(worker.ended_as, violations, runtime.settings.integration.on_violation)
             settled, why = worker.lead_said or by_rule
-            _note(d, ticket, settled, why, "rule")
-        _fall(d, ticket)
+            _note(runtime, ticket, settled, why, "rule")
+        _fall(runtime, ticket)
 
 
-def _fall(d: Deployment, ticket: Ticket) -> None:
+def _fall(runtime: Runtime, ticket: Ticket) -> None:
     """Let a worker fall with one that it built on: its own work was never meant to stand alone."""
-    for before in d.manifest.dependencies.get(ticket.id, ()):
+    for before in runtime.manifest.dependencies.get(ticket.id, ()):
         if (
-            d.of(ticket).verdict not in ("rejected", None)
-            and d.of(d.manifest.by_id(before)).verdict == "rejected"
+            runtime.of(ticket).verdict not in ("rejected", None)
+            and runtime.of(runtime.manifest.by_id(before)).verdict == "rejected"
         ):
-            _note(d, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
+            _note(runtime, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
 
 
-def _refuse_unknown(d: Deployment, decision: Decision) -> None:
+def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
     problems = []
     for name in (*decision.accept, *decision.reject):
-        worker = d.state.workers.get(name)
+        worker = runtime.state.workers.get(name)
         if worker is None:
-            known = ", ".join(d.state.workers)
-            problems.append(Problem(name, f"is no worker of run {d.run.id}", f"there are: {known}"))
+            known = ", ".join(runtime.state.workers)
+            problems.append(Problem(name, f"is no worker of run {runtime.run.id}", f"there are: {known}"))
         elif worker.outcome == "skipped" or not worker.ended:
             problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
-        elif name in d.state.landings and name in decision.accept:
+        elif name in runtime.state.landings and name in decision.accept:
             continue  # said and done: twice is the same answer
-        elif name in d.state.landings:
-            problems.append(Problem(name, "has landed already", _taking_back(d, name)))
+        elif name in runtime.state.landings:
+            problems.append(Problem(name, "has landed already", _taking_back(runtime, name)))
         elif name in decision.accept and not worker.evidence.patch and worker.outcome != "complete":
             problems.append(
                 Problem(name, f"is {worker.outcome} and changed nothing", "there is nothing to accept")
@@ -132,79 +139,84 @@ def _refuse_unknown(d: Deployment, decision: Decision) -> None:
         raise Refusal(*problems)
 
 
-def _taking_back(d: Deployment, name: str) -> str:
+def _taking_back(runtime: Runtime, name: str) -> str:
     """Say how the work of a worker that has landed is taken back, and whose goes with it."""
-    commit = d.state.landings[name]
+    commit = runtime.state.landings[name]
     if not commit:  # it was never committed
         return "take its changes out of the work tree by hand"
-    others = [one for one, landed in d.state.landings.items() if landed == commit and one != name]
+    others = [one for one, landed in runtime.state.landings.items() if landed == commit and one != name]
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
     return f"`git revert {commit[:10]}`{also}"
 
 
-def _note(d: Deployment, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
-    worker = d.of(ticket)
+def _note(runtime: Runtime, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
+    worker = runtime.of(ticket)
     if (worker.verdict, worker.reason) != (verdict, reason):
-        d.note(VerdictSettled(ticket.worker, verdict, reason, by))
+        runtime.note(VerdictSettled(ticket.worker, verdict, reason, by))
 
 
-def _outside(d: Deployment) -> list[Problem]:
+def _outside(runtime: Runtime) -> list[Problem]:
     """Say of whom nothing would land if they were accepted, and what helps instead."""
-    workers = d.state.workers
+    workers = runtime.state.workers
     names = pending_of(workers).outside
     if not names:
         return []
     said, more = called_by(names, workers)
     place = ", ".join(said) + (f" and {more} more" if more else "")
     what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
-    do = f"reject, mend `owns` or the prompt, then: {again(d.manifest.phase, names, workers)}"
+    do = f"reject, mend `owns` or the prompt, then: {again(runtime.manifest.phase, names, workers)}"
     return [Problem(place, what, do, "warning")]
 
 
 # Landing
 
 
-async def _land(d: Deployment, store: Store) -> list[Problem]:
-    repo = UserRepo(d.repository)
-    _take_over(d, repo)
-    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
+async def _land(runtime: Runtime, store: Store) -> list[Problem]:
+    repo = UserRepo(runtime.repository)
+    _take_over(runtime, repo)
+    ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
     for _ in range(TRIES):
-        candidates, lost = await _candidates(d)
+        candidates, lost = await _candidates(runtime)
         if not candidates:
-            note_gate(d, Gated())
+            note_gate(runtime, Gated())
             return []
-        refuse_elsewhere(repo, d.manifest.branch)
-        old = repo.value_of(ref) or d.manifest.base
-        fitting: Sequence[Candidate] = _fitting(d, candidates, Standing(d.checker.entries(old)), lost)
+        refuse_elsewhere(repo, runtime.manifest.branch)
+        old = repo.value_of(ref) or runtime.manifest.base
+        fitting: Sequence[Candidate] = _fitting(
+            runtime, candidates, Standing(runtime.checker.entries(old)), lost
+        )
         if not fitting:
             return []
-        landing, tree = _landing_of(d, fitting, old, ref)
+        landing, tree = _landing_of(runtime, fitting, old, ref)
         try:
-            if d.settings.integration.gate or d.settings.git.hooks:
+            if runtime.settings.integration.gate or runtime.settings.git.hooks:
                 # Before them too: what can be refused at once need not wait for it.
                 refuse_unready(repo, landing)
-            gated = await pass_gate(d, fitting, tree, old)
-            if d.stopping:
+            gated = await pass_gate(runtime, fitting, tree, old)
+            if runtime.stopping:
                 return []
-            _take_gate(d, fitting, gated)
+            _take_gate(runtime, fitting, gated)
             problems = list(gated.problems)
             if gated.held:
-                do = mended(gated.fenced, f"mend it, then: orchestrate integrate {d.run.id}")
+                do = mended(gated.fenced, f"mend it, then: orchestrate integrate {runtime.run.id}")
                 problems.append(Problem("gate", gated.held, do))
             if not gated.kept:
                 return problems
             if len(gated.kept) < len(fitting):
-                fitting, (landing, tree) = gated.kept, _landing_of(d, gated.kept, old, ref)
-            message, why = _landing_message(d, fitting), ""
-            if d.settings.git.hooks and landing.ref:
-                why, message = await run_hooks(d, tree, old, message)
-            if d.stopping:
+                fitting, (landing, tree) = gated.kept, _landing_of(runtime, gated.kept, old, ref)
+            message, why = _landing_message(runtime, fitting), ""
+            if runtime.settings.git.hooks and landing.ref:
+                why, message = await run_hooks(runtime, tree, old, message)
+            if runtime.stopping:
                 return []
             if why:
                 for candidate in fitting:
-                    _note(d, candidate.ticket, "pending", why, "hook")
-                return [*problems, Problem("hook", why, f"mend it, then: orchestrate integrate {d.run.id}")]
+                    _note(runtime, candidate.ticket, "pending", why, "hook")
+                return [
+                    *problems,
+                    Problem("hook", why, f"mend it, then: orchestrate integrate {runtime.run.id}"),
+                ]
             new = repo.commit_tree(tree, old, message)
             problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
         except RepoBlocked as blocked:
@@ -214,32 +226,34 @@ async def _land(d: Deployment, store: Store) -> list[Problem]:
         if landing.ref and not repo.is_ancestor(new, repo.value_of(ref) or ""):
             return problems
         names = tuple(one.ticket.worker for one in fitting)
-        d.note(ChangesLanded(new if landing.ref else None, names))
-        if not d.manifest.branch:
+        runtime.note(ChangesLanded(new if landing.ref else None, names))
+        if not runtime.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
         return problems
-    return [Problem(ref, "the branch keeps moving", f"orchestrate integrate {d.run.id}")]
+    return [Problem(ref, "the branch keeps moving", f"orchestrate integrate {runtime.run.id}")]
 
 
-def _take_over(d: Deployment, repo: UserRepo) -> None:
+def _take_over(runtime: Runtime, repo: UserRepo) -> None:
     """Find what a runtime that was killed had landed and not noted: the trailer says whose work it is."""
-    ref = d.manifest.branch or f"refs/orchestrate/{d.run.id}"
-    for sha, message in repo.commits_with("Orchestrate-Run", d.run.id, d.manifest.base, ref).items():
+    ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
+    for sha, message in repo.commits_with(
+        "Orchestrate-Run", runtime.run.id, runtime.manifest.base, ref
+    ).items():
         line = next((line for line in message.splitlines() if line.startswith("Orchestrate-Workers: ")), "")
         names = tuple(name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name)
-        if not set(names) <= set(d.state.landings):
-            d.note(ChangesLanded(sha, names))
+        if not set(names) <= set(runtime.state.landings):
+            runtime.note(ChangesLanded(sha, names))
 
 
-async def _candidates(d: Deployment) -> tuple[list[Candidate], dict[str, str]]:
+async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]]:
     """Give who is to land, and by id why nothing can be read of what some of them changed."""
     found, lost = [], {}
-    for ticket in d.manifest.tickets:
-        if d.state.is_to_land(ticket.worker) and ticket.worker not in d.state.landings:
+    for ticket in runtime.manifest.tickets:
+        if runtime.state.is_to_land(ticket.worker) and ticket.worker not in runtime.state.landings:
             changes: Sequence[Change] = ()
             try:
-                changes = await anyio.to_thread.run_sync(d.landable_changes, ticket)
+                changes = await anyio.to_thread.run_sync(landable_changes, runtime, ticket)
             except WorkerError as error:
                 lost[ticket.id] = str(error)
             found.append(Candidate(ticket, tuple(changes)))
@@ -247,7 +261,7 @@ async def _candidates(d: Deployment) -> tuple[list[Candidate], dict[str, str]]:
 
 
 def _fitting(
-    d: Deployment, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
+    runtime: Runtime, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
 ) -> list[Candidate]:
     """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
     fitting: list[Candidate] = []
@@ -255,17 +269,17 @@ def _fitting(
     for candidate in candidates:
         ticket = candidate.ticket
         # Also through one that changed nothing, and so is no candidate itself.
-        waits = reached(ticket.id, d.manifest.dependencies) & fallen
+        waits = reached(ticket.id, runtime.manifest.dependencies) & fallen
         clash = standing.clash(candidate.changes)
         if waits:
-            _note(d, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
+            _note(runtime, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
             fallen.add(ticket.id)
         elif ticket.id in lost:
-            _note(d, ticket, "pending", lost[ticket.id], "conflict")
+            _note(runtime, ticket, "pending", lost[ticket.id], "conflict")
             fallen.add(ticket.id)
         elif clash is not None:
-            branch = (d.manifest.branch or "HEAD").removeprefix("refs/heads/")
-            _note(d, ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
+            branch = (runtime.manifest.branch or "HEAD").removeprefix("refs/heads/")
+            _note(runtime, ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
             fallen.add(ticket.id)
         else:
             fitting.append(candidate)
@@ -273,101 +287,105 @@ def _fitting(
     return fitting
 
 
-def _landing_of(d: Deployment, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
+def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
     """Give the landing of some candidates, its commit still to be made, and the tree of it."""
     changes = {change.path: change for candidate in fitting for change in candidate.changes}
-    tree = d.checker.tree_with(old, changes.values())
-    kept = ref if d.settings.git.commit == "integration" or not d.manifest.branch else ""
-    return Landing(d.run.id, kept, old, "", tuple(d.checker.changes(old, tree))), tree
+    tree = runtime.checker.tree_with(old, changes.values())
+    kept = ref if runtime.settings.git.commit == "integration" or not runtime.manifest.branch else ""
+    return Landing(runtime.run.id, kept, old, "", tuple(runtime.checker.changes(old, tree))), tree
 
 
-def _take_gate(d: Deployment, fitting: Sequence[Candidate], gated: Gated) -> None:
+def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> None:
     """Settle what the gate found: who broke it falls, and with them who built on them; the held wait."""
     for ticket, reason in gated.broken:
-        _note(d, ticket, "rejected", reason, "gate")
-    for ticket in d.manifest.tickets:
-        if ticket.worker not in d.state.landings and d.of(ticket).ended:
-            _fall(d, ticket)
+        _note(runtime, ticket, "rejected", reason, "gate")
+    for ticket in runtime.manifest.tickets:
+        if ticket.worker not in runtime.state.landings and runtime.of(ticket).ended:
+            _fall(runtime, ticket)
     why = gated.harm or gated.held
     by: SettledBy = HARM if gated.harm else "gate"
     for candidate in fitting if why else ():
-        if d.of(candidate.ticket).verdict != "rejected":
-            _note(d, candidate.ticket, "pending", why, by)
-    note_gate(d, gated)
+        if runtime.of(candidate.ticket).verdict != "rejected":
+            _note(runtime, candidate.ticket, "pending", why, by)
+    note_gate(runtime, gated)
 
 
-def _landing_message(d: Deployment, fitting: Sequence[Candidate]) -> str:
+def _landing_message(runtime: Runtime, fitting: Sequence[Candidate]) -> str:
     def line(one: Candidate) -> str:
         count = len(one.changes)
         return f"- {one.ticket.worker}: {one.ticket.title} ({count} file{'' if count == 1 else 's'})"
 
     names = ", ".join(one.ticket.worker for one in fitting)
     return "\n".join([
-        f"Land run {d.run.id} ({d.manifest.phase})", "", *map(line, fitting), "",
-        f"Orchestrate-Run: {d.run.id}", f"Orchestrate-Workers: {names}", "",
+        f"Land run {runtime.run.id} ({runtime.manifest.phase})", "", *map(line, fitting), "",
+        f"Orchestrate-Run: {runtime.run.id}", f"Orchestrate-Workers: {names}", "",
     ])  # fmt: skip
 
 
 # State
 
 
-def _record(d: Deployment, store: Store) -> list[Problem]:
+def _record(runtime: Runtime, store: Store) -> list[Problem]:
     """Tell the state files what they have not been told of this run yet."""
-    if not d.state.has_ended:
+    if not runtime.state.has_ended:
         return []
     told = {
         name: told_of(worker)
-        for name, worker in d.state.workers.items()
+        for name, worker in runtime.state.workers.items()
         # Accepted and not landed is not done: the files are told when it has landed.
-        if name in d.state.landings or not d.state.is_to_land(name)
+        if name in runtime.state.landings or not runtime.state.is_to_land(name)
     }
-    fresh = [t for t in d.manifest.tickets if d.state.recorded.get(t.worker) != told.get(t.worker)]
+    fresh = [
+        t for t in runtime.manifest.tickets if runtime.state.recorded.get(t.worker) != told.get(t.worker)
+    ]
     fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
-    harm = accepted_harm(d)
+    harm = accepted_harm(runtime)
     event = RunIntegrated(
-        run=d.run.id,
-        phase=d.manifest.phase,
-        at=d.clock(),
-        lead=d.manifest.lead,
-        workers=tuple(_completion(d, ticket, harm.get(ticket.worker, "")) for ticket in fresh),
-        landing=d.state.landing,
-        is_settled=bool(d.state.recorded),
+        run=runtime.run.id,
+        phase=runtime.manifest.phase,
+        at=runtime.clock(),
+        lead=runtime.manifest.lead,
+        workers=tuple(_completion(runtime, ticket, harm.get(ticket.worker, "")) for ticket in fresh),
+        landing=runtime.state.landing,
+        is_settled=bool(runtime.state.recorded),
     )
-    wanted = d.settings.git.commit == "integration"
+    wanted = runtime.settings.git.commit == "integration"
     try:
         recorded = store.record(
-            [event], message=_state_message(d, fresh), commit=wanted, branch=d.manifest.branch
+            [event], message=_state_message(runtime, fresh), commit=wanted, branch=runtime.manifest.branch
         )
     except StateError as error:
         # What landed has landed; the files are told when they can take it.
-        again = f"then: orchestrate integrate {d.run.id}"
+        again = f"then: orchestrate integrate {runtime.run.id}"
         return [
             problem._replace(do=f"{problem.do}, {again}" if problem.do else again)
             for problem in error.problems
         ]
     commit = recorded.commit
     if commit is None and wanted:
-        made = UserRepo(d.repository).commits_with("Orchestrate-State", d.run.id, d.manifest.base)
+        made = UserRepo(runtime.repository).commits_with(
+            "Orchestrate-State", runtime.run.id, runtime.manifest.base
+        )
         commit = next(reversed(made), None)
-    d.note(StateRecorded(commit, {**d.state.recorded, **told}))
+    runtime.note(StateRecorded(commit, {**runtime.state.recorded, **told}))
     return list(recorded.problems)
 
 
-def _gate_of(d: Deployment, fresh: Sequence[Ticket]) -> str:
+def _gate_of(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
     """Say what the gate came to for those that are told of: a word of the lead is none of its results."""
     asked = any(
-        ticket.worker in d.state.landings or d.of(ticket).settled_by in ("gate", "hook", HARM)
+        ticket.worker in runtime.state.landings or runtime.of(ticket).settled_by in ("gate", "hook", HARM)
         for ticket in fresh
     )
-    return d.state.gate.result if asked or not d.settings.integration.gate else NOT_RUN
+    return runtime.state.gate.result if asked or not runtime.settings.integration.gate else NOT_RUN
 
 
-def _completion(d: Deployment, ticket: Ticket, harm: str) -> Completion:
-    worker = d.of(ticket)
+def _completion(runtime: Runtime, ticket: Ticket, harm: str) -> Completion:
+    worker = runtime.of(ticket)
     files = worker.evidence.files
-    landed = files if ticket.worker in d.state.landings else ()
+    landed = files if ticket.worker in runtime.state.landings else ()
     decider = decider_of(worker)
     is_left_out = worker.verdict == "rejected" or decider == "conflict"
     return Completion(
@@ -377,26 +395,30 @@ def _completion(d: Deployment, ticket: Ticket, harm: str) -> Completion:
     )  # fmt: skip
 
 
-def _state_message(d: Deployment, fresh: Sequence[Ticket]) -> str:
+def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
     lines = []
     for ticket in fresh:
-        worker = d.of(ticket)
+        worker = runtime.of(ticket)
         lines.append(f"- {ticket.worker}: {worker.outcome}, {worker.verdict or 'no verdict'}")
-    what, gate = "Settled" if d.state.recorded else "Integrated", _gate_of(d, fresh)
-    tests = NOT_RUN if gate == NOT_RUN else _tests(d)
+    what, gate = "Settled" if runtime.state.recorded else "Integrated", _gate_of(runtime, fresh)
+    tests = NOT_RUN if gate == NOT_RUN else _tests(runtime)
     return "\n".join([
-        f"{what} run {d.run.id} ({d.manifest.phase})", "", *lines, "",
+        f"{what} run {runtime.run.id} ({runtime.manifest.phase})", "", *lines, "",
         f"Gate: {gate}", f"Tests: {tests}", "",
-        f"Orchestrate-State: {d.run.id}", "",
+        f"Orchestrate-State: {runtime.run.id}", "",
     ])  # fmt: skip
 
 
-def _tests(d: Deployment) -> str:
+def _tests(runtime: Runtime) -> str:
     """Say what the gate's commands counted on the tree that landed."""
-    landed = UserRepo(d.repository).value_of(f"{d.state.landing}^{{tree}}") if d.state.landing else None
-    known = d.state.gate.known.values()
+    landed = (
+        UserRepo(runtime.repository).value_of(f"{runtime.state.landing}^{{tree}}")
+        if runtime.state.landing
+        else None
+    )
+    known = runtime.state.gate.known.values()
     runs = {run.command: run.output for run in known if run.passed and run.tree == landed}
-    printed = [read_tail(d.run.root / path) for path in runs.values()]
+    printed = [read_tail(runtime.run.root / path) for path in runs.values()]
     figures = [found for text in printed if (found := counted(text))]
     if figures:
         good, total = (sum(column) for column in zip(*figures, strict=True))

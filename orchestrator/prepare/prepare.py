@@ -10,6 +10,11 @@ from typing import NamedTuple
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, Refusal
+<<<<<<< HEAD
+=======
+from orchestrator.prepare.fence_check import fence_of, unmet
+from orchestrator.project import Project
+>>>>>>> commands3
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import unmet_fence, why_off
@@ -63,15 +68,13 @@ class Prepared(NamedTuple):
     warnings: tuple[Problem, ...]
 
 
-def prepare(
-    repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
-) -> Prepared:
+def prepare(project: Project, request: Request) -> Prepared:
     """Render and prove a phase. Raises Refusal with every problem; starts and writes nothing."""
-    prepared, problems = examine(repository, settings, request, environ)
+    prepared, problems = examine(project.repository, project.settings, request, project.environ)
     if problems:
         raise Refusal(*problems)
-    _refuse_unfinished(repository.root, request)
-    refuse_conflicts(in_use(repository, prepared, new=request.new))
+    _refuse_unfinished(project.repository.root, request)
+    refuse_conflicts(in_use(project.repository, prepared, new=request.new))
     return prepared
 
 

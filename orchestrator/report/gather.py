@@ -8,8 +8,7 @@ from typing import NamedTuple
 from orchestrator.budget.totals import Spending, spending
 from orchestrator.checks.figures import Figure, known_figures
 from orchestrator.errors import Refusal, StateError
-from orchestrator.runs.lost import LostWorker, lost_workers
-from orchestrator.runs.roster import shown_runs
+from orchestrator.runs.roster import LostWorker, lost_workers, shown_runs
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.decisions import decisions, gates

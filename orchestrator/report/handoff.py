@@ -12,7 +12,7 @@ from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import HISTORY
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.summary import stale_of
-from orchestrator.runs.next_action import Step
+from orchestrator.runs.next_step import Step
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH

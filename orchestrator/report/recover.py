@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.lost import landed_meanwhile
+from orchestrator.runs.roster import landed_meanwhile
 from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.store.store import Store
 from tickets.problems import Problem, TicketError

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.report.gather import Gathered, days_between, open_todo, since_of, stamp_of
-from orchestrator.runs.next_action import Made, Step, next_step, waiting_of
+from orchestrator.runs.next_step import Made, Step, next_step, waiting_of
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.status.read import PATH as STATUS
 

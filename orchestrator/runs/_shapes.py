@@ -1,18 +1,27 @@
-"""Values from JSON that another process may have changed, checked against the annotations of NamedTuples.
+"""Values from JSON that another process may have changed, checked against the annotations of their classes.
 
 An unfenced worker can write into a run's directory, and half a record can stand in it after a full disk: a
 number that is none, or a path that leads out of the project, would surface long after it was read.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
-
-MOST = 10**6
-"""Attempts of one worker, far above what any could make."""
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 Reader = Callable[[Any], Any]
 """Returns the value that a part of JSON stands for. Raises UnsoundError."""
@@ -23,17 +32,55 @@ class UnsoundError(ValueError):
     """A value has another shape than ours."""
 
 
+@dataclass_transform(frozen_default=True)
+class _ValueType(type):
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_ValueType":
+        fields = tuple(one for one in body.get("__annotations__", ()) if one[0] != "_")
+        defaults = {one: body.pop(one) for one in fields if one in body}
+        getters = {one: property(itemgetter(at)) for at, one in enumerate(fields)}
+        own = {"__slots__": (), "_fields": fields, "_field_defaults": defaults}
+        return super().__new__(cls, name, bases, {**body, **getters, **own})
+
+
+class Value(tuple[Any, ...], metaclass=_ValueType):
+    """A NamedTuple that is defined in a seventh of the time: each `status` defines thirty of them."""
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]]
+    _field_defaults: ClassVar[Mapping[str, Any]]
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Return a value of the class, with the defaults of the fields that are not given."""
+        rest = cls._fields[len(values) :]
+        defaults = cls._field_defaults
+        more = (named.pop(one) if one in named else defaults[one] for one in rest)
+        made = tuple.__new__(cls, (*values, *more))
+        if named or len(made) != len(cls._fields):
+            raise TypeError(f"{cls.__name__}: {values}, {named}")
+        return made
+
+    def __repr__(self) -> str:
+        """Return the class and its fields as they are written."""
+        return f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in self._pairs())})"
+
+    def _pairs(self) -> Iterator[tuple[str, Any]]:
+        return zip(self._fields, self, strict=True)
+
+    def _replace(self, **changes: Any) -> Self:
+        return type(self)(**{**dict(self._pairs()), **changes})
+
+
 def typed(cls: type[T], found: Any) -> T:
-    """Return a NamedTuple made of a JSON object; only fields with a default may lack. Raises UnsoundError."""
+    """Return a Value or NamedTuple made of a JSON object; defaults stand in. Raises UnsoundError."""
     if type(found) is not dict:
         raise UnsoundError(cls.__name__)
-    shape = _SHAPES.get(cls) or _SHAPES.setdefault(cls, _Shape(cls))
+    shape = _SHAPES.get(cls) or _shape_of(cls)
     made: T = tuple.__new__(cast("Any", cls), shape.values_of(found))
     return made
 
 
 def as_json(value: Any) -> Any:
-    """Return a value with its NamedTuples as objects and its tuples as lists, as `typed` reads it back."""
+    """Return a value with its Values as objects and its tuples as lists, as `typed` reads it back."""
     if type(value) in _JSON:
         return value
     if isinstance(value, Mapping):
@@ -45,36 +92,21 @@ def as_json(value: Any) -> Any:
     return value
 
 
-# What an annotation can ask for: `Annotated[TYPE, READER]`
+# What an annotation can ask for: `Annotated[TYPE, MARK]`, where a mark is a reader, or a number's limit
 
 
-def unread(_: Any) -> Any:
+def text(value: Any) -> Any:
+    """Mark a `Literal` of which an older or a newer version may know other words: any text is accepted."""
+
+
+def unread(value: Any) -> Any:
     """Mark what no reader of ours needs: its default stands for it."""
-
-
-def text(value: Any) -> str:
-    """Accept any text: for a `Literal` of which an older or a newer version may know other words."""
-    if type(value) is not str:
-        raise UnsoundError(value)
-    return value
 
 
 def _name(value: Any) -> str:
     if not is_name(value):
         raise UnsoundError(value)
     return cast("str", value)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < MOST:
-        raise UnsoundError(value)
-    return value
-
-
-def _amount(value: Any) -> float:
-    if type(value) not in {int, float} or not 0 <= value < math.inf:
-        raise UnsoundError(value)
-    return cast("float", value)
 
 
 def _time(value: Any) -> str:
@@ -91,11 +123,11 @@ def _inside(value: Any) -> str:
 
 Name = Annotated[str, _name]
 """A file's name."""
-Count = Annotated[int, _count]
-"""Attempts, numbered from one."""
-Amount = Annotated[float, _amount]
+Count = Annotated[int, 10**6]
+"""Attempts of one worker, numbered from one; the limit is far above what any could make."""
+Amount = Annotated[float, math.inf]
 """Seconds or USD."""
-Tokens = Annotated[int, _amount]
+Tokens = Annotated[int, math.inf]
 Time = Annotated[str, _time]
 """ISO 8601, with its zone."""
 Inside = Annotated[str, _inside]
@@ -115,132 +147,150 @@ def is_time(value: Any) -> bool:
         return False
 
 
-class _Shape:
-    """The fields of a NamedTuple, and how each of them is read.
+class _Kind(Value):
+    """What an annotation permits: exact types, and what else is to be checked of a value."""
 
-    Most of what is read has the types of what was read before: a journal of ten thousand workers is read by
-    each `status`, so those are known as a whole and not asked for one by one.
+    types: frozenset[type] | None
+    """None where the reader says."""
+    below: float | None = None
+    """A number is not negative, and less than this."""
+    words: frozenset[str | None] | None = None
+    items: frozenset[type] | None = None
+    """The exact types of a list's items."""
+    read: Reader | None = None
+
+
+class _Shape:
+    """The fields of a NamedTuple, and how each of them is checked.
+
+    A `status` may read the journals of ten thousand workers, so nothing is called for a field that a look at
+    its value can check, and the types of all fields are compared at once with those that were right before.
     """
 
-    def __init__(self, cls: Any) -> None:
-        self._names = tuple(cls._fields)
-        self._defaults = cls._field_defaults
-        kinds = [_kind_of(cls.__annotations__[name]) for name in self._names]
-        self._types = [types for types, _ in kinds]
-        """The exact types that each field may have; None where its reader says."""
+    def __init__(self, annotations: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        self._names = names = tuple(annotations)
+        kinds = [_kind_of(annotation) for annotation in annotations.values()]
+        self._types = [kind.types for kind in kinds]
+        self._numbers = [(at, kind.below) for at, kind in enumerate(kinds) if kind.below is not None]
+        self._words = [(at, kind.words) for at, kind in enumerate(kinds) if kind.words is not None]
+        self._lists = [(at, kind.items) for at, kind in enumerate(kinds) if kind.items is not None]
         self._readers = [
-            (at, _constant(self._defaults[self._names[at]]) if read is unread else read)
-            for at, (_, read) in enumerate(kinds)
-            if read is not None
+            (at, kind.read) for at, kind in enumerate(kinds) if kind.read and kind.read is not unread
         ]
-        self._get = itemgetter(*self._names) if len(self._names) > 1 else None
+        self._unread = [(at, defaults[names[at]]) for at, kind in enumerate(kinds) if kind.read is unread]
+        self._is_plain = not (self._words or self._lists or self._readers or self._unread)
+        self._defaults = as_json(defaults)
+        self._get = itemgetter(*names) if len(names) > 1 else None
         self._known: set[tuple[type, ...]] = set()
 
     def values_of(self, found: Mapping[str, Any]) -> Sequence[Any]:
         """Return the values of an object in the order of the fields. Raises UnsoundError."""
+        if len(found) < len(self._names):
+            found = {**self._defaults, **found}
         try:
-            values = [*self._get(found)] if self._get else [found[name] for name in self._names]
-        except KeyError:
-            return self._filled(found)
-        self._check(tuple(map(type, values)))
+            values = self._get(found) if self._get else tuple(found[name] for name in self._names)
+        except KeyError as error:
+            if error.args[0] not in self._defaults:
+                raise UnsoundError(*error.args) from None
+            return self.values_of({**self._defaults, **found})
+        kinds = tuple(map(type, values))
+        if kinds not in self._known:
+            self._check(kinds)
+        for at, below in self._numbers:
+            if (number := values[at]) is not None and not 0 <= number < below:
+                raise UnsoundError(self._names[at])
+        return values if self._is_plain else self._read(list(values))
+
+    def _read(self, values: list[Any]) -> list[Any]:
+        for at, words in self._words:
+            if values[at] not in words:
+                raise UnsoundError(self._names[at])
+        for at, items in self._lists:
+            if (listed := values[at]) is not None:
+                if not items.issuperset(map(type, listed)):
+                    raise UnsoundError(self._names[at])
+                values[at] = tuple(listed)
         for at, read in self._readers:
             values[at] = read(values[at])
-        return values
-
-    def _filled(self, found: Mapping[str, Any]) -> Sequence[Any]:
-        values = [found.get(name, _ABSENT) for name in self._names]
-        absent = [at for at, value in enumerate(values) if value is _ABSENT]
-        if not all(self._names[at] in self._defaults for at in absent):
-            raise UnsoundError(self._names)
-        for at, types in enumerate(self._types):
-            if types is not None and at not in absent and type(values[at]) not in types:
-                raise UnsoundError(self._names[at])
-        for at, read in self._readers:
-            values[at] = values[at] if at in absent else read(values[at])
-        for at in absent:
-            values[at] = self._defaults[self._names[at]]
+        for at, default in self._unread:
+            values[at] = default
         return values
 
     def _check(self, kinds: tuple[type, ...]) -> None:
-        if kinds in self._known:
-            return
         for name, kind, types in zip(self._names, kinds, self._types, strict=True):
             if types is not None and kind not in types:
                 raise UnsoundError(name)
         self._known.add(kinds)
 
 
-_ABSENT = object()
 _JSON = frozenset((str, int, bool, float, NoneType))
+_TEXT, _NOTHING = frozenset((str,)), frozenset((NoneType,))
 _SHAPES: dict[type, _Shape] = {}
 
 
-def _constant(value: Any) -> Reader:
-    return lambda _: value
-
-
-def _kind_of(kind: Any) -> tuple[frozenset[type] | None, Reader | None]:
-    """Return the exact types that an annotation permits, or how it is read where that does not say it all."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if kind in _JSON:
-        return frozenset((kind,)), None
+def _kind_of(annotation: Any) -> _Kind:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if annotation in _JSON:
+        return _Kind(frozenset((annotation,)))
     if origin is Annotated:
-        return None, parts[1]
+        return _marked(*parts)
     if origin is Literal:
-        return None, _word_reader(frozenset(parts))
+        return _Kind(_TEXT, words=frozenset(parts))
     if origin in {UnionType, Union}:
-        return _union_of(parts)
+        return _or_none(*(_kind_of(part) for part in parts if part is not NoneType))
     if origin is tuple:
-        return None, _list_reader(parts[0])
+        items = _kind_of(parts[0])
+        if items[1:] == (None, None, None, None):
+            return _Kind(frozenset((list,)), items=items.types)
+        return _Kind(frozenset((list,)), read=_each(_reader(parts[0])))
     if origin is not None and issubclass(origin, Mapping):
-        return None, _mapping_reader(parts[1])
-    return None, lambda value: typed(kind, value)
+        return _Kind(frozenset((dict,)), read=_each_value(_reader(parts[1])))
+    return _Kind(None, read=_reader(annotation))
 
 
-def _union_of(parts: Sequence[Any]) -> tuple[frozenset[type] | None, Reader | None]:
-    kinds = [_kind_of(part) for part in parts]
-    types = frozenset[type]().union(*(types for types, _ in kinds if types))
-    readers = [read for _, read in kinds if read is not None]
-    if not readers:
-        return types, None
-    (read,) = readers  # beside plain types, most often None
-    return None, lambda value: value if type(value) in types else read(value)
+def _marked(kind: Any, mark: Any) -> _Kind:
+    if mark is text:
+        return _Kind(_TEXT)
+    if isinstance(mark, int | float):
+        return _Kind(frozenset((int, float) if kind is float else (int,)), below=mark)
+    return _Kind(None, read=mark)
 
 
-def _word_reader(words: frozenset[str]) -> Reader:
+def _or_none(kind: _Kind) -> _Kind:
+    read = kind.read
+    return kind._replace(
+        types=None if kind.types is None else kind.types | _NOTHING,
+        words=None if kind.words is None else kind.words | {None},
+        read=None if read is None else lambda value: None if value is None else read(value),
+    )
+
+
+def _reader(annotation: Any) -> Reader:
+    """Return what reads one item of a list or a mapping."""
+    if hasattr(annotation, "_fields"):
+        return _object_reader(annotation)
+    shape = _Shape({"one": annotation}, {})
+    return lambda value: shape.values_of({"one": value})[0]
+
+
+def _shape_of(cls: Any) -> _Shape:
+    return _SHAPES.setdefault(cls, _Shape(cls.__annotations__, cls._field_defaults))
+
+
+def _object_reader(cls: Any) -> Reader:
+    shape = _shape_of(cls)
+
     def read(value: Any) -> Any:
-        if type(value) is not str or value not in words:
-            raise UnsoundError(value)
-        return value
-
-    return read
-
-
-def _list_reader(part: Any) -> Reader:
-    types, read_one = _kind_of(part)
-
-    def read(value: Any) -> tuple[Any, ...]:
-        if type(value) is not list:
-            raise UnsoundError(value)
-        if read_one is not None:
-            return tuple(map(read_one, value))
-        if not types or not types.issuperset(map(type, value)):
-            raise UnsoundError(value)
-        return tuple(value)
-
-    return read
-
-
-def _mapping_reader(part: Any) -> Reader:
-    types, read_one = _kind_of(part)
-
-    def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise UnsoundError(value)
-        if read_one is not None:
-            return {name: read_one(one) for name, one in value.items()}
-        if not types or not types.issuperset(map(type, value.values())):
-            raise UnsoundError(value)
-        return value
+            raise UnsoundError(cls.__name__)
+        return tuple.__new__(cls, shape.values_of(value))
 
     return read
+
+
+def _each(read: Reader) -> Reader:
+    return lambda value: tuple(map(read, value)) if value else ()
+
+
+def _each_value(read: Reader) -> Reader:
+    return lambda value: {name: read(one) for name, one in value.items()}

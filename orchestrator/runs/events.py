@@ -5,7 +5,7 @@ of another shape than ours, is passed over.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from orchestrator.runs._shapes import (
     Amount,
@@ -14,14 +14,14 @@ from orchestrator.runs._shapes import (
     Time,
     Tokens,
     UnsoundError,
+    Value,
     as_json,
     is_time,
     text,
     typed,
     unread,
 )
-from orchestrator.state.events import Outcome, Verdict
-from tickets.types import AgentName
+from tickets.types import AgentName, Outcome, Verdict
 
 PricedBy = Literal["agent", "table", "unpriced"]
 """Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""
@@ -38,7 +38,7 @@ SettledBy = Literal["lead", "rule", "gate", "hook", "conflict", "dependency", "h
 # What events are made of
 
 
-class Usage(NamedTuple):
+class Usage(Value):
     """What attempts used. Tokens include cached ones; USD are None where nobody told them."""
 
     input_tokens: Tokens
@@ -51,14 +51,14 @@ class Usage(NamedTuple):
 NO_USAGE = Usage(0, 0, None)
 
 
-class Violation(NamedTuple):
+class Violation(Value):
     """Something a worker did that its ticket did not allow."""
 
     kind: Annotated[ViolationKind, text]
     path: str
 
 
-class Begin(NamedTuple):
+class Begin(Value):
     """How an attempt begins: from nothing, or from what the one before it left."""
 
     kind: Kind = "first"
@@ -76,7 +76,7 @@ class Begin(NamedTuple):
         return self._replace(kind="again", thread=None) if self.kind == "thread" else self
 
 
-class Try(NamedTuple):
+class Try(Value):
     """The account of one attempt."""
 
     attempt: Count
@@ -92,7 +92,7 @@ class Try(NamedTuple):
     models: tuple[str, ...] = ()
 
 
-class Claims(NamedTuple):
+class Claims(Value):
     """The account in a worker's report, and where the files tell another story."""
 
     status: str | None
@@ -104,7 +104,7 @@ class Claims(NamedTuple):
     """What it changed and did not name."""
 
 
-class AcceptanceResult(NamedTuple):
+class AcceptanceResult(Value):
     """What became of one acceptance command; `output` is the path of what it printed."""
 
     command: str
@@ -115,7 +115,7 @@ class AcceptanceResult(NamedTuple):
     output: str
 
 
-class Evidence(NamedTuple):
+class Evidence(Value):
     """What was found of a worker when it had ended. Paths are relative to the project."""
 
     fence: str | None = None
@@ -150,7 +150,7 @@ NO_EVIDENCE = Evidence()
 # The events
 
 
-class WorkerStarted(NamedTuple):
+class WorkerStarted(Value):
     """`started`: an attempt begins, from a commit."""
 
     worker: str
@@ -161,7 +161,7 @@ class WorkerStarted(NamedTuple):
     agent: AgentName | None = None
 
 
-class WorkerEnded(NamedTuple):
+class WorkerEnded(Value):
     """`ended`: a worker's last attempt was judged; the record of a worker, `WORKER.json`, says the same."""
 
     worker: str
@@ -176,17 +176,18 @@ class WorkerEnded(NamedTuple):
     def as_facts(self) -> dict[str, Any]:
         """Return its fields and those of its evidence as one JSON object."""
         facts: dict[str, Any] = as_json(self)
-        return {**facts, **facts.pop("evidence")}
+        evidence = facts.pop("evidence")
+        return {**facts, **evidence}
 
 
-class WorkerSkipped(NamedTuple):
+class WorkerSkipped(Value):
     """`skipped`: a ticket ends without having been started."""
 
     worker: str
     reason: str
 
 
-class AttemptRepeated(NamedTuple):
+class AttemptRepeated(Value):
     """`retry`, `afresh`, `asked`, `lost`: an attempt has ended, and another one is to follow.
 
     `afresh` counts as no retry: nobody is to blame. `asked`: its report lacks something. `lost`: its runtime
@@ -202,7 +203,7 @@ class AttemptRepeated(NamedTuple):
     """How the next attempt begins."""
 
 
-class WorkerReassigned(NamedTuple):
+class WorkerReassigned(Value):
     """`moved`: another agent does a ticket from now on."""
 
     worker: str
@@ -211,14 +212,14 @@ class WorkerReassigned(NamedTuple):
     reason: str = ""
 
 
-class WorkerHeld(NamedTuple):
+class WorkerHeld(Value):
     """`held`: a ticket that has its turn does not start."""
 
     worker: str
     reason: str
 
 
-class ProviderParked(NamedTuple):
+class ProviderParked(Value):
     """`parked`: nothing is started with an agent's provider until a time."""
 
     agent: AgentName
@@ -230,7 +231,7 @@ class ProviderParked(NamedTuple):
     """Workers of that agent that may run from now on; None is not limited."""
 
 
-class CostUnsettled(NamedTuple):
+class CostUnsettled(Value):
     """`unsettled`: what an attempt cost could not be written into the ledger."""
 
     worker: str
@@ -238,7 +239,7 @@ class CostUnsettled(NamedTuple):
     reason: str = ""
 
 
-class AcceptanceChecked(NamedTuple):
+class AcceptanceChecked(Value):
     """`checked`: an acceptance command of a worker has ended."""
 
     worker: str
@@ -246,7 +247,7 @@ class AcceptanceChecked(NamedTuple):
     passed: bool
 
 
-class TreeSetUp(NamedTuple):
+class TreeSetUp(Value):
     """`set_up`: a setup command has ended in a worktree, which has a worker's name or one of its own."""
 
     worker: str
@@ -255,20 +256,20 @@ class TreeSetUp(NamedTuple):
     seconds: Amount = 0.0
 
 
-class PathsNotLinked(NamedTuple):
+class PathsNotLinked(Value):
     """`not_linked`: what `[worktree] link` names and the user's worktree does not have."""
 
     worker: str
     paths: tuple[str, ...]
 
 
-class RuntimeWarned(NamedTuple):
+class RuntimeWarned(Value):
     """`warned`: the machine is short of something."""
 
     reason: str
 
 
-class VerdictSettled(NamedTuple):
+class VerdictSettled(Value):
     """`settled`: a verdict has changed, and who changed it."""
 
     worker: str
@@ -277,13 +278,13 @@ class VerdictSettled(NamedTuple):
     by: Annotated[SettledBy, text]
 
 
-class GateBegun(NamedTuple):
+class GateBegun(Value):
     """`gate_begun`: an unfenced gate begins, which may kill its runtime."""
 
     workers: tuple[str, ...] = ()
 
 
-class GateRun(NamedTuple):
+class GateRun(Value):
     """`gate_run`: one command of the gate on one tree; `look` counts how often it is asked on that tree."""
 
     tree: str
@@ -300,11 +301,11 @@ class GateRun(NamedTuple):
     """What the fence keeps from it, where it failed and that may be why."""
 
 
-class GateSeen(NamedTuple):
+class GateSeen(Value):
     """`gate_seen`: what an unfenced gate did to the user's repository has been looked for."""
 
 
-class GateEnded(NamedTuple):
+class GateEnded(Value):
     """`gate`: what the gate came to, on one line."""
 
     result: str
@@ -314,31 +315,31 @@ class GateEnded(NamedTuple):
     fenced: str = ""
 
 
-class ChangesLanded(NamedTuple):
+class ChangesLanded(Value):
     """`landed`: the work of some has landed; the commit is None where it is in the user's worktree alone."""
 
     commit: str | None
     workers: tuple[str, ...]
 
 
-class StateRecorded(NamedTuple):
+class StateRecorded(Value):
     """`recorded`: what the state files show of each worker from now on."""
 
     commit: str | None
     told: Mapping[str, tuple[str | None, ...]]
 
 
-class RunStopped(NamedTuple):
+class RunStopped(Value):
     """`closed`: the run is `cancelled` for good, or `interrupted` until it is resumed."""
 
     status: str
 
 
-class RunReopened(NamedTuple):
+class RunReopened(Value):
     """`opened`: an interrupted run goes on."""
 
 
-class Unattributed(NamedTuple):
+class Unattributed(Value):
     """`unattributed`: paths changed while several unfenced workers, or the gate, could have done it."""
 
     paths: tuple[str, ...]
@@ -358,7 +359,7 @@ RunEvent = (
 )  # fmt: skip
 
 
-class Noted(NamedTuple):
+class Noted(Value):
     """An event and when it was noted: ISO 8601 with its zone; empty where a record does not say it."""
 
     at: str

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs._shapes import is_name, typed
+from orchestrator.runs._shapes import as_json, is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from tickets.problems import Problem
@@ -118,7 +118,7 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     """Create `roster.json`, then `run.json`: a run that has the second is whole."""
     # Without the names of none: of ten thousand tickets, each word is read each time.
     workers = [
-        {name: value for name, value in one._asdict().items() if value != ()}
+        {name: value for name, value in as_json(one).items() if value != []}
         for one in roster_of(manifest).workers
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}

@@ -1,122 +1,217 @@
-"""The one next command, the same for `status`, `resume`, `report` and `handoff`."""
+"""What of a run is left to do when it has ended: verdicts to settle, tickets to run again, and the commands.
 
-import os
-import re
-import shlex
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
+All of it is decided from the run's state alone: `status` and `ps` ask often.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.errors import Refusal
-from orchestrator.runs.state import RunState, told_of
-from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
-from orchestrator.state.canonical.decisions.read import phases_run
-from orchestrator.state.canonical.status.read import Status, slug
-from orchestrator.store.read import bytes_of, read_state
+from orchestrator.runs.worker_state import WorkerState
+from tickets.problems import Problem
 
-TEMPLATES = "docs/worker-ticket-templates"
-"""As `tickets.template` has it, which `status` has no time to import."""
-_COMMAND = re.compile(r"`(orchestrate [^`]+)`")
-_PHASE = re.compile(rb"^phase:", re.MULTILINE)
-_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
-
-
-class Step(NamedTuple):
-    """What comes next: the P0 that it is about, and the command."""
-
-    p0: str
-    command: str
-
-
-class Made(NamedTuple):
-    """Tickets of a phase that make lost work again."""
-
-    phase: str
-    tickets: tuple[str, ...]
-
-    @property
-    def command(self) -> str:
-        """Give the command that runs them."""
-        only = " ".join(shlex.quote(ticket) for ticket in dict.fromkeys(self.tickets))
-        return f"orchestrate run {shlex.quote(self.phase)} --only {only}"
+HELD_UP = ("gate", "hook", "conflict", "dependency")
+"""Who may make a verdict wait that the rule, or the lead, had already found."""
+MENDED_FIRST = ("gate", "hook")
+"""Those of them whom the work of anybody else would meet as well."""
+MOST_NAMED = 20
+"""Names of one command; after it, the next command names the next ones."""
+GATHERED = 3
+"""Workers of a fan-out that are named each; more of them are called by its name."""
+_ALWAYS_WHOLE = "read_only_wrote"
+_RAISE = {
+    "the run's": "a new run has a budget of its own; where the ticket's is larger, raise it below `[budget]`",
+    "the day's": "go on tomorrow (UTC), or raise the day's limit below `[budget]`",
+    "the ticket's": "raise its own budget in the template",
+}
+"""What helps, by how the reason begins that names the limit."""
+_STOPPED = "raise what it may cost, in the template or below `[budget]`"
+_Workers = Mapping[str, WorkerState]
+_WaitsFor = Mapping[str, Collection[str]]
 
 
-def next_step(
-    root: Path, status: Status | None, waiting: RunState | None, again: Made | None, *, is_missing: bool
-) -> Step:
-    """Give the next P0 and the command that takes things further, from files alone.
+# Verdicts to settle
 
-    `waiting` is the run that `waiting_of` gives, `again` what makes lost work again; without a `status`,
-    `is_missing` tells whether there is no file at all.
+
+class Pending(NamedTuple):
+    """The workers of a run whose verdict is still to be found, by what helps."""
+
+    asked: tuple[str, ...]
+    """They wait for the lead's decision: accepted, they land as far as they are in scope."""
+    outside: tuple[str, ...]
+    """So do these; but nothing of what they changed lies inside their scope, so nothing would land."""
+    held_up: tuple[str, ...]
+    """A gate, a hook, a conflict or another worker keeps these from landing, whatever the lead decides."""
+    mend_first: bool
+    """What holds them up would hold up the others, too."""
+
+
+def pending_of(workers: _Workers) -> Pending:
+    """Sort the pending workers of a run."""
+    asked: list[str] = []
+    outside: list[str] = []
+    held_up: list[str] = []
+    mend_first = False
+    for name, worker in workers.items():
+        if worker.verdict != "pending":
+            continue
+        if worker.settled_by in HELD_UP:
+            held_up.append(name)
+            mend_first = mend_first or worker.settled_by in MENDED_FIRST
+        else:
+            (outside if _lands_nothing(worker) else asked).append(name)
+    return Pending(tuple(asked), tuple(outside), tuple(held_up), mend_first)
+
+
+def settles(run: str, workers: _Workers) -> str:
+    """Return the one command that takes all pending workers further."""
+    found = pending_of(workers)
+    command = f"orchestrate integrate {run}"
+    if found.mend_first or not (found.asked or found.outside):
+        # What is held up is accepted already: saying so again would not land it.
+        return command
+    room = MOST_NAMED
+    for option, names in (("--accept", found.asked), ("--reject", found.outside)):
+        called, _ = called_by(names, workers, room)
+        command += f" {option} {' '.join(called)}" if called else ""
+        room -= len(called)
+    return command
+
+
+def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -> tuple[list[str], int]:
+    """Return the names that mean just these workers, and how many workers they leave out.
+
+    A fan-out of which all that is pending is meant goes by its name: so `integrate` reads it.
     """
-    done = phases_done(root, status)
-    first = next(iter(open_p0(status, done)), "")
-    if waiting is not None:
-        return Step(first, waiting.next_action())
-    if status is None:
-        return Step("", "orchestrate init" if is_missing else "orchestrate validate")
-    if again is not None:
-        return Step(first, again.command)
-    if named := _COMMAND.search(first):
-        return Step(first, named[1])
-    phase = status.phase_slug
-    if phase and phase not in done and has_templates(root, phase):
-        return Step(first, f"orchestrate plan {shlex.quote(phase)}")
-    # Run already, or nothing to run: what is next is for the lead to say, and the list is where it is said.
-    return Step(first, "orchestrate todo list")
-
-
-def waiting_of(unfinished: Iterable[RunState], newest: RunState | None) -> RunState | None:
-    """Give the newest run that waits for something: also the last of all, cancelled with work to settle."""
-    if newest is not None and newest.closed == "cancelled" and _has_work(newest):
-        return newest
-    return next(iter(unfinished), None)
-
-
-def phases_done(root: Path, status: Status | None) -> frozenset[str]:
-    """Return the phases that are complete by the plan, or were run: a clone is told the same."""
-    done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
-    done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
-    with suppress(Refusal):  # what is wrong with the log, others say
-        done |= phases_run(read_state(root, DECISIONS))
-    return done
-
-
-def open_p0(status: Status | None, done: frozenset[str]) -> Sequence[str]:
-    """Give what is open of P0, but for the running of a phase that is done.
-
-    Nobody may have ticked it, and whoever follows it would go through the same phase again and again.
-    """
-    said = [text for is_done, text in (status.todo.get("P0", ()) if status else ()) if not is_done]
-    return [text for text in said if not _is_over(text, done)]
-
-
-def has_templates(root: Path, phase: str) -> bool:
-    """Tell whether some template is of a phase, by a look at its text alone."""
-    named = re.compile(
-        rb"^phase:\s*[\"']?" + re.escape(phase.encode()) + rb"[\"']?\s*(?:#.*)?$", re.MULTILINE
-    )
-    folder = root / TEMPLATES
-    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    meant = frozenset(names)
+    fan_outs: dict[str, list[str]] = {}
+    for name, worker in workers.items():
+        stem, bracket, _ = worker.ticket.partition("[")
+        if bracket and worker.verdict == "pending":
+            fan_outs.setdefault(stem, []).append(name)
+    called: dict[str, int] = {}
     for name in names:
-        if name.lower().endswith(".md") and name.lower() != "readme.md" and name[0] != ".":
-            with suppress(OSError):  # what is wrong with a template, `plan` says
-                # One that names no phase is of any.
-                text = bytes_of(folder / name)
-                if named.search(text) or not _PHASE.search(text):
-                    return True
-    return False
+        stem = workers[name].ticket.partition("[")[0]
+        members = fan_outs.get(stem, [])
+        if len(members) > GATHERED and meant.issuperset(members) and _is_one_word(stem, workers):
+            called[stem] = len(members)
+        else:
+            called[name] = 1
+    said = list(called)[: max(0, most)]
+    return said, sum(called.values()) - sum(called[one] for one in said)
 
 
-def _has_work(run: RunState) -> bool:
-    """Tell whether a verdict is to be found, or accepted work to be landed and recorded."""
-    return any(
-        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
-        for name, worker in run.workers.items()
-    )
+def again(phase: str, names: Sequence[str], workers: _Workers) -> str:
+    """Return the command that runs the tickets of some workers once more."""
+    tickets = ((workers[name].ticket, name) for name in names[:MOST_NAMED])
+    # A fan-out's ticket needs quotes in a shell; its worker is known by its own name, too.
+    return f"orchestrate run {phase} --only {' '.join(name if '[' in one else one for one, name in tickets)}"
 
 
-def _is_over(text: str, done: frozenset[str]) -> bool:
-    named = _COMMAND.search(text)
-    return bool(named and _RUNS_PHASE.match(named[1]) and named[1].split()[2] in done)
+def _lands_nothing(worker: WorkerState) -> bool:
+    """Return whether a worker changed something, and all of it outside its scope.
+
+    One that was to write nothing is accepted for what it found.
+    """
+    evidence = worker.evidence
+    kinds = {one.kind for one in evidence.violations}
+    return bool(evidence.patch and not evidence.files and _ALWAYS_WHOLE not in kinds)
+
+
+def _is_one_word(stem: str, workers: Collection[str]) -> bool:
+    return stem not in workers and stem.replace("-", "").replace("_", "").replace(".", "").isalnum()
+
+
+# Tickets to run again
+
+
+def undone(workers: _Workers, waits_for: _WaitsFor) -> list[str]:
+    """List the workers that another run helps: over budget, cancelled, broke the gate, skipped too early."""
+    return [
+        name
+        for name, worker in workers.items()
+        if not worker.lands
+        and (
+            worker.outcome in ("over_budget", "cancelled")
+            or _was_cancelled_early(worker)
+            or broke_the_gate(worker)
+            or _freed_by(name, workers, waits_for)
+        )
+    ]
+
+
+def broke_the_gate(worker: WorkerState) -> bool:
+    """Return whether a worker is rejected since the gate fails with its work."""
+    return (worker.verdict, worker.settled_by) == ("rejected", "gate")
+
+
+def _was_cancelled_early(worker: WorkerState) -> bool:
+    """Return whether a ticket was cancelled before it began."""
+    return worker.outcome == "skipped" and worker.reason.startswith("cancelled by ")
+
+
+def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits_for: _WaitsFor) -> str:
+    """Return the command that runs some again, those that fell with them, and those that they depend on."""
+    fallen = set(roots)
+    for name, worker in workers.items():  # those that others depend on stand first
+        if _fell(worker) and not fallen.isdisjoint(waits_for.get(name, ())):
+            fallen.add(name)
+    # A ticket is not run without those that it depends on, also where these have landed.
+    needed, left = set(fallen), sorted(fallen)
+    while left:
+        before = set(waits_for.get(left.pop(), ())) - needed
+        needed |= before
+        left += sorted(before)
+    names = [name for name in workers if name in needed]
+    if len(names) == len(workers) or len(names) > MOST_NAMED:
+        return f"orchestrate run {phase}"
+    return again(phase, names, workers)
+
+
+def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
+    """Return what another run of some tickets helps, and the commands: over budget, or skipped too early."""
+    return [*unpaid_problems(phase, workers, waits_for), *_freed_problems(phase, workers, waits_for)]
+
+
+def _freed_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
+    """Return who was skipped because of a worker that has been accepted since, and how to run them."""
+    found = []
+    for name in workers:
+        if freed := _freed_by(name, workers, waits_for):
+            what = f"was skipped before {workers[freed].ticket}, which it depends on, was accepted"
+            do = f"run it now: {again_with_fallen(phase, [name], workers, waits_for)}"
+            found.append(Problem(name, what, do, "warning"))
+    return found
+
+
+def _fell(worker: WorkerState) -> bool:
+    by_another = (worker.verdict, worker.settled_by) == ("rejected", "dependency")
+    return worker.outcome == "skipped" or by_another
+
+
+def _freed_by(name: str, workers: _Workers, waits_for: _WaitsFor) -> str | None:
+    """Return the accepted worker whose earlier verdict had a ticket skipped."""
+    if workers[name].outcome != "skipped":
+        return None
+    accepted = (one for one in waits_for.get(name, ()) if workers[one].lands)
+    reason = workers[name].reason
+    return next((one for one in accepted if reason.startswith(f"depends on {workers[one].ticket}, ")), None)
+
+
+def unpaid_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
+    """Return what helps the workers that a budget stopped, by the limit, and how to run them again."""
+    stopped = [name for name, worker in workers.items() if worker.outcome == "over_budget"]
+    found: dict[str, list[str]] = {}
+    for name in stopped:
+        reason = workers[name].reason
+        helps = next((do for begin, do in _RAISE.items() if reason.startswith(begin)), _STOPPED)
+        found.setdefault(helps, []).append(name)
+    command = again_with_fallen(phase, stopped, workers, waits_for) if found else ""
+    return [
+        Problem(
+            names[0] if len(names) == 1 else f"{len(names)} workers",
+            f"over budget: {workers[names[0]].reason}",
+            f"{helps}, then: {command}",
+            "warning",
+        )
+        for helps, names in found.items()
+    ]

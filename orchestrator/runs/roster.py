@@ -1,17 +1,110 @@
-"""Whether all that is uncommitted in STATUS.md is the roster of runs: its commit comes with the run's."""
+"""The roster of STATUS.md beside the runs that are there: what became of workers whose run is gone.
 
-from collections.abc import Collection
+A run is gone that `.taskers/` does not have any more: its workers have landed, are sent out again, or are
+lost. The lines of a run that is there are committed with it, so they count as no change of the file's own.
+"""
 
-from orchestrator.state.canonical.status.read import PATH, active_workers
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.state.canonical.status.read import PATH, ActiveWorker, Status, active_workers, read
 from orchestrator.state.document import opened
-from tickets.markdown import field, header
-from tickets.problems import ProblemError
+from orchestrator.state.events import Completion, RosterEntry, RunClosed, RunIntegrated
+from orchestrator.store.read import bytes_of, read_state
+from tickets.markdown import field, header, plain
+from tickets.problems import ProblemError, TicketError
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository, git
+from workers.pool.slots import holders
+
+_SUBJECT = re.compile(r"Land run \S+ \((?P<phase>.*)\)$")
+
+
+class LostWorker(NamedTuple):
+    """One worker of a run that left nothing behind."""
+
+    worker: str
+    title: str
+    scope: str
+    run: str
+    lives: bool
+    """Its process still holds a slot: it must not be started a second time."""
+    phase: str
+    ticket: str
+    """The ticket that makes it again; empty where no template does."""
+
+
+class _Landing(NamedTuple):
+    commit: str
+    phase: str
+    workers: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def lost_workers(
+    repository: Repository, status: Status, texts: Mapping[str, bytes | None]
+) -> tuple[LostWorker, ...]:
+    """Return the workers on the roster whose runs are gone, with the tickets that make them again."""
+    gone = _gone(repository, status)
+    if not gone:
+        return ()
+    living = {
+        (taken.holder.get("run"), taken.holder.get("worker"))
+        for taken in holders(repository.own / "slots")
+        if not taken.dirty
+    }
+    tickets = _tickets(repository.root, status, texts)
+    found = []
+    for one in gone:
+        exact = [(phase, ticket) for phase, ticket, worker, title in tickets
+                 if (worker, title) == (one.worker, one.title)]  # fmt: skip
+        alike = exact or [(phase, ticket) for phase, ticket, _, title in tickets if title == one.title]
+        phase, ticket = alike[0] if len(alike) == 1 else ("", "")
+        lives = (one.run, one.worker) in living
+        found.append(LostWorker(one.worker, one.title, one.scope, one.run, lives, phase, ticket))
+    return tuple(found)
+
+
+def landed_meanwhile(repository: Repository, at: datetime, lead: str) -> tuple[RunIntegrated, ...]:
+    """Return what the history says of runs that are gone: what has landed is done, and is recorded as that.
+
+    A run that was lost between its landing and its record would else be done twice.
+    """
+    text = read_state(repository.root, "STATUS.md")
+    gone = _gone(repository, read(text)) if text else []
+    events = []
+    for run in dict.fromkeys(one.run for one in gone):
+        for landing in _landings(repository.root, run):
+            mine = [one for one in gone if one.run == run and one.worker in landing.workers]
+            if mine:
+                done = tuple(_completion(one, landing) for one in mine)
+                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit))
+    return tuple(events)
+
+
+def superseded(
+    repository: Repository, roster: Iterable[RosterEntry], at: datetime, lead: str
+) -> tuple[RunClosed, ...]:
+    """Return the end of each run that is gone and whose workers are all sent out again."""
+    text = read_state(repository.root, "STATUS.md")
+    gone = _gone(repository, read(text)) if text else []
+    again = {entry.title for entry in roster}
+    runs = dict.fromkeys(one.run for one in gone)
+    # Cancelled and not interrupted: nothing of it waits any more.
+    return tuple(
+        RunClosed(run, at, lead, "cancelled")
+        for run in runs
+        if all(one.title in again for one in gone if one.run == run)
+    )
 
 
 def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
-    """Give the runs whose workers are all that STATUS.md has beyond its commit; None where more was changed.
+    """Return the runs whose workers are all that STATUS.md has beyond its commit; None if more was changed.
 
     What was changed for a run that is gone is more: no run is left that would commit it.
     """
@@ -24,8 +117,82 @@ def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
     return shown if before == now else None
 
 
+def _gone(repository: Repository, status: Status) -> list[ActiveWorker]:
+    there = {run.id for run in runs_of(repository.root)}
+    return [one for one in status.active if one.run and one.run not in there]
+
+
+def _landings(root: Path, run: str) -> list[_Landing]:
+    grep = ("--basic-regexp", f"--grep=^Orchestrate-Run: {run}$")
+    said = git("log", "--no-show-signature", *grep, "--format=%H%n%B%x00", "HEAD", cwd=root, check=False)
+    found = []
+    for entry in said.decode("utf-8", "replace").split("\0"):
+        commit, _, message = entry.strip("\n").partition("\n")
+        if not commit:
+            continue
+        subject = _SUBJECT.match(message.partition("\n")[0])
+        line = next((one for one in message.splitlines() if one.startswith("Orchestrate-Workers: ")), "")
+        names = line.removeprefix("Orchestrate-Workers: ").split(", ")
+        changed = git("show", "--format=", "--name-only", "-z", "--no-renames", commit, cwd=root)
+        files = tuple(os.fsdecode(path) for path in changed.split(b"\0") if path.strip())
+        found.append(_Landing(commit, subject["phase"] if subject else "", tuple(names), files))
+    return found
+
+
+def _completion(one: ActiveWorker, landing: _Landing) -> Completion:
+    reason = f"landed as {landing.commit[:10]}; what the run left is gone"
+    files = landing.files if len(landing.workers) == 1 else _inside(one.scope, landing.files)
+    return Completion(one.worker, one.title, "complete", "accepted", reason, files)
+
+
+def _inside(scope: str, files: Iterable[str]) -> tuple[str, ...]:
+    from tickets.scopes.scope import Scope  # noqa: PLC0415 - only for a run that landed and was lost
+
+    try:
+        owned = Scope.of(tuple(scope.split(", ")))
+    except TicketError:
+        return ()
+    return tuple(path for path in files if owned.covers(path))
+
+
+def _tickets(
+    root: Path, status: Status, texts: Mapping[str, bytes | None]
+) -> list[tuple[str, str, str, str]]:
+    """Render every template there is: (phase, ticket, worker, title); a broken phase has none."""
+    # For start-up time: only who lost `.taskers/` needs the templates.
+    from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_templates, render_tickets  # noqa: PLC0415
+
+    files = {f"{FOLDER}/{name}": text for name, text in _texts(root / FOLDER, is_template)}
+    said = [(texts.get(path) or b"").decode("utf-8", "replace") for path in ("STATUS.md", "DECISIONS.md")]
+    found = []
+    try:
+        templates, problems = read_templates(files)
+        if problems:
+            return []
+        start = Values(root.name, status.phase_slug, status.deliverable.name, *said)
+        phases = {template.path: phase_of(template, start) for template in templates}
+    except TicketError:
+        return []
+    for phase in sorted(set(phases.values())):
+        chosen = [template for template in templates if phases[template.path] == phase]
+        try:
+            tickets = render_tickets(chosen, start._replace(phase=phase))
+        except TicketError:
+            continue
+        found += [(phase, ticket.id, ticket.worker, plain(ticket.title)) for ticket in tickets]
+    return found
+
+
+def _texts(folder: Path, is_one: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """Read the templates that can be read, by name: what is wrong with the others, `plan` says."""
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    for name in filter(is_one, names):
+        with suppress(OSError):
+            yield name, bytes_of(folder / name)
+
+
 def _without_roster(text: bytes, known: Collection[str]) -> tuple[list[bytes], tuple[str, ...]]:
-    """Give the lines that say something, without the date and the roster of known runs; and those runs."""
+    """Return the lines that say something, without the date and the roster of known runs; and those runs."""
     document = opened(PATH, text)
     roster = [one for one in active_workers(document) if one.run in known]
     stamp = field(document, header(document), "Last Updated")

@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from orchestrator.runs._shapes import Name, UnsoundError, as_json, typed
+from orchestrator.runs._shapes import Name, UnsoundError, Value, as_json, typed
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
@@ -27,8 +27,7 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
-from orchestrator.runs.pending import pending_of, settles
-from orchestrator.runs.rerun import again_with_fallen, undone
+from orchestrator.runs.next_action import again_with_fallen, pending_of, settles, undone
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName
@@ -41,7 +40,7 @@ FINAL = ("accepted", "partial", "rejected", None)
 _AGAIN = re.compile(r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)")
 
 
-class RosterWorker(NamedTuple):
+class RosterWorker(Value):
     """One worker as `roster.json` names it."""
 
     worker: Name
@@ -54,7 +53,7 @@ class RosterWorker(NamedTuple):
     """The workers that must have ended before it starts."""
 
 
-class Roster(NamedTuple):
+class Roster(Value):
     """`roster.json`: the part of a manifest that `status` and `ps` read, without pydantic."""
 
     phase: str
@@ -108,10 +107,20 @@ class RunState:
     def __init__(self, run: RunDir, roster: Roster) -> None:
         self.run = run
         self.phase = roster.phase
-        self.titles = {one.worker: one.title for one in roster.workers}
-        self.waits_for = {one.worker: one.waits_for for one in roster.workers if one.waits_for}
+        self.titles: dict[str, str] = {}
+        self.waits_for: dict[str, tuple[str, ...]] = {}
         """Worker to those workers that must have ended before it starts, where there are some."""
-        self.workers = {one.worker: WorkerState(one.worker, one.ticket, one.agent) for one in roster.workers}
+        self.workers: dict[str, WorkerState] = {}
+        self.unavailable: set[str] = set()
+        """Workers whose agent is off or missing: a warning, not a failure."""
+        for one in roster.workers:
+            name = one.worker
+            self.titles[name] = one.title
+            self.workers[name] = WorkerState(name, one.ticket, one.agent)
+            if one.waits_for:
+                self.waits_for[name] = one.waits_for
+            if one.skipped:
+                self.unavailable.add(name)
         self.landings: dict[str, str | None] = {}
         """Worker to the commit that its work landed in; None where it was not committed."""
         self.landing: str | None = None
@@ -122,8 +131,6 @@ class RunState:
         self.closed: str | None = None
         self.parked: dict[str, str] = {}
         """Agent to the time (UTC) until which its provider was last left alone."""
-        self.unavailable = {one.worker for one in roster.workers if one.skipped}
-        """Workers whose agent is off or missing: a warning, not a failure."""
 
     def take(self, noted: Noted) -> None:
         """Fold in one event; one of a worker that is not on the roster says nothing."""

@@ -3,8 +3,7 @@
 from typing import Literal
 
 from orchestrator.runs.events import NO_EVIDENCE, Begin, Evidence, Kind, SettledBy, Try, Unattributed
-from orchestrator.state.events import Outcome, Verdict
-from tickets.types import AgentName
+from tickets.types import AgentName, Outcome, Verdict
 
 LANDS = ("accepted", "partial")
 """Verdicts with which a worker's changes land."""

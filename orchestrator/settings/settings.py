@@ -15,6 +15,8 @@ from tickets.problems import Problem, ProblemError
 from tickets.types import AgentName
 from workers.agents.agent import AgentSettings
 
+_DEFAULT = Path(__file__).with_name("default.toml")
+
 
 class Settings(Tables):
     """All that a run needs to know, from both files; `warnings` are for the person who reads the output."""
@@ -64,6 +66,11 @@ class Settings(Tables):
 
 
 _UNSET = AgentSettings()
+
+
+def default_settings() -> str:
+    """Return the text of a new orchestrate.toml: every key with its meaning and default, none of them set."""
+    return _DEFAULT.read_text("utf-8")
 
 
 def read_settings(root: Path) -> Settings:

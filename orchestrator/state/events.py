@@ -3,11 +3,7 @@
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-Outcome = Literal[
-    "skipped", "complete", "blocked", "needs_clarification", "failed", "timed_out",
-    "rate_limited", "over_budget", "cancelled", "interrupted",
-]  # fmt: skip
-Verdict = Literal["accepted", "partial", "rejected", "pending"]
+from tickets.types import Outcome, Verdict
 
 
 class RosterEntry(NamedTuple):

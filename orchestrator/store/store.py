@@ -373,9 +373,15 @@ def _lock_free(path: Path) -> Callable[[], None] | None:
         return None
     # A file that was taken away or has a second name locks nobody else out.
     if try_lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink == 1:
-        return partial(os.close, descriptor)
+        return partial(_unlock, descriptor)
     os.close(descriptor)
     return None
+
+
+def _unlock(descriptor: int) -> None:
+    # A process that was forked meanwhile has the file open as well, and would keep the lock for its life.
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _lock_patiently(path: Path, seconds: float) -> Callable[[], None]:

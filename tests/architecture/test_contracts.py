@@ -22,6 +22,19 @@ PLANTED = {
     "a second writer has the lock": ("orchestrator/runs/manifest.py", "import filelock"),
     "two modules need each other": ("workers/shim/landlock.py", "from workers.shim import start"),
     "a module has no room": ("orchestrator/helpers.py", ""),
+    "a command knows the command line": (
+        "orchestrator/commands/todo.py",
+        "from orchestrator.cli import text",
+    ),
+    "a fast command imports models": (
+        "orchestrator/commands/ps.py",
+        "from orchestrator.settings import settings",
+    ),
+    "a command parses arguments": ("orchestrator/commands/decide.py", "import argparse"),
+    "a lower room calls a command": (
+        "orchestrator/prepare/prepare.py",
+        "from orchestrator.commands import plan",
+    ),
     "an agent knows the fence": ("workers/agents/codex.py", "from workers.fence import policy"),
 }
 """What is planted: the file, and the import that is added to it; each is caught."""

@@ -32,7 +32,7 @@ REPLACES = {
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/budget/ledger.py": ({"append_line"}, "the ledger of the days, under its lock"),
-    "orchestrator/cli/detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
+    "orchestrator/commands/_detach.py": ({"open"}, "the log of a runtime of its own, appended to"),
     "orchestrator/cli/terminal/terminal.py": ({"open"}, "/dev/null, where a reader of ours has gone"),
     "workers/worktree/worktree.py": (
         {"copy2", "replace", "rename", "write_bytes"}, "a worktree in the making: nobody else knows its place"
@@ -57,14 +57,13 @@ REPLACES = {
 """What may write over a file: module, by which calls, and why that breaks no promise."""
 
 READS = {
-    "orchestrator/cli/ancestry.py": "/proc",
-    "orchestrator/cli/commands/decide.py": "a form in a folder that was made for it",
-    "orchestrator/cli/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
-    "orchestrator/cli/commands/init.py": "templates of the package",
+    "orchestrator/cli/decide.py": "a form in a folder that was made for it",
+    "orchestrator/commands/fake_agent.py": "a stand-in that `fake-agent` made, looked at by kind first",
+    "orchestrator/commands/init.py": "templates of the package",
     "orchestrator/demo/mend.py": "a worker's own program, in its worktree",
     "orchestrator/demo/sample.py": "files of the package",
     "orchestrator/rehearsal/_memory.py": "a rehearsed agent's own memory",
-    "orchestrator/init.py": "a file of the package: all settings with their defaults",
+    "orchestrator/settings/settings.py": "a file of the package: all settings with their defaults",
     "orchestrator/state/facts.py": "files of the package: the texts of new state files",
     "orchestrator/store/intent.py": "a work tree's git file, by which it was found",
     "orchestrator/archive/garbage.py": "git's own list of work trees",

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 P = '"$ORCHESTRATE_PROJECT"'
 RUN = f"{P}/.taskers/runs/$ORCHESTRATE_RUN"
-LEAD = "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN PYTHONPATH=@PATH@ @PYTHON@ -P -m orchestrator"
+LEAD = "env PYTHONPATH=@PATH@ @PYTHON@ -P -m orchestrator"
+UNMARKED = LEAD.replace("env ", "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN ")
 VICTIM = "Command-Worker-1"
 """The first worker's name: it attacks nobody, and others attack what is its own."""
 KEPT = "fill the disk by a patch"
@@ -118,10 +119,13 @@ ATTACKS = (
     Attack("change a state file", "echo x >> DECISIONS.md", "tail -1 DECISIONS.md | grep -qx x",
            "touched_state_file", "touched_state_file"),
     Attack("approve from inside a worker", f"cd {P} && {LEAD} approve first-plan --by Mallory",
-           "grep -q Mallory DECISIONS.md", "-", "-", says="this runs inside a worker"),
+           "grep -q Mallory DECISIONS.md", "-", "-", says="this is a worker"),
+    Attack("approve from inside a worker, ORCHESTRATE_WORKER unset",
+           f"cd {P} && {UNMARKED} approve first-plan --by Eve", "grep -q Eve DECISIONS.md", "-", "-",
+           happens=True),
     Attack("integrate from inside a worker",
            f"cd {P} && {LEAD} integrate $ORCHESTRATE_RUN && echo landed > .taskers/evil-35",
-           "test -e .taskers/evil-35", "-", "-", says="this runs inside a worker"),
+           "test -e .taskers/evil-35", "-", "-", says="this is a worker"),
     Attack("a build script that acts when acceptance runs",
            f"echo 'touch {P}/evil-36; echo x > {P}/.git/hooks/pre-push; true' > own/build.sh",
            "test -e evil-36", "-", "git_write+unattributed", happens=True, acceptance="sh own/build.sh"),

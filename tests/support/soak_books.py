@@ -12,7 +12,7 @@ from orchestrator.budget.totals import days_since, entries_of
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.runs.state import read_run
 from orchestrator.state.canonical.status import status
-from orchestrator.state.events import Outcome
+from tickets.types import Outcome
 from workers.git.run import find_repository
 
 PATIENCE = 20.0

@@ -117,8 +117,10 @@ class FairQueue:
             path = self._folder / f"{time.monotonic_ns():020}-{os.getpid()}-{next(_NUMBERS)}{end}"
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            except FileNotFoundError:
-                self._folder.mkdir(parents=True, exist_ok=True)
+            except (FileNotFoundError, NotADirectoryError):
+                self._folder.mkdir(
+                    parents=True, exist_ok=True
+                )  # names what is in the way, if it is no folder
                 continue
             # Before it is locked it looks like that of a dead process, and may be removed.
             if try_lock(descriptor, fcntl.LOCK_EX) and path.exists():

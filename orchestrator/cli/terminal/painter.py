@@ -1,4 +1,8 @@
-"""Lines that stay at the bottom of a terminal and are drawn again in place; others scroll by above them."""
+"""Lines at the bottom of a terminal that are drawn again in place; others scroll by above them.
+
+Not Rich's `Live`: it goes up by the rows that it has drawn, so a terminal that was made narrower and has
+wrapped them keeps the rest of the old picture; and its `…` is an error where the encoding has none.
+"""
 
 import os
 import re
@@ -17,12 +21,12 @@ _FALLBACK = os.terminal_size((80, 24))
 
 
 def can_paint(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Tell whether a stream is a terminal on which lines can be drawn again."""
+    """Return whether a stream is a terminal on which lines can be drawn again."""
     return stream.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def has_colour(environ: Mapping[str, str]) -> bool:
-    """Tell whether a terminal may be given colours (no-color.org)."""
+    """Return whether a terminal may be given colours (no-color.org)."""
     return not environ.get("NO_COLOR")
 
 
@@ -42,7 +46,7 @@ class Painter:
 
     @property
     def size(self) -> os.terminal_size:
-        """Give the terminal's size as it is now."""
+        """Return the terminal's size as it is now."""
         try:
             found = os.get_terminal_size(self._stream.fileno())
         except OSError:
@@ -51,7 +55,7 @@ class Painter:
         return os.terminal_size((found.columns or _FALLBACK.columns, found.lines or _FALLBACK.lines))
 
     def draw(self, lines: Sequence[str]) -> bool:
-        """Put these lines where the last ones were; tells whether anybody is there to see them."""
+        """Draw these lines where the last ones were; return whether they could be written."""
         # All in one write, each line cleared just before it is written: nothing flickers. A width that the
         # terminal counts otherwise than we do is cut at its edge, and scrolls nothing.
         text = "".join(f"{CLEAR_LINE}{line}\n" for line in lines)
@@ -67,7 +71,7 @@ class Painter:
             self._write(BACK + text)
 
     def erase(self) -> None:
-        """Take the lines away; what is printed next stands in their place."""
+        """Erase the lines; what is printed next takes their place."""
         if self._lines:
             before, self._lines = self._start(), ()
             self._write(before + CLEAR_BELOW)
@@ -80,7 +84,7 @@ class Painter:
             self.draw(lines)
 
     def write(self, text: str) -> int:
-        """Take a part of a log line, and show it once it is whole."""
+        """Accept a part of a log line, and print it once it is whole."""
         *whole, self._log = (self._log + text).split("\n")
         for line in whole:
             self.above(line)
@@ -90,7 +94,7 @@ class Painter:
         """Do nothing: what is whole was shown."""
 
     def _start(self) -> str:
-        """Give the way back to the first line, also where the terminal was made narrower and has wrapped."""
+        """Return the codes for the way back to the first line; a narrower terminal has wrapped the lines."""
         if self._alone:
             before = HOME if self._is_away else OTHER_SCREEN + HOME
             self._is_away = True
@@ -110,5 +114,5 @@ class Painter:
 
 
 def standard_painter(environ: Mapping[str, str], *, alone: bool = False) -> Painter | None:
-    """Give a painter for standard output; None where that is no terminal that can be drawn on."""
+    """Return a painter for standard output; None where that is no terminal that can be drawn on."""
     return Painter(sys.stdout, alone=alone) if can_paint(sys.stdout, environ) else None

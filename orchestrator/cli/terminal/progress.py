@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.budget.totals import told_by
-from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal.terminal import columns, say
 from orchestrator.cli.terminal.width import cells, cut, shortened, wrapped
+from orchestrator.cli.text import clean
+from orchestrator.commands.answer import Answer
 from orchestrator.runs.events import (
     AcceptanceChecked,
     AttemptRepeated,
@@ -27,7 +28,7 @@ from orchestrator.runs.events import (
     decoded,
 )
 from orchestrator.runs.live import clock
-from orchestrator.runs.pending import MOST_NAMED, again, called_by, pending_of
+from orchestrator.runs.next_action import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
@@ -42,10 +43,6 @@ def tell_lines(noted: Noted, state: RunState) -> None:
     line = event_line(noted, state)
     if line:
         say(line, sys.stdout)
-
-
-def tell_nothing(noted: Noted, state: RunState) -> None:
-    """Print nothing: the answer comes as one document."""
 
 
 def record_line(record: Mapping[str, Any], state: RunState) -> str | None:
@@ -102,8 +99,13 @@ def _line(what: str, who: str, rest: str) -> str:
     return f"{what:<{_WIDTH}} {who:<17} {rest}".rstrip()
 
 
+def run_lines(answer: Answer[RunState]) -> list[str]:
+    """Return the answer about a run as text."""
+    return summary_lines(answer.view, answer.problems, answer.next_action)
+
+
 def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:
-    """Say what landed, what did not and why, what waits for a word, and the next command."""
+    """Return what landed, what did not and why, what waits for a decision, and the next command."""
     lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {state.status()}"]
     for worker in state.workers.values():
         lines += _worker_lines(worker, state)
@@ -156,7 +158,7 @@ def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str
 
 
 def _settling(state: RunState) -> list[str]:
-    """Give the commands that settle what is pending, once nothing else can."""
+    """Return the commands that settle what is pending, once nothing else can."""
     if not state.pending or state.status() not in ("finished", "cancelled"):
         return []
     found, command = pending_of(state.workers), f"  orchestrate integrate {state.run.id}"

@@ -50,7 +50,7 @@ class Fields(NamedTuple):
 
 
 def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, *, colour: bool) -> list[str]:
-    """Give the table as lines, none wider than the terminal and all of them together lower."""
+    """Return the table as lines, none wider than the terminal and all of them together lower."""
     lines: list[str] = []
     heads = [_head(run, now, size.columns) for run in runs]
     # One line stays free for the cursor; each run has a head above its workers, and one for what is left out.
@@ -94,7 +94,7 @@ class LiveTable:
 
 
 def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
-    """Give a run's own line, or two: what is going on in it, counted, the trouble before what went well."""
+    """Return a run's own line, or two: its workers counted by what they do, trouble first."""
     state = run.state
     counted: dict[str, int] = {}
     for worker in state.workers.values():
@@ -158,7 +158,7 @@ def _ended(worker: WorkerState) -> Fields:
 
 
 def _word(worker: WorkerState) -> str:
-    """Give the one word that says most of how a worker ended."""
+    """Return the one word that says most of how a worker ended."""
     return worker.verdict or "complete" if worker.outcome == "complete" else str(worker.outcome)
 
 
@@ -167,7 +167,7 @@ def _time(text: str) -> datetime:
 
 
 def _widths(rows: Sequence[Fields], columns: int) -> list[int]:
-    """Give each field the columns that it needs; one that nobody fills gets none."""
+    """Return the columns of each field; one that is empty everywhere gets none."""
     widths = []
     for at, (head, widest) in enumerate(zip(HEADS, WIDEST, strict=False)):
         longest = max((cells(row[at]) for row in rows), default=0)

@@ -1,4 +1,4 @@
-"""What the answer is written to, and how wide that is. Imports next to nothing, since `--help` asks."""
+"""What the answer is written to, and how wide that is."""
 
 import os
 
@@ -11,7 +11,7 @@ UNBOUND = 10_000
 
 
 def columns() -> int:
-    """Tell how wide a line may be: `COLUMNS`, else the terminal's width."""
+    """Return how wide a line may be: `COLUMNS`, else the terminal's width."""
     try:
         return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns))
     except (OSError, ValueError):
@@ -19,7 +19,7 @@ def columns() -> int:
 
 
 def say(text: str, stream: "TextIO | None") -> bool:
-    """Write a line; tells whether it could be. A reader that has gone, or a full disk, ends nothing."""
+    """Write a line; return whether it could be. A closed pipe or a full disk ends nothing."""
     if stream is None:
         return False
     try:

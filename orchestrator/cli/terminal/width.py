@@ -4,8 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from orchestrator.cli.answer import clean
 from orchestrator.cli.terminal.terminal import columns
+from orchestrator.cli.text import clean
 
 _COMMAND = re.compile(r"(?:next: | *)orchestrate ")
 _HEAD = re.compile(r" *\S(?:.{0,40}\S)? {2,}(?=\S)|(?:error|warning|info): ")
@@ -71,7 +71,7 @@ def wrapped(text: str, indent: str, *, first: str | None = None) -> list[str]:
 
 
 def elapsed(seconds: float) -> str:
-    """Give a span as `0:07`, `12:34` or `1:02:03`."""
+    """Return a span as `0:07`, `12:34` or `1:02:03`."""
     whole = int(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -368,14 +368,14 @@ def test_what_the_disk_refuses_is_a_known_failure_and_no_bug(lab):
     lock.mkdir()
     called = lab.call("integrate", "last", "--json")
     assert (called.code, called.document["status"]) == (1, "refused")
-    assert called.says() == [f"{lock}: is a directory; see to it, then look again"]
+    assert called.says() == [f"{lock}: is a directory; fix it, then call again"]
     assert called.document["next_action"] == "orchestrate resume"
 
 
 def test_an_interrupt_that_nobody_listens_for_is_answered_as_json_all_the_same(lab):
     code = (
-        "import signal, sys, orchestrator.cli.todo as todo, orchestrator.cli as cli\n"
-        "todo.answer = lambda _: signal.raise_signal(signal.SIGINT)\n"
+        "import signal, sys, orchestrator.commands.todo as todo, orchestrator.cli.main as cli\n"
+        "todo.call = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "sys.exit(cli.main(['todo', 'list', '--json']))"
     )
     done = subprocess.run(

@@ -31,7 +31,7 @@ SLOW = {
 OURS = {
     "--version": set(),
     "--help": {
-        "orchestrator.cli.registry",
+        "orchestrator.commands.table",
         "orchestrator.cli.arguments",
         "orchestrator.cli.terminal.terminal",
     },
@@ -75,18 +75,19 @@ def test_status_imports_nothing_slow(lab):
     assert not {name.partition(".")[0] for name in modules} & SLOW
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
-        "orchestrator.cli.main", "orchestrator.cli.answer", "orchestrator.cli.calling",
-        "orchestrator.cli.registry", "orchestrator.cli.arguments", "orchestrator.cli.commands.status",
-        "orchestrator.cli.terminal.terminal",
+        "orchestrator.cli.main", "orchestrator.cli.arguments", "orchestrator.cli.status",
+        "orchestrator.cli.text",
+        "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
+        "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
-        "orchestrator.runs.worker_state", "orchestrator.state.events",
+        "orchestrator.runs.worker_state",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
-        "orchestrator.runs.pending", "orchestrator.budget.totals",
+        "orchestrator.runs.next_step", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
         "orchestrator.state.facts",
-        "orchestrator.state.document", "orchestrator.runs.rerun", "tickets.markdown",
+        "orchestrator.state.document", "tickets.markdown",
         "tickets.markdown._damage",
         "tickets.markdown.document",
         "tickets.markdown._edits", "tickets.markdown._front_matter",

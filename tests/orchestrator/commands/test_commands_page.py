@@ -7,7 +7,7 @@ import pytest
 from support.paths import ROOT
 from support.repository import TEMPLATES, Lab, shell, template
 
-from orchestrator.cli.registry import COMMANDS
+from orchestrator.commands.table import COMMANDS
 
 TEXT = (ROOT / "docs" / "commands.md").read_text()
 EXAMPLES = {

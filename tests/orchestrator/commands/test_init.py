@@ -13,11 +13,10 @@ import pytest
 from support.paths import ROOT
 from support.repository import Lab, seen_in
 
-from orchestrator.cli.commands.init import shipped_templates
 from orchestrator.cli.main import main
-from orchestrator.init import default_settings, files_to_write, with_ignored
+from orchestrator.commands.init import files_to_write, shipped_templates, with_ignored
 from orchestrator.settings._plain import plain
-from orchestrator.settings.settings import read_settings
+from orchestrator.settings.settings import default_settings, read_settings
 from orchestrator.settings.values import BudgetSettings, NetworkedAgent, Tables
 from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.facts import Facts

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from support.repository import seen_in
 
-from orchestrator.cli.commands.init import shipped_templates
+from orchestrator.commands.init import shipped_templates
 from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
 from tickets.plan import make_plan

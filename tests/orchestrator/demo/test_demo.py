@@ -157,10 +157,8 @@ def test_a_sample_whose_tests_fail_says_so(tmp_path):
     (tmp_path / "python3").write_text("#!/bin/sh\nexit 7\n")
     (tmp_path / "python3").chmod(0o755)
     facts = Facts("shop", "Ada", AT, "Repair", "The shop without faults")
-    make_sample(tmp_path / "shop", facts, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    [said] = [
-        line for line in (tmp_path / "shop" / "STATUS.md").read_text().splitlines() if "**Tests:**" in line
-    ]
+    sample = make_sample(tmp_path / "shop", facts, {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    [said] = [line for line in sample.there["STATUS.md"].decode().splitlines() if "**Tests:**" in line]
     assert said.startswith("**Tests:** 0/1 passing (0%), at ")
 
 

@@ -6,7 +6,7 @@ from support.repository import shell
 from support.runtimes import journal, wait_until
 from support.worker_states import worker_state
 
-from orchestrator.runs.pending import MOST_NAMED, pending_of, settles
+from orchestrator.runs.next_action import MOST_NAMED, pending_of, settles
 
 
 def straying(name, **more):

@@ -6,8 +6,7 @@ import pytest
 from support.faults import step, ticket
 from support.worker_states import worker_state
 
-from orchestrator.runs.over_budget import unpaid_problems
-from orchestrator.runs.rerun import again_with_fallen, undone
+from orchestrator.runs.next_action import again_with_fallen, undone, unpaid_problems
 
 THREE_DOLLARS = step("answer", **{"in": 1_000_000, "out": 0})
 

@@ -1,0 +1,31 @@
+"""`orchestrate cancel` on the command line."""
+
+import argparse
+
+from orchestrator.cli.terminal.terminal import columns
+from orchestrator.cli.terminal.width import cut
+from orchestrator.cli.text import with_ending
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.cancel import Arguments
+
+SHOWN = 20
+"""Workers that a person is shown before the rest is counted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `cancel` takes."""
+    parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
+    parser.add_argument("workers", nargs="*", metavar="WORKER", help="just these; without any, the whole run")
+
+
+def lines(answer: Answer[str], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    document, what = answer.document, answer.view
+    name, status = f"run {document['run']} of {document['phase']}", document["status"]
+    said = [f"{what}; {name} goes on" if status == "running" else f"{name} is {status}: {what}"]
+    for one in document["workers"][:SHOWN]:
+        reason = f": {one['reason']}" if one["reason"] else ""
+        said.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))
+    if len(document["workers"]) > SHOWN:
+        said.append(f"  and {len(document['workers']) - SHOWN} more")
+    return with_ending(said, answer)

@@ -1,0 +1,54 @@
+"""`orchestrate demo` on the command line."""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from orchestrator.cli.terminal.progress import run_lines
+from orchestrator.cli.terminal.screen import on_screen
+from orchestrator.cli.text import clean
+from orchestrator.commands import demo
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.demo import FOLDER, Arguments
+from orchestrator.runs.state import RunState
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `demo` takes."""
+    # Without a default of its own, argparse would make a path of its mark for "not given".
+    parser.add_argument("dir", nargs="?", type=Path, default=None, metavar="DIR",
+                        help=f"a folder that is empty or not there yet (default: ./{FOLDER})")  # fmt: skip
+
+
+def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunState]:
+    """Make the sample, tell the user so, and run its phase."""
+    folder = demo.make(caller, arguments)
+    if not as_json:
+        print(f"made {folder}: a package with faults, its tests, eight tickets\n", flush=True)
+    return on_screen(demo.run_sample, caller, folder, as_json=as_json)
+
+
+def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
+    """Return the answer as text: the run's, and where to look."""
+    document = answer.document
+    look = _where_to_look(Path(document["project"]), document)
+    # The next command is for the sample's own folder, where the lines above it lead.
+    return [*run_lines(answer)[:-1], *map(clean, look), f"next: {answer.view.next_action()}"]
+
+
+def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:
+    here = Path.cwd()
+    named = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    inside = ("", f"cd {shlex.quote(str(named))}")
+    if document["status"] != "integrated":
+        return inside
+    return (
+        *inside,
+        "  git log --stat     the landing commit, and the commit of the state files after it",
+        "  docs/faults.md     what was found, mended and left: the eighth worker wrote it",
+        "  STATUS.md          where the project stands; the eight workers are among its completions",
+        f"  .taskers/runs/{document['run']}/",
+        "                     what each worker was told, what it printed and what it changed",
+    )

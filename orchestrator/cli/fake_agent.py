@@ -1,0 +1,23 @@
+"""`orchestrate fake-agent` on the command line."""
+
+import argparse
+import json
+from pathlib import Path
+
+from orchestrator.cli.text import with_ending
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.fake_agent import Arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `fake-agent` takes."""
+    parser.add_argument("dir", type=Path, metavar="DIR", help="where the scripts go; made if it is not there")
+
+
+def lines(answer: Answer[None], _: Arguments) -> list[str]:
+    """Return what a person adds to `orchestrate.toml`."""
+    said = ["# in orchestrate.toml, where these sections may stand already:"]
+    for one in answer.document["agents"]:
+        executable = json.dumps(one["executable"])
+        said += ["", f"[agents.{one['agent']}]", "enabled = true", f"executable = {executable}"]
+    return with_ending([*said, ""], answer)

@@ -1,0 +1,36 @@
+"""`orchestrate init` on the command line."""
+
+import argparse
+
+from orchestrator.cli.options import add_lead
+from orchestrator.cli.text import with_ending
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.init import Arguments, Written
+from orchestrator.settings.values import FAMILIES
+from tickets.templates.render import FOLDER, is_template
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `init` takes."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="turn every family of state files on")
+    which.add_argument("--with", nargs="+", metavar="FAMILY", dest="families",
+                       choices=FAMILIES, help=f"turn these on too: {', '.join(FAMILIES)}")  # fmt: skip
+    parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
+    add_lead(parser)
+
+
+def lines(answer: Answer[tuple[Written, ...]], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    written, commit = answer.view, answer.document["commit"]
+    said = [f"{'created' if one.created else 'completed':<10} {one.path}" for one in written]
+    said = said or ["everything is there already; nothing was changed"]
+    if commit:
+        said.append(f"commit     {commit[:10]}")
+    elif written:
+        said.append("not committed")
+    if any(is_template(one.path) and one.path.startswith(FOLDER) for one in written):
+        said.append(
+            "phase-1 is ready: `orchestrate plan phase-1` shows it, `orchestrate run phase-1` runs it"
+        )
+    return with_ending(said, answer)

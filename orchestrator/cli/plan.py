@@ -1,0 +1,127 @@
+"""`orchestrate plan` on the command line."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator.budget.warnings import budget_lines
+from orchestrator.cli.options import add_phase_options
+from orchestrator.cli.terminal.screen import on_screen
+from orchestrator.cli.text import clean, problem_lines
+from orchestrator.commands import plan
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.plan import Arguments
+from orchestrator.prepare.prepare import SHOWN
+from tickets.templates.fan_out import gathered, stem_of
+
+MOST_IN_FULL = 8
+"""Tickets of one fan-out that a person is shown each."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `plan` takes."""
+    parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
+    add_phase_options(parser)
+
+
+def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]:
+    """Call the command, its logs set up."""
+    return on_screen(plan.call, caller, arguments, as_json=as_json)
+
+
+def lines(answer: Answer[None], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    document = answer.document
+    # A skipped ticket has its reason below it.
+    shown = {one["ticket"] for one in document["tickets"] if one["skipped"]}
+    said = [one for one in answer.problems if not (one.what.startswith("skipped: ") and one.place in shown)]
+    return [*_lines(document, may_start=not answer.exit_code), *problem_lines(said, answer.next_action)]
+
+
+def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:
+    slots = document["slots"]
+    kinds = ", ".join(f"{name} {number or 'off'}" for name, number in slots.items() if name != "total")
+    base = (document["base"] or "no commit")[:10]
+    lines = [
+        f"{document['phase']}: {len(document['tickets'])} tickets from {base}",
+        f"{slots['total']} slots ({kinds}), fence: {document['fence']}",
+        *budget_lines(document["budget"]),
+        "",
+    ]
+    order = _order_lines(document["order"])
+    lines += order if may_start else ["nothing can start: see the errors below"]
+    lines += [*_ticket_lines(_in_order(document)), ""]
+    if any(one["mode"] == "write" or one["owns"] for one in document["tickets"]):
+        lines += [*_unowned(document["unowned"]), ""]
+    return [clean(line) for line in lines]
+
+
+def _order_lines(order: Sequence[Sequence[str]]) -> list[str]:
+    """Return by which rule the tickets below are ordered, where there is more than one."""
+    if sum(map(len, order)) < 2:
+        return []
+    first = "the first starts" if len(order[0]) == 1 else f"the first {len(order[0])} start"
+    rest = "; the others when slots are free, by dependency, priority, age" if len(order) > 1 else ""
+    return [f"{first} at once{rest}"]
+
+
+def _in_order(document: dict[str, Any]) -> list[tuple[int | None, dict[str, Any]]]:
+    """Return the tickets in the order of their start, numbered; after them those that would not start."""
+    at = {
+        ticket: number for number, ticket in enumerate((one for wave in document["order"] for one in wave), 1)
+    }
+    last = len(document["tickets"]) + 1
+    ordered = sorted(document["tickets"], key=lambda one: at.get(one["ticket"], last))
+    return [(at.get(ticket["ticket"]), ticket) for ticket in ordered]
+
+
+def _ticket_lines(tickets: Sequence[tuple[int | None, dict[str, Any]]]) -> Iterator[str]:
+    """Show each ticket, but of a large fan-out the first few, and the rest in one line."""
+    ids = [ticket["ticket"] for _, ticket in tickets]
+    fan_outs: dict[str, list[int]] = {}
+    for number, id_ in enumerate(ids):
+        fan_outs.setdefault(stem_of(id_), []).append(number)
+    for stem, numbers in fan_outs.items():
+        if len(numbers) > MOST_IN_FULL:
+            fan_outs[stem] = numbers[:SHOWN]
+    for number, (at, ticket) in enumerate(tickets):
+        stem = stem_of(ticket["ticket"])
+        if number in fan_outs[stem]:
+            yield from _in_full(at, ticket, ids)
+            if number == fan_outs[stem][-1]:
+                yield from _the_rest(
+                    stem, [one for _, one in tickets[number + 1 :] if stem_of(one["ticket"]) == stem]
+                )
+
+
+def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iterator[str]:
+    number = f"{at:>3}." if at else "   -"
+    who = f"{ticket['worker']:<17} {ticket['priority']} {ticket['mode']:<9}"
+    yield f"{number} {who} {ticket['ticket']}: {ticket['title']}"
+    if ticket["owns"]:
+        yield f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})"
+    if ticket["excludes"]:
+        yield f"     but not {', '.join(ticket['excludes'])}"
+    if ticket["waits_for"]:
+        yield f"     waits for {', '.join(gathered(ticket['waits_for'], ids))}"
+    if ticket["skipped"]:
+        yield f"     skipped: {ticket['skipped']}"
+
+
+def _the_rest(stem: str, rest: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if rest:
+        files = _files(sum(one["files"] for one in rest))
+        yield f"     and {len(rest)} more of {stem}: {rest[0]['worker']} to {rest[-1]['worker']} ({files})"
+
+
+def _unowned(unowned: dict[str, Any]) -> list[str]:
+    paths, count = unowned["paths"][:SHOWN], unowned["count"]
+    if not count:
+        return ["every file has an owner"]
+    more = f" and {count - len(paths)} more" if count > len(paths) else ""
+    return [f"nobody owns {_files(count)}: {', '.join(paths)}{more}"]
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"

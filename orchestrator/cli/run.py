@@ -1,0 +1,29 @@
+"""`orchestrate run` on the command line."""
+
+import argparse
+
+from orchestrator.cli.options import add_phase_options, add_start_options
+from orchestrator.cli.terminal.progress import run_lines
+from orchestrator.cli.terminal.screen import on_screen
+from orchestrator.commands import run
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.run import Arguments
+from orchestrator.runs.state import RunState
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `run` takes."""
+    parser.add_argument("phase", nargs="?", metavar="PHASE", help="as the templates name it: phase-1")
+    add_phase_options(parser)
+    add_start_options(parser)
+
+
+def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunState]:
+    """Call the command, and show events as they happen."""
+    return on_screen(run.call, caller, arguments, as_json=as_json)
+
+
+def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    return run_lines(answer)

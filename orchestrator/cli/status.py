@@ -1,0 +1,70 @@
+"""`orchestrate status` on the command line."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrator.cli.text import with_ending
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import NoArguments
+from orchestrator.commands.status import View
+from orchestrator.runs.state import RunState
+
+P0_SHOWN = 3
+NAMED = 3
+"""Workers of one kind that a line names before it counts the rest."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `status` takes: nothing of its own."""
+
+
+def lines(answer: Answer[View], _: NoArguments) -> list[str]:
+    """Return the answer as text."""
+    view = answer.view
+    today = [] if view.today.is_nothing else [f"spent today   {view.today.in_words()}"]
+    return with_ending([*_lines(answer.document, view), *today], answer)
+
+
+def _lines(document: dict[str, Any], view: View) -> list[str]:
+    lines = [f"project       {document['project']}"]
+    if "phase" in document:
+        named = document["deliverable"]
+        lines += [
+            f"phase         {document['phase']}",
+            f"milestone     {document['milestone']}",
+            f"deliverable   {named['name']}" + (f" ({named['status']})" if named["status"] else ""),
+            *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
+            f"lead          {document['lead']}, {document['last_updated']} UTC",
+        ]
+        lines += [f"P0            {text}" for text in view.p0[:P0_SHOWN]]
+        # The roster keeps a worker until its run is integrated; one that has ended is counted with its run.
+        ended = {
+            (run.run.id, name)
+            for run, _ in view.runs.values()
+            for name, one in run.workers.items()
+            if one.ended
+        }
+        lines += [
+            f"active        {one['worker']}: {one['title']} (run {one['run'] or '?'})"
+            for one in document["active_workers"]
+            if (one["run"], one["worker"]) not in ended
+        ]
+    for told in document["runs"]:
+        run, cost = view.runs[told["run"]]
+        counted = ", ".join(f"{number} {_named(word, run)}" for word, number in told["outcomes"].items())
+        pending = f"; pending: {_names(run.pending)}" if run.pending else ""
+        money = "" if cost.is_nothing else f"; {cost.in_words()}"
+        lines.append(f"run           {run.run.id} ({run.phase}) {told['status']}: {counted}{pending}{money}")
+    return lines
+
+
+def _named(word: str, run: RunState) -> str:
+    """Name the workers that did not end well: a lead looks for them."""
+    failed = [name for name in run.failed if run.workers[name].outcome == word]
+    return f"{word} ({_names(failed)})" if failed else word
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,43 @@
+"""The lines of an answer that commands share: problems, the next command, what was recorded."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from orchestrator.commands.answer import Answer
+from tickets.problems import Problem
+
+
+def clean(text: str) -> str:
+    """Replace what would act on a terminal: escapes, controls, marks that turn the direction of writing."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:
+    """Return problems as lines, each marked by its grade, and the next command."""
+    lines = [f"{problem.severity}: {clean(str(problem))}" for problem in problems]
+    return [*lines, f"next: {clean(next_action)}"] if next_action else lines
+
+
+def with_ending(lines: Iterable[str], answer: Answer[Any]) -> list[str]:
+    """Return the lines of an answer, then its problems and the next command."""
+    return [*map(clean, lines), *problem_lines(answer.problems, answer.next_action)]
+
+
+def recorded_lines(lines: Sequence[str], answer: Answer[Any]) -> list[str]:
+    """Return the lines of a command that changes state: what it changed, if anything, and the commit."""
+    document = answer.document
+    said = [*lines] if document["changed"] else ["it stands there already; nothing was changed"]
+    if document["commit"]:
+        said.append(f"commit {document['commit'][:10]}")
+    if document.get("report"):
+        said.append(f"status report: {document['report']}")
+    return with_ending(said, answer)
+
+
+def proposal_lines(answer: Answer[Any]) -> list[str]:
+    """Return what workers proposed, by number, each new or taken over already."""
+    lines = [
+        f"{one['number']:>3}  {'taken' if one['taken'] else 'new':<6} {one['text']} ({one['worker']})"
+        for one in answer.document["proposals"]
+    ]
+    return with_ending(lines or ["nothing was proposed"], answer)

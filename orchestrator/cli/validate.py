@@ -1,0 +1,24 @@
+"""`orchestrate validate` on the command line."""
+
+import argparse
+
+from orchestrator.cli.text import with_ending
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.validate import ORDER, Arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `validate` takes."""
+    parser.add_argument("paths", nargs="*", metavar="PATH",
+                        help="just these state files, templates or settings (default: all)")  # fmt: skip
+
+
+def lines(answer: Answer[None], _: Arguments) -> list[str]:
+    """Return the answer as text."""
+    found = answer.problems
+    counts = ", ".join(_counted(sum(one.severity == grade for one in found), grade) for grade in ORDER)
+    return with_ending([f"{_counted(len(answer.document['files']), 'file')}: {counts}"], answer)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,27 @@
+"""`orchestrate wait` on the command line."""
+
+import argparse
+
+from orchestrator.cli.terminal.progress import record_line, summary_lines
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.wait import Arguments, View
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `wait` takes."""
+    parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most; then exit 1")
+    parser.add_argument(
+        "--since", metavar="CURSOR", help="return as soon as there is something newer than this cursor"
+    )
+
+
+def lines(answer: Answer[View], _: Arguments) -> list[str]:
+    """Return the answer as text: what happened, then how the run stands."""
+    state, events = answer.view
+    said = [line for record in events if (line := record_line(record, state))]
+    if answer.document["status"] != "running":
+        return [*said, *summary_lines(state, answer.problems, answer.next_action)]
+    ended = sum(worker.ended for worker in state.workers.values())
+    running = f"run {state.run.id} is running: {ended} of {len(state.workers)} tickets ended"
+    return [*said, running, f"next: {answer.next_action}"]

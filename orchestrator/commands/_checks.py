@@ -1,0 +1,40 @@
+"""The project's own checks, run by a command that was asked to."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from orchestrator.checks.run import verify
+from orchestrator.errors import Refusal
+from orchestrator.settings.settings import Settings
+from orchestrator.store.repo import UserRepo
+from tickets.problems import Problem
+from workers.git.run import Repository
+
+NAMES = ("smoke", "unit", "integration", "test")
+"""All of them, in the order in which they run."""
+TIMEOUT = 300.0
+"""Seconds for one check, where nothing else is stated."""
+
+
+def run_checks(
+    repository: Repository, settings: Settings, names: Sequence[str], *, at: datetime, timeout: float,
+    environ: Mapping[str, str],
+) -> list[Problem]:  # fmt: skip
+    """Run the named checks that are set; return what is wrong. Raises Refusal, WorkerError."""
+    if not timeout > 0:
+        raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
+    stated = settings.checks._asdict()
+    commands = {name: stated[name] for name in names if stated[name]}
+    if not commands:
+        what = f"nothing is set to verify with ({', '.join(names)})"
+        return [Problem("orchestrate.toml", what, "set it below `[checks]`", "warning")]
+    repo = UserRepo(repository)
+    figures = verify(
+        repository.root, commands, commit=repo.head().sha or "", changed=bool(repo.uncommitted()), at=at,
+        environ=environ, timeout=timeout,
+    )  # fmt: skip
+    return [
+        Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended})", f"see {one.output}")
+        for one in figures
+        if not one.passed
+    ]

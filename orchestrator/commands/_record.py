@@ -1,0 +1,159 @@
+"""What the lead's writing commands share: one event through the store, and the answer about it."""
+
+import gc
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.document import editable, refuse_open_fence, state_errors
+from orchestrator.state.events import LeadEvent
+from orchestrator.store.read import read_file, read_state
+from tickets.markdown import Document, one_line, plain
+from tickets.problems import Problem
+from workers.git.run import Repository
+
+SETTINGS = "orchestrate.toml"
+_LISTS = {
+    "TODO item": "todo", "deliverable": "deliverable", "criterion": "criterion", "checklist": "criterion",
+    "phase": "phase",
+}  # fmt: skip
+"""What may be chosen from, by the command that lists it."""
+
+
+class Writer(NamedTuple):
+    """Who writes, where and when."""
+
+    repository: Repository
+    lead: str
+    at: datetime
+    environ: Mapping[str, str]
+
+    def text(self, path: str) -> bytes | None:
+        """Read a state file. Raises Refusal where it cannot be read, or is a link out of the repository."""
+        return read_state(self.repository.root, path)
+
+    def document(self, path: str) -> Document:
+        """Open a state file that is about to be changed. Raises StateError or Refusal."""
+        with state_errors():
+            return editable(path, {path: self.text(path)})
+
+    def log(self) -> Document:
+        """Open the decision log to look something up: what a code fence hides is not taken for missing.
+
+        Raises StateError or Refusal.
+        """
+        document = self.document(DECISIONS)
+        refuse_open_fence(document)
+        return document
+
+
+def writer_of(caller: Caller) -> Writer:
+    """Find out who writes, where and when. Raises Refusal."""
+    gc.disable()  # as `status` does: a grown file is a million small values, scanned for nothing
+    repository = repository_of(caller)
+    lead = read_back(lead_of(caller, repository)).strip()
+    return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ)
+
+
+def record(
+    writer: Writer,
+    event: LeadEvent | None,
+    message: str,
+    *,
+    next_action: str = "orchestrate status",
+    warnings: Iterable[Problem] = (),
+    **keys: Any,
+) -> Answer[None]:
+    """Record one event as one change, and answer with what is new; None: it is so already.
+
+    Raises StateError, Refusal.
+    """
+    from orchestrator.store.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
+
+    events = [] if event is None else [event]
+    repository = writer.repository
+    done = Store(repository).record(events, message=message, commit=_commits(repository.root))
+    problems = [*warnings, *done.problems]
+    if any(problem.severity == "error" for problem in problems):
+        next_action = "orchestrate resume"
+    return answer(problems, next_action, **keys, changed=list(done.changed), commit=done.commit)
+
+
+def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
+    """Return the index of what a word means: a number from 1, the whole text, else a unique part of it.
+
+    Raises Refusal, which names what there is.
+    """
+    if word.isdecimal() and 1 <= int(word) <= len(choices):
+        return int(word) - 1
+    # Their own texts may name commands, and none of those is the way out.
+    lists = f"orchestrate {_LISTS[what]} list" if what in _LISTS else ""
+    wanted = " ".join(word.casefold().split())
+    folded = [" ".join(choice.casefold().split()) for choice in choices]
+    same = [at for at, choice in enumerate(folded) if choice == wanted]
+    found = same or [at for at, choice in enumerate(folded) if wanted and wanted in choice]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = "; ".join(f"{at + 1}: {choices[at]}" for at in found[:8])
+        raise Refusal(
+            Problem(place, f"`{word}` may be {len(found)} of the {what}s ({named})", "give its number"),
+            next_action=lists,
+        )
+    known = "; ".join(f"{at + 1}: {choice}" for at, choice in enumerate(choices[:8]))
+    raise Refusal(
+        Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none"),
+        next_action=lists,
+    )
+
+
+def given(place: str, text: str) -> str:
+    """Return a text that was passed as it will read. Raises Refusal where it is empty."""
+    said = read_back(text).strip()
+    if not said:
+        raise Refusal(Problem(place, "the text says nothing", "write it in quotes"))
+    return said
+
+
+def read_back(text: str) -> str:
+    """Return a text as it reads once it is in a file: one line without control characters."""
+    return plain(one_line(text))
+
+
+def refuse_known(place: str, what: str, text: str, there: Iterable[str]) -> None:
+    """Raise Refusal where a list holds a text already, whatever its case."""
+    wanted = " ".join(read_back(text).casefold().split())
+    for number, one in enumerate(there, 1):
+        if " ".join(one.casefold().split()) == wanted:
+            raise Refusal(
+                Problem(place, f"the {what} `{one}` is there already (number {number})", "name another")
+            )
+
+
+def shortened(text: str, width: int = 60) -> str:
+    """Cut a text for the subject of a commit, at a blank if there is one."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _commits(root: Path) -> bool:
+    """Return whether state is committed. Reads one key: checking all settings takes too long."""
+    import tomllib  # noqa: PLC0415 - for start-up time
+
+    text = read_file(root, SETTINGS)
+    try:
+        said = tomllib.loads((text or b"").decode())["git"]["commit"]
+    except KeyError:
+        return True
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError):
+        said = None
+    if said in ("integration", "never"):
+        return bool(said == "integration")
+    from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - says what is wrong, and where
+
+    return read_settings(root).git.commit == "integration"

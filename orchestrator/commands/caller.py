@@ -1,0 +1,56 @@
+"""Who calls a command: from which folder, with which clock and environment, under which name."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.errors import Refusal
+from tickets.problems import Problem
+from workers.git.run import Repository, find_repository, git_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from orchestrator.runs.events import Noted
+    from orchestrator.runs.state import RunState
+
+
+class Caller(NamedTuple):
+    """What a front end knows of a call beside the command's own arguments."""
+
+    folder: Path
+    """Absolute; the repository is the one around it."""
+    now: Callable[[], datetime]
+    environ: Mapping[str, str]
+    lead: str | None = None
+    """The lead's name, where the call states one."""
+    tell: "Callable[[Noted, RunState], None] | None" = None
+    """Called with each event of a run as it happens."""
+    beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
+    """Runs beside the stages of a run, to show what is going on; cancelled when they have ended."""
+
+
+class NoArguments(NamedTuple):
+    """The arguments of a command that has none."""
+
+
+def repository_of(caller: Caller) -> Repository:
+    """Find the repository that a command is about. Raises Refusal."""
+    start = caller.folder
+    found = find_repository(start)
+    if found is not None:
+        return found
+    if all((start / name).exists() for name in ("HEAD", "objects", "refs")):
+        do = "`git worktree add DIR BRANCH`, and work there"
+        problem = Problem(str(start), "is a bare repository: it has no files to work on", do)
+        raise Refusal(problem, next_action="git worktree add")
+    do = "run `git init`, or name it by `--project DIR`"
+    raise Refusal(Problem(str(start), "is not inside a git repository", do), next_action="git init")
+
+
+def lead_of(caller: Caller, repository: Repository) -> str:
+    """Return the lead's name: the environment's, the caller's, git's, in this order."""
+    found = caller.environ.get("ORCHESTRATE_LEAD") or caller.lead
+    # Not by `repo`: importing GitPython takes longer than most commands take.
+    found = found or git_line("config", "--get", "user.name", cwd=repository.root, check=False)
+    return found or "unnamed lead"

@@ -1,0 +1,60 @@
+"""`demo [DIR]`: a sample repository and one phase of eight tickets, run as any other phase is."""
+
+import os
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.commands._project import finish, project_of
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.init import MESSAGE, files_to_write
+from orchestrator.demo.sample import LEAD, PHASE, make_sample
+from orchestrator.prepare.prepare import Request
+from orchestrator.run import run_phase
+from orchestrator.runs.state import RunState
+from orchestrator.settings.values import FILE
+from orchestrator.state.facts import Facts
+from orchestrator.store.store import Store
+
+FOLDER = "orchestrate-demo"
+
+
+class Arguments(NamedTuple):
+    """What `demo` takes."""
+
+    dir: Path = Path(FOLDER)
+    """A folder that is empty or does not exist yet."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
+    """Make the sample and run its phase. Raises Refusal where DIR has content."""
+    return run_sample(caller, make(caller, arguments))
+
+
+def make(caller: Caller, arguments: Arguments) -> Path:
+    """Make the repository with its two commits: the package, then what `init` writes. Raises Refusal."""
+    folder = Path(os.path.normpath(caller.folder / arguments.dir))
+    facts = Facts(folder.name, _lead(caller), caller.now(), "Repair", "The shop without faults")
+    sample = make_sample(folder, facts, caller.environ)
+    state = {one.path: one.text for one in files_to_write(facts, sample.there, sample.templates)}
+    Store(sample.repository).write({**state, FILE: sample.settings}, message=MESSAGE, commit=True)
+    return folder
+
+
+def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
+    """Run the phase of a sample that is made."""
+    inside = caller._replace(folder=folder)
+    project = project_of(inside)
+    request = Request(phase=PHASE, lead=_lead(caller))
+    ended = finish(inside, project, partial(run_phase, project, request))
+    document = {**ended.document, "project": str(folder)}
+    if document["next_action"]:
+        # The caller is outside of the project that this is about.
+        document["next_action"] += f" --project {shlex.quote(str(folder))}"
+    return ended._replace(document=document)
+
+
+def _lead(caller: Caller) -> str:
+    return caller.environ.get("ORCHESTRATE_LEAD") or LEAD

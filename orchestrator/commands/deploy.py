@@ -1,0 +1,44 @@
+"""`deploy PHASE`: render, prove, start; `integrate` judges and lands later."""
+
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+
+from orchestrator.commands._detach import detach
+from orchestrator.commands._project import finish, project_of, request_of
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.prepare.start import start_run
+from orchestrator.run import deploy_phase
+from orchestrator.runs.state import RunState
+from tickets.plan import OnOverlap
+
+
+class Arguments(NamedTuple):
+    """What `deploy` takes."""
+
+    phase: str
+    only: tuple[str, ...] = ()
+    """Just these tickets."""
+    new: bool = False
+    """Also if a run of the phase is unfinished."""
+    strict_agents: bool = False
+    """Refuse if an agent is missing or off."""
+    on_overlap: OnOverlap = "refuse"
+    wait: float = 0.0
+    """Seconds to wait for scopes that other runs hold."""
+    detach: bool = False
+    """Return at once; the run goes on by itself."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
+    """Deploy a phase."""
+    phase, only, new, strict_agents, on_overlap, wait, detached = arguments
+    request = request_of(
+        caller, phase, only, new=new, strict_agents=strict_agents, on_overlap=on_overlap, wait=wait
+    )
+    project = project_of(caller, request)
+    if detached:
+        return detach(*anyio.run(start_run, project, request), caller.environ)
+    return finish(caller, project, partial(deploy_phase, project, request), ("finished", "integrated"))

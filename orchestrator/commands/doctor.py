@@ -1,0 +1,53 @@
+"""`doctor`: whether all that a run needs is there; writes nothing."""
+
+from typing import Any
+
+from orchestrator import __version__
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, NoArguments
+from orchestrator.report.doctor import Examination, examine
+from workers.git.run import find_repository
+
+Arguments = NoArguments
+
+
+def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
+    """Examine the machine and the project, and return what would stop a run."""
+    repository = find_repository(caller.folder)
+    found = examine(repository, caller.folder, dict(caller.environ))
+    is_bad = any(problem.severity == "error" for problem in found.problems)
+    next_action = _next_action(found, is_bad=is_bad) if repository else "git init"
+    project = str(repository.root) if repository else None
+    return answer(found.problems, next_action, project=project, **_keys(found)).showing(found)
+
+
+def _next_action(found: Examination, *, is_bad: bool) -> str:
+    if any("orchestrate init" in problem.do for problem in found.problems):
+        return "orchestrate init"
+    if is_bad:
+        return "orchestrate doctor"
+    waiting = [run for run in found.runs if run.status != "running"]
+    if found.pending:
+        return "orchestrate resume"
+    return waiting[-1].next_action if waiting else "orchestrate status"
+
+
+def _keys(found: Examination) -> dict[str, Any]:
+    return {
+        "orchestrate": __version__,
+        "python": found.python,
+        "git": found.git or None,
+        "agents": [one._asdict() for one in found.agents],
+        "fence": found.fence._asdict(),
+        "locks": {
+            "store": "held" if found.store_locked else "free",
+            "slots": [
+                {"slot": one.slot, "run": one.holder.get("run"), "worker": one.holder.get("worker"),
+                 "dirty": one.dirty}
+                for one in found.slots
+            ],
+            "pending": list(found.pending),
+        },
+        "runs": [one._asdict() for one in found.runs],
+        "disk": {"free_bytes": found.free},
+    }  # fmt: skip

@@ -1,0 +1,207 @@
+"""`init`: state files, settings, templates, the .gitignore entry; existing content is never changed."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import orchestrator
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.settings.settings import default_settings
+from orchestrator.settings.values import FAMILIES, FILE
+from orchestrator.state.canonical.decisions import decisions
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.status import status
+from orchestrator.state.facts import Facts
+from orchestrator.store.read import LARGEST, led_to
+from orchestrator.store.repo import UserRepo
+from orchestrator.store.store import Recorded, Store, Texts
+from tickets.markdown import MarkdownError
+from tickets.problems import Problem
+from tickets.templates.render import FOLDER, is_template
+from workers.files.read import read_whole
+
+GITIGNORE = ".gitignore"
+IGNORED = ".taskers/"
+
+_COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
+    "STATUS.md": status.complete,
+    "DECISIONS.md": decisions.complete,
+    "AGENTS.md": rules.complete,
+}
+STATE = tuple(_COMPLETE)
+PATHS = (*STATE, FILE, GITIGNORE)
+"""What `init` writes beside the templates."""
+ALWAYS = ("canonical", "checkpoints")
+"""Families of state files that every project has."""
+MESSAGE = "Set up orchestrate"
+
+
+class Arguments(NamedTuple):
+    """What `init` takes."""
+
+    all: bool = False
+    """Turn every family of state files on."""
+    families: tuple[str, ...] = ()
+    no_commit: bool = False
+
+
+class Written(NamedTuple):
+    """One file that `init` creates or adds to."""
+
+    path: str
+    text: bytes
+    created: bool
+    """False: it was there, and what it held is still in it."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
+    """Write what is missing, as one change."""
+    _refuse_unbuilt(FAMILIES if arguments.all else arguments.families)
+    repository = repository_of(caller)
+    repo, store = UserRepo(repository), Store(repository)
+    # A change that an earlier command decided comes first: completed over, it would be lost.
+    earlier = store.finish() if store.pending() else []
+    there, links = _found(repository.root)
+    facts = Facts(repository.root.name, lead_of(caller, repository), caller.now())
+    templates = shipped_templates()
+    # By where a link leads: AGENTS.md is often one to another agent's file.
+    paths = {path: links.get(path, path) for path in (*PATHS, *there, *(f"{FOLDER}/{n}" for n in templates))}
+    written = _missing(repo, facts, there, templates)
+    recorded = Recorded((), None, ())
+    uncommitted = set(repo.uncommitted())
+    if written:
+        made: list[tuple[Written, ...]] = []
+
+        def setting_up(texts: Texts) -> dict[str, bytes]:
+            held = {path: text for path, real in paths.items() if (text := texts[real]) is not None}
+            made.append(_missing(repo, facts, held, templates))
+            return {paths[one.path]: one.text for one in made[-1]}
+
+        commit = not arguments.no_commit
+        real = tuple(dict.fromkeys(paths.values()))
+        recorded = store.change(setting_up, paths=real, message=MESSAGE, commit=commit)
+        written = made[-1]
+    mixed = uncommitted & {paths[one.path] for one in written if not one.created}
+    warned = (_mixed(path) for path in sorted(mixed) if not arguments.no_commit)
+    problems = (*earlier, *recorded.problems, *warned)
+    next_action = _next_action(repo, [paths[one.path] for one in written], problems)
+    return answer(
+        problems,
+        next_action,
+        project=str(repository.root),
+        created=[one.path for one in written if one.created],
+        completed=[one.path for one in written if not one.created],
+        families=list(ALWAYS),
+        commit=recorded.commit,
+    ).showing(written)
+
+
+def files_to_write(
+    facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+) -> tuple[Written, ...]:
+    """Return what is missing. `there` holds what exists of PATHS and of the templates' folder, by path.
+
+    Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
+    """
+    wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
+    wanted[FILE] = there.get(FILE, default_settings().encode())
+    wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
+    wanted |= _templates(there, templates)
+    return tuple(
+        Written(path, text, path not in there) for path, text in wanted.items() if there.get(path) != text
+    )
+
+
+def with_ignored(text: bytes) -> bytes:
+    """Return a .gitignore that keeps `.taskers/` out of the repository."""
+    lines = [line.strip() for line in text.splitlines()]
+    bare = IGNORED.strip("/").encode()
+    if any(line.strip(b"/") == bare for line in lines):
+        return text
+    end = b"\r\n" if b"\r\n" in text else b"\n"
+    gap = end if text and not text.endswith(b"\n") else b""
+    return text + gap + IGNORED.encode() + end
+
+
+def _templates(there: Mapping[str, bytes], templates: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return our templates for a folder that has none: one that was deleted on purpose must not come back."""
+    has_own = any(path.startswith(f"{FOLDER}/") and is_template(path) for path in there)
+    found = {f"{FOLDER}/{name}": text for name, text in sorted(templates.items())}
+    return {
+        path: there.get(path, text)
+        for path, text in found.items()
+        if path not in there and not (has_own and is_template(path))
+    }
+
+
+def shipped_templates() -> dict[str, bytes]:
+    """Read the templates that come with orchestrate: in the package, or beside it in a checkout."""
+    package = Path(orchestrator.__file__).parent
+    folder = package / "_templates"
+    if not folder.is_dir():
+        folder = package.parent / FOLDER
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.md"))}
+
+
+def _refuse_unbuilt(families: Sequence[str]) -> None:
+    problems = [
+        Problem("init", f"the family `{name}` cannot be turned on yet", "run `orchestrate init` without it")
+        for name in families
+        if name not in ALWAYS
+    ]
+    if problems:
+        raise Refusal(*problems)
+
+
+def _missing(
+    repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+) -> tuple[Written, ...]:
+    """Return what is to be written. Raises Refusal where a file was lost: no empty board replaces it."""
+    lost = [
+        Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
+        for path in STATE
+        if not there.get(path, b"").strip(b"\0 \t\r\n") and repo.committed(path).strip()
+    ]
+    if lost:
+        raise Refusal(*lost)
+    try:
+        return files_to_write(facts, there, templates)
+    except MarkdownError as error:
+        raise Refusal(*error.problems) from error
+
+
+def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Read what is there, and where a link leads: AGENTS.md is often one to another agent's file."""
+    there, links, problems = {}, {}, []
+    folder = root / FOLDER
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    for path in (*PATHS, *(f"{FOLDER}/{name}" for name in names if name.lower().endswith(".md"))):
+        try:
+            there[path] = read_whole(root / path, LARGEST)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(Problem(path, f"cannot be read: {error.strerror}", "make it a file, or move it"))
+        real = led_to(root, path)
+        if (root / path).is_symlink() and real.is_relative_to(root.resolve()):
+            links[path] = real.relative_to(root.resolve()).as_posix()
+    if problems:
+        raise Refusal(*problems)
+    return there, links
+
+
+def _mixed(path: str) -> Problem:
+    what = "held changes that were not committed; the commit has them too"
+    return Problem(path, what, "`git show` shows it", "warning")
+
+
+def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem]) -> str:
+    if any(problem.severity == "error" for problem in problems):
+        return "orchestrate resume"
+    if repo.head().sha is None:
+        # Workers start from a commit, and there is none.
+        return f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
+    return "orchestrate plan phase-1"

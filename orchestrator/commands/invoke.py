@@ -1,0 +1,98 @@
+"""Call a command, and turn whatever stops it into an answer."""
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from orchestrator.commands.answer import Answer, refused
+from orchestrator.commands.caller import Caller
+from orchestrator.commands.table import Command
+from orchestrator.errors import Refusal
+from tickets.problems import Problem, ProblemError
+from workers.files.read import NotRegularError
+from workers.git.run import drop_foreign_git
+
+_OUTSIDE = frozenset((
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EISDIR,
+    errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
+))  # fmt: skip
+"""Errors that come from the machine; any other is a bug, and gets its traceback."""
+
+LISTS = frozenset(("todo", "deliverable", "criterion", "milestone", "phase"))
+"""Commands about one of several things, which their action `list` shows with their numbers."""
+
+
+class CommandModule(Protocol):
+    """A module of `orchestrator.commands` that is a command."""
+
+    Arguments: type[Any]
+    """The NamedTuple of its arguments; a front end makes its options, or its schema, from the fields."""
+
+    def call(self, caller: Caller, arguments: Any) -> Answer[Any]:
+        """Do it. May raise what `invoke` turns into an answer."""
+
+
+class Invocation(NamedTuple):
+    """Which command is called, with which arguments."""
+
+    name: str
+    command: Command
+    arguments: Any
+
+    @property
+    def of_run(self) -> bool:
+        """Whether the answer has the form of one about a run, as that of `resume RUN` has."""
+        resumes = self.name == "resume" and getattr(self.arguments, "run", None) is not None
+        return self.command.of_run or resumes
+
+
+def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answer[Any]:
+    """Return what a command answers; a refusal becomes an answer with its exit code."""
+    # A git variable that names another repository must reach neither us nor a worker (see `environment`).
+    drop_foreign_git(os.environ)  # type: ignore[arg-type]  # it is a mapping of strings
+    of_run = invocation.of_run
+    try:
+        return function()
+    except Refusal as error:
+        next_action = error.next_action or next_step(error.problems, invocation.name, invocation.arguments)
+        return refused(error.problems, next_action, error.exit_code, of_run=of_run)
+    except ProblemError as error:
+        return refused(
+            error.problems, next_step(error.problems, invocation.name, invocation.arguments), 2, of_run=of_run
+        )
+    except OSError as error:
+        problem = _of_machine(error, invocation.name)
+        if problem is None:
+            raise
+        next_action = "orchestrate resume" if invocation.command.of_lead else "orchestrate doctor"
+        return refused([problem], next_action, 1, of_run=of_run)
+
+
+def _of_machine(error: OSError, command: str) -> Problem | None:
+    """Return what the machine or its user has put in our way, also in the middle of a run; None for a bug."""
+    place = str(error.filename or command)
+    if isinstance(error, FileExistsError) and os.path.lexists(place) and not Path(place).is_dir():
+        return Problem(place, "something else stands where a folder of ours is to be", "move it away")
+    if error.errno in _OUTSIDE or isinstance(error, NotRegularError):
+        return Problem(place, (error.strerror or "cannot be used").lower(), "fix it, then call again")
+    return None
+
+
+def next_step(problems: Iterable[Problem], name: str, arguments: Any) -> str:
+    """Return the command that a problem names as its way out, else the one that shows what is left."""
+    for problem in problems:
+        named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)
+        if named:
+            return named[1]
+    is_list = name in LISTS
+    if is_list and arguments.action != "list":
+        return f"orchestrate {name} list"
+    phase = None if is_list else getattr(arguments, "phase", None)
+    if not phase or not phase.isprintable() or phase.startswith("-"):
+        return "orchestrate status"
+    from shlex import quote  # noqa: PLC0415 - for start-up time
+
+    return f"orchestrate plan {quote(phase)}"

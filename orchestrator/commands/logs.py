@@ -1,0 +1,265 @@
+"""`logs RUN [WORKER]`: what a worker printed, and beside it why it failed, its checks, earlier attempts.
+
+Imports little: asked often.
+"""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.commands._names import live_named, workers_named
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.runs.live import LiveRun, doing_of
+from orchestrator.runs.state import RunState
+from orchestrator.runs.worker_state import WENT_WRONG
+from tickets.problems import Problem
+from workers.agents.follow import Follower, read_tail
+from workers.agents.stream import Lines, plain
+from workers.files.read import opened
+
+LOOK = 0.1
+"""Seconds between two polls of what a worker printed."""
+LONGEST = 1 << 20
+"""Bytes of one line that are shown; what is longer is cut, and marked so."""
+CHUNK = 1 << 16
+SHOWN = 5
+"""Workers of a fan-out that are named where the call does not name one of them."""
+TAIL = 20
+"""Lines of what a command printed that are shown; its file has the others."""
+_SEE = re.compile(r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b")
+_STREAMS = ("stdout", "stderr")
+
+
+class Arguments(NamedTuple):
+    """What `logs` takes."""
+
+    run: str
+    worker: str | None = None
+    """A worker, or its ticket; None: list them."""
+    follow: bool = False
+    """Go on until the worker has ended."""
+    stderr: bool = False
+    """Its standard error instead."""
+    raw: bool = False
+    """The bytes as they are."""
+    attempt: int | None = None
+    """None: the last."""
+
+
+class Piece(NamedTuple):
+    """One thing that a worker said or did; as `note`, `check` or `attempt`, what it did not say itself."""
+
+    kind: str
+    text: str
+    is_echo: bool = False
+    """It repeats what was said last."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[None]:
+    """List the workers of a run, or return what one of them printed, as far as it goes or until it ends."""
+    if arguments.worker is None:
+        return _listed(live_named(repository_of(caller), arguments.run))
+    said = [
+        piece._asdict() for piece in pieces(caller, arguments._replace(raw=False)) if isinstance(piece, Piece)
+    ]
+    return answer((), "orchestrate ps", run=arguments.run, worker=arguments.worker, said=said)
+
+
+def pieces(caller: Caller, arguments: Arguments) -> Iterator[Piece | bytes]:
+    """Yield what a worker printed, as far as it goes or until it ends. Raises Refusal."""
+    live = live_named(repository_of(caller), arguments.run)
+    worker, *others = workers_named(live.state, [arguments.worker or ""])
+    if others:
+        tickets = [live.state.workers[name].ticket for name in (worker, *others)][:SHOWN]
+        do = f"name one of them: {', '.join(tickets)}{', ...' * (len(others) >= SHOWN)}"
+        problem = Problem(arguments.worker or "", f"is a fan-out of {len(others) + 1} workers", do)
+        raise Refusal(problem, next_action=f"orchestrate logs {arguments.run} {shlex.quote(tickets[0])}")
+    number = _wait_started(live, worker, arguments)
+    while True:
+        read = _source(live, worker, number, arguments)
+        while True:
+            # Asked before it is read: what was printed in between is read all the same.
+            over = not arguments.follow or _has_gone(live, worker, number)
+            yield from read(over)
+            if over:
+                break
+            time.sleep(LOOK)
+        yield from _notes_on(live.state, worker, number, stderr=arguments.stderr)
+        if not arguments.follow or arguments.attempt or not _goes_on(live, worker, number):
+            if not arguments.attempt:
+                yield from _earlier(live.state, worker, number)
+            return
+        number = live.state.workers[worker].attempts
+        yield Piece("attempt", f"attempt {number}")
+
+
+def _listed(live: LiveRun) -> Answer[None]:
+    """Answer with the workers of a run, for a call that names none."""
+    state, lives = live.state, live.is_running
+    shown = [
+        {
+            "worker": name,
+            "ticket": worker.ticket,
+            "title": state.titles[name],
+            "state": doing_of(state, name, lives=lives),
+            "outcome": worker.outcome,
+            "verdict": worker.verdict,
+            "attempts": worker.attempts,
+            "reason": worker.reason,
+        }
+        for name, worker in state.workers.items()
+    ]
+    begun = [name for name, worker in state.workers.items() if worker.started]
+    first = next(iter((*state.failed, *begun)), None)
+    next_action = f"orchestrate logs {state.run.id} {first}" if first else "orchestrate ps"
+    return answer((), next_action, run=state.run.id, workers=shown)
+
+
+def _wait_started(live: LiveRun, worker: str, arguments: Arguments) -> int:
+    """Return the attempt to show, once there is one. Raises Refusal where there is none."""
+    known = live.state.workers[worker]
+    while not known.started and not known.ended and arguments.follow and live.is_running:
+        time.sleep(LOOK)
+        live.look()
+    number = int(arguments.attempt or known.attempts)
+    if not known.started and known.ended:
+        raise Refusal(Problem(worker, f"was never started: {known.reason}"), exit_code=1)
+    if not known.started:
+        do = "`orchestrate ps` says what it waits for"
+        raise Refusal(Problem(worker, "has not started yet", do), exit_code=1)
+    if not 1 <= number <= known.attempts:
+        raise Refusal(Problem("--attempt", f"{worker} has made {known.attempts}", "name one of them"))
+    return number
+
+
+def _has_gone(live: LiveRun, worker: str, number: int) -> bool:
+    """Return whether an attempt prints nothing more."""
+    live.look()
+    known = live.state.workers[worker]
+    if known.ended or known.attempts > number:
+        return True
+    return doing_of(live.state, worker, lives=live.is_running) not in ("running", "starting")
+
+
+def _goes_on(live: LiveRun, worker: str, number: int) -> bool:
+    """Wait for the attempt after one that has ended; return whether there is one."""
+    known = live.state.workers[worker]
+    while live.is_running and not known.ended and known.attempts == number:
+        time.sleep(LOOK)
+        live.look()
+    return known.attempts > number
+
+
+def _source(
+    live: LiveRun, worker: str, number: int, arguments: Arguments
+) -> Callable[[bool], Iterator[Piece] | Iterator[bytes]]:
+    """Return the function that reads what is new; its argument is whether nothing more will come."""
+    known, files = live.state.workers[worker], live.state.run.attempt(worker, number)
+    path = files.stderr if arguments.stderr else files.stdout
+    if arguments.raw:
+        chunks = _Chunks(path)
+        return lambda _: chunks.read()
+    if arguments.stderr or known.agent == "command":
+        return _Text(path).read
+    with suppress(FileNotFoundError):
+        # A follower skips what is no regular file, and its silence would have no reason.
+        os.close(opened(path))
+    follower = Follower(known.agent, path)
+    return lambda _: _progress(follower)
+
+
+def _progress(follower: Follower) -> Iterator[Piece]:
+    """Yield what an agent CLI said and did; a tool call's end adds nothing to its beginning."""
+    before = -1
+    while follower.offset != before:
+        before = follower.offset
+        for one in follower.read_more():
+            if one.kind == "tool_end" or (not one.text and one.kind != "end"):
+                continue
+            yield Piece(one.kind, one.text, one.kind == "end" and follower.said.startswith(one.text))
+
+
+class _Chunks:
+    """Reads a file that grows, as bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> Iterator[bytes]:
+        """Yield what is new."""
+        try:
+            descriptor = opened(self._path)
+        except FileNotFoundError:
+            return
+        try:
+            while chunk := os.pread(descriptor, CHUNK, self._offset):
+                self._offset += len(chunk)
+                yield chunk
+        finally:
+            os.close(descriptor)
+
+
+class _Text:
+    """Reads a file that grows, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self._chunks = _Chunks(path)
+        self._lines = Lines(LONGEST)
+
+    def read(self, over: bool) -> Iterator[Piece]:  # noqa: FBT001 - it is called as the other sources are
+        """Yield the lines that are new; the last one too, without its end, where nothing more will come."""
+        for chunk in self._chunks.read():
+            for line in self._lines.add(chunk):
+                yield Piece("text", _shown(line))
+        if over and (rest := self._lines.rest()):
+            yield Piece("text", _shown(rest))
+
+
+def _shown(line: bytes) -> str:
+    text = plain(line[:LONGEST].decode("utf-8", "replace"))
+    return text + " [cut here]" if len(line) > LONGEST else text
+
+
+def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Iterator[Piece]:
+    """Yield what the output of an attempt does not show; nothing of one that printed and ended well."""
+    known, files = state.workers[worker], state.run.attempt(worker, number)
+    size = {path: path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)}
+    if not any(size.values()):
+        yield Piece("note", f"{worker} printed nothing")
+    elif not stderr and not size[files.stdout]:
+        yield Piece("note", f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes")
+    if number < known.attempts or not known.ended:
+        return
+    if known.outcome in WENT_WRONG or known.verdict in ("rejected", "pending"):
+        verdict = f", {known.verdict}" if known.verdict else ""
+        why = f": {known.reason}" if known.reason else ""
+        yield Piece("note", f"{worker} ended as {known.outcome}{verdict}{why}")
+        yield from _checks(state, known.reason)
+
+
+def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
+    """Yield that there were attempts before the one that is shown."""
+    if number > 1:
+        of = state.workers[worker].attempts
+        yield Piece(
+            "note", f"this is attempt {number} of {of}; `--attempt {number - 1}` shows the one before"
+        )
+
+
+def _checks(state: RunState, reason: str) -> Iterator[Piece]:
+    """Yield the last lines of what the commands printed that a reason names."""
+    for path in dict.fromkeys(found["path"] for found in _SEE.finditer(reason)):
+        for stream in _STREAMS:
+            name = f"{path}.{stream}"
+            lines = read_tail(state.run.root / name).splitlines()
+            if lines:
+                yield Piece("note", f"{name} ends with:")
+            yield from (Piece("check", plain(line)) for line in lines[-TAIL:])

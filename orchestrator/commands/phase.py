@@ -1,0 +1,186 @@
+"""`phase add|start|complete|list`: from one phase of the plan to the next."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from orchestrator.commands._phase_plan import (
+    TIMEOUT,
+    Plan,
+    Summary,
+    Tests,
+    message,
+    pass_gate,
+    tested,
+    whole_plan_of,
+    with_report,
+)
+from orchestrator.commands._record import given, read_back, record, refuse_known, shortened
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller
+from orchestrator.errors import Refusal
+from orchestrator.runs.next_step import has_templates
+from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
+from orchestrator.state.canonical.status.plan import next_number
+from orchestrator.state.canonical.status.read import PATH, Phase, slug
+from orchestrator.state.events import PhaseAdded, PhaseMoved
+from tickets.problems import Problem
+
+
+class Arguments(NamedTuple):
+    """What `phase` takes."""
+
+    action: Literal["add", "start", "complete", "list"]
+    phase: str | None = None
+    """The one to start or complete: its number, its short name, or a part of its title."""
+    force: bool = False
+    """Complete it though deliverables or criteria are open; needs a reason."""
+    reason: str = ""
+    verify: bool | None = None
+    timeout: float = TIMEOUT
+    text: str = ""
+    """The name of the one to add."""
+    milestone: str = ""
+    criterion: tuple[str, ...] = ()
+    deliverable: tuple[str, ...] = ()
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
+    """Move from phase to phase, add one, or list them."""
+    plan = whole_plan_of(caller)
+    if arguments.action == "list":
+        listed = [_shown(phase) for phase in plan.status.phases]
+        return answer((), "orchestrate status", phases=listed).showing(())
+    if arguments.action == "add":
+        return _add(plan, arguments)
+    phase = plan.phase(arguments.phase)
+    if arguments.action == "start":
+        return _move(plan, arguments, None, phase)
+    left, reason = _left_open(phase), read_back(arguments.reason).strip()
+    if left and not arguments.force:
+        lists = "deliverable" if any(one.what.startswith("deliverable") for one in left) else "criterion"
+        what = f"{_counted([one.what for one in left])} left open"
+        do = "finish them, or leave them so: `orchestrate phase complete --force --reason TEXT`"
+        raise Refusal(*left, Problem(phase.title, what, do), next_action=f"orchestrate {lists} list")
+    if left and not reason:
+        raise Refusal(Problem("--force", "needs a reason", "add `--reason TEXT`: it goes to DECISIONS.md"))
+    later = plan.status.phases[plan.status.phases.index(phase) + 1 :]
+    follows = next((one for one in later if not one.complete), None)
+    return _move(plan, arguments, phase, follows, [one.what for one in left])
+
+
+def _move(
+    plan: Plan, arguments: Arguments, ended: Phase | None, begun: Phase | None, left: Sequence[str] = ()
+) -> Answer[Summary]:
+    is_current = begun is not None and begun == plan.status.current and begun.status.startswith("IN PROGRESS")
+    if begun is not None and begun.complete:
+        problem = Problem(
+            f"{PATH}:{begun.line}", f"{begun.title} is complete", "change its status line by hand"
+        )
+        raise Refusal(problem)
+    gate = "" if is_current and ended is None else gate_between(plan.status, ended, begun)
+    about = f"going on to {begun.title}" if begun else f"completing {ended.title if ended else 'the plan'}"
+    is_over = ended is not None and ended.complete and (begun is None or begun == plan.status.current)
+    is_so = is_over or (is_current and ended is None)
+    if not is_so:
+        pass_gate(plan.writer, gate, about)
+    asked = Tests(arguments.verify, arguments.timeout, by_default=arguments.action == "complete")
+    tests = "" if is_so else tested(plan.writer, asked)
+    event = PhaseMoved(
+        ended.title if ended else None, begun.title if begun else None, gate, tests,
+        plan.writer.at, plan.writer.lead, tuple(left), read_back(arguments.reason).strip() if left else "",
+    )  # fmt: skip
+    after = plan.after(event)
+    subject = f"Phase complete: {ended.title}" if ended else f"Phase started: {begun.title if begun else ''}"
+    done, total = after.milestones
+    bullets = [
+        f"Updated STATUS.md ({done}/{total} milestones complete)",
+        "Logged the transition in DECISIONS.md",
+    ]
+    if event.left_open:
+        bullets.append(f"Left open: {_counted(event.left_open)} (reason: {shortened(event.reason, 200)})")
+    if begun and ended:
+        bullets.append(f"Next: {begun.title}")
+    next_action = "orchestrate status"
+    if begun:
+        # Without templates there is nothing to plan yet; that they are to be written, the list says.
+        named = slug(begun.title)
+        there = has_templates(plan.writer.repository.root, named)
+        next_action = f"orchestrate plan {named}" if there else "orchestrate todo list"
+    facts: dict[str, Any] = {
+        "ended": event.ended, "begun": event.begun, "gate": gate or None, "left_open": list(event.left_open),
+        "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),
+    }  # fmt: skip
+    recorded = record(
+        plan.writer, None if is_so else event, message(subject, bullets, tests),
+        next_action=next_action, **facts,
+    )  # fmt: skip
+    return with_report(plan.writer, recorded.showing((subject, *bullets)))
+
+
+def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
+    writer = plan.writer
+    number = next_number(plan.status.phases)
+    # A user who reads "Phase 2: Core" in the plan writes the whole of it; the number is added by us.
+    name = given("phase", re.sub(rf"(?i)^\s*phase\s+{number}\s*[:-]\s*(?=\S)", "", arguments.text))
+    milestone = given("--milestone", arguments.milestone)
+    refuse_known(PATH, "phase", name, [phase.name for phase in plan.status.phases])
+    refuse_known(PATH, "milestone", milestone, [phase.milestone for phase in plan.status.phases])
+    made = [given("--deliverable", text) for text in arguments.deliverable]
+    criteria = [given("--criterion", text) for text in arguments.criterion]
+    for what, texts in (("deliverable", made), ("criterion", criteria)):
+        for at, text in enumerate(texts):
+            refuse_known("phase add", what, text, texts[:at])
+    gate = growth_gate(writer.log().data, number)
+    pass_gate(writer, gate, f"adding Phase {number}: {shortened(name)}")
+    event = PhaseAdded(number, name, milestone, tuple(criteria), tuple(made), gate, writer.at, writer.lead)
+    after = plan.after(event)
+    done, total = after.milestones
+    subject = f"Phase added: Phase {number}: {shortened(name)}"
+    bullets = [
+        f"Updated STATUS.md ({done}/{total} milestones complete)",
+        f"Milestone: {shortened(milestone)}",
+    ]
+    bullets += ["Logged the change of scope in DECISIONS.md"] if gate else []
+    return record(
+        writer, event, message(subject, bullets, ""), next_action="orchestrate phase list",
+        added=_shown(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
+    ).showing((subject, *bullets))  # fmt: skip
+
+
+def _left_open(phase: Phase) -> list[Problem]:
+    """Return the work that a phase has left, as problems."""
+    if phase.complete:
+        return []
+    do, also = "`orchestrate deliverable done`", "`orchestrate criterion done`"
+    left = [
+        Problem(PATH, f"deliverable not complete: {one.name} ({phase.title})", do)
+        for one in phase.deliverables
+        if not one.done
+    ]
+    left += [
+        Problem(PATH, f"criterion not met: {text} ({phase.title})", also)
+        for met, text in phase.criteria
+        if not met
+    ]
+    return left
+
+
+def _counted(left: Sequence[str]) -> str:
+    """Count the deliverables and the criteria among what was left open."""
+    made = sum(one.startswith("deliverable") for one in left)
+    said = [f"{made} deliverable{'' if made == 1 else 's'}"] if made else []
+    met = len(left) - made
+    said += [f"{met} {'criterion' if met == 1 else 'criteria'}"] if met else []
+    return " and ".join(said)
+
+
+def _shown(phase: Phase) -> dict[str, Any]:
+    return {
+        "name": slug(phase.title),
+        "title": phase.title,
+        "status": phase.status,
+        "milestone": phase.milestone,
+        "deliverables": list(phase.made),
+        "criteria": [sum(met for met, _ in phase.criteria), len(phase.criteria)],
+    }

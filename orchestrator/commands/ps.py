@@ -1,0 +1,113 @@
+"""`ps`: the workers that run, the queue behind them, the slots. Imports little: asked often."""
+
+import gc
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from orchestrator.budget.totals import Spent, spent_in
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, NoArguments, repository_of
+from orchestrator.runs.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
+from orchestrator.runs.state import RunState
+from orchestrator.schedule.rate_limits import standing
+from tickets.problems import Problem
+from workers.git.run import Repository
+from workers.pool.slots import Taken, holders
+
+Arguments = NoArguments
+
+
+class Seen(NamedTuple):
+    """A run as a text shows it."""
+
+    state: RunState
+    rows: list[Row]
+    queue: Queue
+    cost: Spent
+
+
+def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
+    """Return what is running."""
+    gc.disable()  # the process ends before anything is worth collecting, and thousands of workers may wait
+    repository, now = repository_of(caller), caller.now()
+    problems: list[Problem] = []
+    runs = live_runs(repository.root, problems=problems)
+    parked = _parked(repository, now)
+    rows = [row for run in runs for row in run.rows(now, parked)]
+    slots = holders(repository.own / "slots")
+    ready = {(slot.holder.get("run", ""), slot.holder.get("worker", "")) for slot in slots}
+    queues = [run.queue(now, parked, ready) for run in runs]
+    problems += [*_lost(rows), *_dirty(slots)]
+    costs = spent_in(repository.own / "spending", [run.state for run in runs])
+    shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
+    next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")
+    seen = [
+        Seen(run.state, [row for row in rows if row.run == run.state.run.id], queue, cost)
+        for run, queue, cost in zip(runs, queues, costs, strict=True)
+    ]
+    return answer(
+        problems,
+        next_action,
+        workers=[row._asdict() for row in rows],
+        queued={
+            "total": sum(queue.total for queue in queues),
+            "slot": sum(queue.slot for queue in queues),
+            "dependency": sum(queue.dependency for queue in queues),
+            "provider": sum(queue.provider for queue in queues),
+            "held": sum(queue.held for queue in queues),
+            "next": [one._asdict() for queue in queues for one in queue.first][:NEXT],
+        },
+        slots={
+            # An agent CLI holds one of its agent's slots beside that of the pool.
+            "taken": sum(slot.slot.startswith("pool-") for slot in slots if not slot.dirty),
+            "dirty": [slot.slot for slot in slots if slot.dirty],
+        },
+        runs=shown,
+    ).showing(seen)
+
+
+def _parked(repository: Repository, now: datetime) -> dict[str, str]:
+    """Return the agents that no run starts workers of, and until when."""
+    found = standing(repository.own / "providers", now.timestamp())
+    return {
+        one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC), now)
+        for one in found
+        if one.until is not None
+    }
+
+
+def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
+    workers = run.state.workers.values()
+    retrying = sum(one.retrying and not one.ended for one in workers)
+    return {
+        "run": run.state.run.id,
+        "phase": run.state.phase,
+        "status": run.state.status(),
+        "running": sum(one.started and not one.ended for one in workers) - retrying,
+        "retrying": retrying,
+        "queued": queue.total,
+        "ended": sum(one.ended for one in workers),
+        "spent": cost._asdict(),
+        "next_action": run.state.next_action(),
+    }
+
+
+def _lost(rows: list[Row]) -> list[Problem]:
+    what, do = "its shim is gone and left no record", "`orchestrate resume {}` starts it again"
+    return [
+        Problem(f"{row.run} {row.worker}", what, do.format(row.run), "warning")
+        for row in rows
+        if row.state == "lost"
+    ]
+
+
+def _dirty(slots: list[Taken]) -> list[Problem]:
+    what, do = (
+        "its shim was killed; processes of its worker may live",
+        "the next worker in the slot ends them",
+    )
+    return [
+        Problem(slot.slot, f"{slot.holder.get('worker', 'somebody')}: {what}", do, "warning")
+        for slot in slots
+        if slot.dirty
+    ]

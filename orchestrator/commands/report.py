@@ -1,0 +1,45 @@
+"""`report`: the status report in seven sections, kept with the newest run."""
+
+from typing import NamedTuple
+
+from orchestrator.commands._checks import NAMES, TIMEOUT, run_checks
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
+from orchestrator.report.gather import gather
+from orchestrator.report.status_report import StatusReport, as_json, report_on
+from orchestrator.report.text import keep_report
+from orchestrator.runs.state import unfinished_runs
+from orchestrator.settings.settings import read_settings
+from tickets.problems import Problem
+from workers.errors import WorkerError
+
+
+class Arguments(NamedTuple):
+    """What `report` takes."""
+
+    reader: str = "the user"
+    verify: bool = False
+    """Run all checks first."""
+    timeout: float = TIMEOUT
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
+    """Report on the project."""
+    repository, at = repository_of(caller), caller.now()
+    problems: list[Problem] = []
+    if arguments.verify:
+        try:
+            settings = read_settings(repository.root)
+            problems += run_checks(
+                repository, settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
+            )
+        except WorkerError as error:
+            problems.append(Problem("[checks]", str(error), "`orchestrate doctor` says more"))
+    found = gather(repository, at)
+    waiting = tuple(unfinished_runs(repository.root))
+    report = report_on(found, arguments.reader, lead_of(caller, repository), waiting)
+    problems += found.problems
+    written = keep_report(repository, report, at)
+    return answer(
+        problems, report.active_work.command, report=as_json(report), written=written
+    ).showing(report)  # fmt: skip

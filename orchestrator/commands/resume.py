@@ -1,0 +1,106 @@
+"""`resume [RUN]`: what is true after a stop and what is next; with RUN, go on with it."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from orchestrator.commands._checks import TIMEOUT, run_checks
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller, lead_of, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.report.gather import gather
+from orchestrator.report.recover import look, standing_of
+from orchestrator.report.summary import fitted, standing, step_of, tokens_of
+from orchestrator.runs.state import RunState
+from orchestrator.settings.settings import read_settings
+from tickets.problems import Problem
+from workers.errors import WorkerError
+from workers.git.run import Repository
+
+
+class Arguments(NamedTuple):
+    """What `resume` takes."""
+
+    run: str | None = None
+    """Go on with this run: its workers, its queue."""
+    max_tokens: int | None = None
+    """Leave out what is needed least until the JSON fits."""
+    verify: bool = False
+    """Run the smoke tests, too."""
+    timeout: float = TIMEOUT
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict[str, Any]]:
+    """Report where the project stands, or go on with a run."""
+    if arguments.run is None:
+        return _standing(caller, arguments)
+    from orchestrator.commands._names import run_named  # noqa: PLC0415 - the report needs less
+    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - as above
+    from orchestrator.run import go_on  # noqa: PLC0415 - as above
+
+    project = project_of(caller)
+    run = run_named(project.repository, arguments.run)
+    return finish(caller, project, partial(go_on, project, run))
+
+
+def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
+    """Return where the project stands, what was repaired, what is stale, and what is next."""
+    repository, at = repository_of(caller), caller.now()
+    problems: list[Problem] = []
+    commits = _commits(repository, problems)
+    stood = look(repository, at, lead_of(caller, repository), commit=commits)
+    if arguments.verify:
+        problems += _verified(caller, arguments, repository)
+    found = gather(repository, at)
+    step = step_of(found, stood.runs)
+    problems = list(dict.fromkeys((*stood.problems, *found.problems, *problems)))
+    runs = [
+        {
+            "run": state.run.id,
+            "phase": state.phase,
+            "status": state.status(),
+            "workers": standing_of(state),
+            "next_action": state.next_action(),
+        }
+        for state in stood.runs
+    ]
+    whole = answer(
+        problems, step.command, repaired=list(stood.repaired), runs=runs, **standing(found, step), left_out=[]
+    )
+    document = whole.document
+    if arguments.max_tokens is not None:
+        document = _within(document, arguments.max_tokens)
+    return whole._replace(document=document).showing(whole.document)
+
+
+def _commits(repository: Repository, problems: list[Problem]) -> bool:
+    try:
+        return read_settings(repository.root).git.commit != "never"
+    except Refusal as refusal:
+        # A new lead needs to know the state of the project, above all where the settings are broken.
+        problems += refusal.problems
+        return True
+
+
+def _verified(caller: Caller, arguments: Arguments, repository: Repository) -> list[Problem]:
+    try:
+        settings = read_settings(repository.root)
+        return run_checks(
+            repository,
+            settings,
+            ("smoke",),
+            at=caller.now(),
+            timeout=arguments.timeout,
+            environ=caller.environ,
+        )  # fmt: skip
+    except WorkerError as error:
+        return [Problem("[checks] smoke", str(error), "`orchestrate doctor` says more")]
+
+
+def _within(document: dict[str, Any], tokens: int) -> dict[str, Any]:
+    shorter, out = fitted(document, tokens)
+    shorter = {**shorter, "left_out": list(out)}
+    if tokens_of(shorter) > tokens:
+        what = f"{tokens} tokens are fewer than the least that has to be said ({tokens_of(shorter)})"
+        more = Problem("--max-tokens", what, "give more", "warning").as_json()
+        shorter["problems"] = [*shorter["problems"], more]
+    return shorter

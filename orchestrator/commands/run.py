@@ -1,0 +1,39 @@
+"""`run PHASE`: deploy, wait, integrate; without a phase, go on with the newest unfinished run."""
+
+from functools import partial
+from typing import NamedTuple
+
+from orchestrator.commands._project import finish, newest_unfinished, project_of, request_of
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.run import go_on, run_phase
+from orchestrator.runs.state import RunState
+from tickets.plan import OnOverlap
+
+
+class Arguments(NamedTuple):
+    """What `run` takes."""
+
+    phase: str | None = None
+    only: tuple[str, ...] = ()
+    """Just these tickets."""
+    new: bool = False
+    """Also if a run of the phase is unfinished."""
+    strict_agents: bool = False
+    """Refuse if an agent is missing or off."""
+    on_overlap: OnOverlap = "refuse"
+    wait: float = 0.0
+    """Seconds to wait for scopes that other runs hold."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
+    """Run a phase."""
+    phase, only, new, strict_agents, on_overlap, wait = arguments
+    if phase is None:
+        project = project_of(caller)
+        return finish(caller, project, partial(go_on, project, newest_unfinished(project.repository)))
+    request = request_of(
+        caller, phase, only, new=new, strict_agents=strict_agents, on_overlap=on_overlap, wait=wait
+    )
+    project = project_of(caller, request)
+    return finish(caller, project, partial(run_phase, project, request))

@@ -1,0 +1,26 @@
+"""`_runtime RUN`: the runtime that a detached deploy starts. Not for people."""
+
+import signal
+from functools import partial
+from typing import NamedTuple
+
+from orchestrator.commands._names import run_named
+from orchestrator.commands._project import finish, project_of
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
+from orchestrator.run import go_on
+from orchestrator.runs.state import RunState
+
+
+class Arguments(NamedTuple):
+    """What `_runtime` takes."""
+
+    run: str
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
+    """Go on with a run until its workers have ended, also when the terminal is closed."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    project = project_of(caller)
+    work = partial(go_on, project, run_named(project.repository, arguments.run), integrates=False)
+    return finish(caller, project, work, expected=("finished", "integrated"))

@@ -1,0 +1,56 @@
+"""The table of commands: the module of each, what it is for, who may call it."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """Where a command lives, and what it is for; one without a module is not built yet."""
+
+    module: str | None
+    help: str
+    of_run: bool = False
+    """It answers with the document of a run."""
+    of_lead: bool = True
+    """A worker must not call it."""
+
+
+COMMANDS = {
+    "init": Command("init", "write what a project needs; changes nothing that is there"),
+    "plan": Command("plan", "show what would run: tickets, order, scopes, overlaps", of_lead=False),
+    "run": Command("run", "deploy a phase, wait, integrate", of_run=True),
+    "deploy": Command("deploy", "render, prove and start a phase, without integrating it", of_run=True),
+    "ps": Command("ps", "what is running", of_lead=False),
+    "watch": Command("watch", "what is running, live", of_lead=False),
+    "logs": Command("logs", "what a worker printed", of_lead=False),
+    "wait": Command("wait", "wait until a run ends or something new happens", of_run=True),
+    "cancel": Command("cancel", "stop a run, or some of its workers"),
+    "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True),
+    "resume": Command("resume", "after a stop: what is true, what is next; with RUN: go on"),
+    "status": Command("status", "the state at a glance", of_lead=False),
+    "report": Command("report", "the seven-section status report"),
+    "todo": Command("todo", "add, finish, move TODO items"),
+    "decide": Command("decide", "record a decision"),
+    "deliverable": Command("deliverable", "add, start, finish or block a deliverable"),
+    "criterion": Command("criterion", "add or tick an acceptance criterion"),
+    "milestone": Command("milestone", "record that a milestone is reached"),
+    "phase": Command("phase", "add, start or complete a phase"),
+    "approve": Command("approve", "record the user's approval"),
+    "handoff": Command("handoff", "write what a new lead needs"),
+    "checkpoint": Command(None, "the last step of an agent on a feature"),
+    "context": Command(None, "the active context"),
+    "session": Command(None, "the history of sessions"),
+    "msg": Command(None, "messages between participants"),
+    "team": Command(None, "the team roster"),
+    "alert": Command(None, "alerts"),
+    "backup": Command(None, "back the state files up"),
+    "validate": Command("validate", "graded problems of state, templates and settings", of_lead=False),
+    "repair": Command(None, "mend state files from backup, history or logs"),
+    "archive": Command("archive", "move what is old out of the way"),
+    "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
+    "mcp": Command(None, "the same calls as an MCP server"),
+    "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True),
+    "fake-agent": Command(
+        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up with", of_lead=False
+    ),
+    "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True),
+}

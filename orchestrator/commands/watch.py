@@ -1,0 +1,73 @@
+"""`watch [RUN]`: what is running, as one picture after the other until all has ended."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.commands._names import live_named
+from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller, repository_of
+from orchestrator.runs.live import LiveRun, live_runs
+
+LOOK = 0.25
+"""Seconds between two pictures."""
+RUNS_LOOK = 8
+"""Pictures after which new runs are looked for."""
+
+
+class Arguments(NamedTuple):
+    """What `watch` takes."""
+
+    run: str | None = None
+    """None: all that run, those too that begin in the meantime."""
+
+
+class Picture(NamedTuple):
+    """What is watched, at one moment."""
+
+    runs: list[LiveRun]
+    events: list[tuple[LiveRun, dict[str, Any]]]
+    """Records of their journals that are new since the last picture."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[list[LiveRun]]:
+    """Wait until what is watched has ended."""
+    runs: list[LiveRun] = []
+    for picture in pictures(caller, arguments):
+        runs = picture.runs
+    return ended(runs)
+
+
+def ended(runs: list[LiveRun]) -> Answer[list[LiveRun]]:
+    """Return the answer once nothing more is shown; it has no document: a program reads the pictures."""
+    return Answer(0, {}, (), runs)
+
+
+def pictures(caller: Caller, arguments: Arguments) -> Iterator[Picture]:
+    """Yield how things stand, again and again until what is watched has ended. Raises Refusal."""
+    repository = repository_of(caller)
+    root, name = repository.root, arguments.run
+    runs = [live_named(repository, name)] if name is not None else _going(root, [])
+    looks, fresh = 0, runs
+    while True:
+        going = [run for run in runs if run.is_going]
+        # Asked before the journal is read: what was appended in between is shown all the same.
+        yield Picture(runs, [(run, record) for run in runs for record in _events(run, whole=run in fresh)])
+        if not going:
+            return
+        time.sleep(LOOK)
+        looks += 1
+        fresh = _going(root, runs) if name is None and looks % RUNS_LOOK == 0 else []
+        runs = [*runs, *fresh]
+
+
+def _going(root: Path, known: list[LiveRun]) -> list[LiveRun]:
+    """Find the runs in which something is going on and that are not known yet."""
+    ids = {run.state.run.id for run in known}
+    return [run for run in live_runs(root, besides=ids) if run.is_going]
+
+
+def _events(run: LiveRun, *, whole: bool) -> list[dict[str, Any]]:
+    """Read what is new; of a run that was just found, all that has happened in it."""
+    return [*(run.since(0) if whole else ()), *run.look()]

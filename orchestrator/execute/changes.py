@@ -1,0 +1,49 @@
+"""The changes of ended workers, as their patches keep them: what may land, and what others build on."""
+
+import os
+
+from orchestrator.execute.judgement import landable
+from orchestrator.execute.runtime import Runtime
+from tickets.ticket import Ticket
+from workers.errors import WorkerError
+from workers.files.read import opened, refuse_larger
+from workers.git.run import GitError
+from workers.worktree.change import ABSENT, Change
+
+
+def landable_changes(runtime: Runtime, ticket: Ticket) -> list[Change]:
+    """Return the part of a worker's patch that lies in its scope. Raises WorkerError where it is lost."""
+    worker, run = runtime.of(ticket), runtime.run
+    files, patch = worker.evidence.files, worker.evidence.patch
+    if not patch and not files:
+        return []
+    patch = patch or run.relative(run.attempt(ticket.worker, 1).patch)
+    changes = runtime.patches.get(patch)
+    if changes is None or not all(_is_loose(runtime, change) for change in changes):
+        changes = _read_back(runtime, worker.base, patch)
+    found = list(landable(ticket, changes, runtime.manifest.scopes[ticket.id]))
+    # What was cut, emptied or written over would land as less than was accepted, and be told as all.
+    missing = sorted({*files} - {change.path for change in found})
+    if missing:
+        raise WorkerError(f"{patch}: holds nothing of {missing[0]}; put it back, or reject")
+    return found
+
+
+def _read_back(runtime: Runtime, base: str, patch: str) -> tuple[Change, ...]:
+    path = runtime.run.root / patch
+    try:
+        os.close(opened(path))
+        refuse_larger(path, path.stat().st_size, runtime.settings.limits.patch_cap)
+        return tuple(runtime.checker.changes_of_patch(base, path))
+    except GitError:
+        raise WorkerError(f"{patch}: is damaged; put it back, or reject") from None
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+        raise WorkerError(f"{patch}: cannot be read: {why}; put it back, or reject") from None
+
+
+def _is_loose(runtime: Runtime, change: Change) -> bool:
+    # A `git gc --prune=now` meanwhile takes what no ref reaches; reading the patch brings it back.
+    sha = change.new_sha
+    loose = runtime.repository.common / "objects" / sha[:2] / sha[2:]
+    return change.new_mode == ABSENT or loose.is_file()

@@ -1,0 +1,168 @@
+"""The life of a runtime: it alone works on its run, heeds signals and cancels, and tells the roster."""
+
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from orchestrator.errors import HELD, Refusal, StateError
+from orchestrator.execute.runtime import ALL, Runtime
+from orchestrator.prepare.fence_check import fence_of, unmet
+from orchestrator.prepare.start import START_WAIT
+from orchestrator.project import Project
+from orchestrator.runs import scopes_in_use
+from orchestrator.runs.events import RunReopened, RunStopped
+from orchestrator.runs.manifest import read_manifest
+from orchestrator.runs.state import JOURNAL, RunState
+from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
+from orchestrator.store.repo import import_gitpython
+from orchestrator.store.store import Store
+from orchestrator.tamper.run_files import refuse_altered
+from tickets.problems import Problem
+from workers.engine.process import open_nursery
+from workers.files.journal import Journal
+from workers.files.locks import held_folder, held_lock
+from workers.files.run_dir import RunDir
+
+STARTING = 0.6
+"""Seconds that it takes to start a pool full of workers."""
+
+
+@asynccontextmanager
+async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
+    """Become the runtime of a run for the block. Raises Refusal where another one is, or the fence fails."""
+    if problems := unmet(project.settings, fence_of(project.settings)):
+        raise Refusal(*problems)
+    manifest = read_manifest(run)
+    refuse_altered(run, project.repository.own / "runs" / run.id)
+    with (
+        _refusing_deleted(run),
+        scopes_in_use.held(project.repository, run, manifest),
+        held_lock(run.path / "run.lock") as is_ours,
+    ):
+        if not is_ours:
+            problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `ps`")
+            raise Refusal(problem, exit_code=HELD, next_action=f"orchestrate wait {run.id}")
+        # Left by a runtime that was interrupted: whoever goes on with the run wants its workers to run.
+        run.stopping_path.unlink(missing_ok=True)
+        with contextlib.closing(Journal(run.path / JOURNAL)) as journal:
+            async with open_nursery(run.path / "nursery.log") as nursery:
+                runtime = Runtime(project, run, manifest, nursery, journal)
+                _refuse_forgotten(runtime.state)
+                runtime.checker.prepare()
+                run.closed_path.unlink(missing_ok=True)
+                yield runtime
+
+
+@asynccontextmanager
+async def heeding_stops(runtime: Runtime) -> AsyncIterator[Callable[[], int | None]]:
+    """Heed signals and cancels during the block; gives the function that returns the first signal.
+
+    The first Ctrl-C or TERM stops the run in order: its workers end within their grace, its files say
+    `interrupted`. The second lets them have no grace. A hang-up does the same, unless it is ignored, as it
+    is for a runtime that was started to outlive its terminal.
+    """
+    caught: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+
+    async def listen() -> None:
+        with anyio.open_signal_receiver(*numbers) as signals:
+            async for number in signals:
+                caught.append(number)
+                if len(caught) == 1:
+                    runtime.stop()
+                else:
+                    runtime.stop_at_once()
+
+    runtime.look_for_cancels()
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen)
+        group.start_soon(runtime.watch_cancels)
+        group.start_soon(_import_what_lands)
+        yield lambda: caught[0] if caught else None
+        group.cancel_scope.cancel()
+
+
+def refuse_overtaken(runtime: Runtime) -> None:
+    """Refuse to go on with a run while another one holds what its workers would write to.
+
+    Both have locked what they own before they look: of two that start at once, one at least sees the other.
+    """
+    if ALL in runtime.run.cancelled() or runtime.state.has_ended:
+        return
+    with held_folder(runtime.repository.common, START_WAIT):
+        claimed = scopes_in_use.claimed(runtime.repository, None, runtime.run)
+    others = [one for one in claimed if one.standing == "running"]
+    manifest = runtime.manifest
+    mine = [ticket for ticket in manifest.tickets if not runtime.of(ticket).ended]
+    found = scopes_in_use.conflicts(mine, manifest.scopes, others, ignore_case=manifest.ignore_case)
+    scopes_in_use.refuse_conflicts(found)
+
+
+def return_to_roster(runtime: Runtime) -> list[Problem]:
+    """Record that the workers of an interrupted run go on; nothing for another run."""
+    if runtime.state.closed != "interrupted":
+        return []
+    manifest = runtime.manifest
+    sent = (ticket for ticket in manifest.tickets if ticket.id not in manifest.skipped)
+    roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
+    event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, roster)
+    problems = _record(runtime, event)
+    runtime.note(RunReopened())
+    return problems
+
+
+def leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) -> list[Problem]:
+    """Record that a run's workers do not run: cancelled for good, or until `resume`.
+
+    What some of a cancelled run had completed can still be integrated.
+    """
+    if runtime.state.closed == status or runtime.state.is_integrated:
+        return []
+    event = RunClosed(runtime.run.id, runtime.clock(), runtime.manifest.lead, status)
+    problems = _record(runtime, event)
+    runtime.note(RunStopped(status))
+    return problems
+
+
+def _record(runtime: Runtime, event: Event) -> list[Problem]:
+    try:
+        return list(Store(runtime.repository).record([event], message="", commit=False).problems)
+    except StateError as error:
+        return list(error.problems)
+
+
+@contextlib.contextmanager
+def _refusing_deleted(run: RunDir) -> Iterator[None]:
+    """Refuse with the reason, where an error comes from the run's folder having been deleted meanwhile."""
+    try:
+        yield
+    except (OSError, BaseExceptionGroup) as error:
+        if run.path.is_dir():
+            raise
+        what = "the run's folder was deleted while it ran: what its workers had not landed is lost"
+        do = "`orchestrate status` shows what is left; begin the phase again"
+        refusal = Refusal(Problem(str(run.path), what, do), exit_code=1, next_action="orchestrate status")
+        raise refusal from error
+
+
+def _refuse_forgotten(state: RunState) -> None:
+    """Refuse to go on by a journal that was cut or emptied: work that is there would be done over."""
+    lost = state.forgotten()
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        what = f"says nothing of an attempt of {lost[0]}{more}: its records are lost"
+        do = "put it back, or run its phase once more with `--new`; what the run left stays"
+        raise Refusal(Problem(f"{state.run.relative(state.run.path)}/{JOURNAL}", what, do))
+
+
+async def _import_what_lands() -> None:
+    """Import GitPython before the workers start, or after their end: else all would wait for that."""
+    await anyio.sleep(STARTING)
+    await anyio.to_thread.run_sync(import_gitpython, abandon_on_cancel=True)

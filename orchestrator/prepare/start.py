@@ -1,0 +1,101 @@
+"""A proven phase written down as a run: its manifest, the scopes that it owns, its workers on the roster."""
+
+import time
+from datetime import UTC
+
+import anyio
+
+from orchestrator.errors import HELD, Refusal
+from orchestrator.prepare.fence_check import fence_of
+from orchestrator.prepare.prepare import Prepared, Request, prepare
+from orchestrator.project import Project
+from orchestrator.runs import scopes_in_use
+from orchestrator.runs.cleanup import clear_ended_runs
+from orchestrator.runs.manifest import Manifest, write_manifest
+from orchestrator.runs.roster import superseded
+from orchestrator.state.events import RosterEntry, RunDeployed
+from orchestrator.store.store import Store
+from tickets.problems import Problem
+from workers.files.locks import held_folder
+from workers.files.run_dir import RunDir, new_run_dir
+
+START_WAIT = 30.0
+"""Seconds that a run waits while another command is starting one."""
+POLL = 0.1
+"""Seconds between two polls of the scopes in use."""
+
+
+async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
+    """Prove a phase and begin its run, once the scopes are free that it needs; return it with its warnings.
+
+    Waits as long as was asked for where other runs hold them. Raises Refusal before anything is written.
+    """
+    until = time.monotonic() + request.wait
+    while True:
+        seen = scopes_in_use.picture(project.repository)
+        try:
+            return _start_nowait(project, request)
+        except Refusal as refusal:
+            if refusal.exit_code != HELD:
+                raise
+            while scopes_in_use.picture(project.repository) == seen:
+                if time.monotonic() >= until:
+                    raise
+                await anyio.sleep(POLL)
+
+
+def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
+    # One command at a time: two at once would both find no run of the phase.
+    with held_folder(project.repository.common, START_WAIT) as had:
+        if not had:
+            problem = Problem("run", "another command is starting a run", "try again when it has")
+            raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
+        clear_ended_runs(project.repository)
+        with Store(project.repository).settled() as unfinished:
+            prepared = prepare(project, request)
+        return _begin(project, request, prepared), (*unfinished, *prepared.warnings)
+
+
+def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
+    """Write down what is to run, then put its workers on the roster. Raises StateError, nothing written."""
+    store, at = Store(project.repository), project.clock()
+    roster = tuple(
+        RosterEntry(ticket.worker, ticket.title, ticket.owns)
+        for ticket in prepared.plan.tickets
+        if ticket.id not in prepared.skipped
+    )
+    store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
+    run = new_run_dir(project.repository.root, at, scopes_in_use.ids(project.repository))
+    manifest = _manifest(project, request, prepared, run)
+    scopes_in_use.drop_stale(project.repository)
+    scopes_in_use.write(project.repository, run, manifest)
+    write_manifest(run, manifest)
+    # What a lost `.taskers/` left on the roster goes when its workers are sent out again.
+    closed = superseded(project.repository, roster, at, request.lead)
+    deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
+    store.record([*closed, deployed], message="", commit=False)
+    return run
+
+
+def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
+    plan, values, rules = prepared.plan, prepared.values, prepared.rules
+    return Manifest(
+        run=run.id,
+        phase=request.phase,
+        created=project.clock().astimezone(UTC).isoformat(timespec="seconds"),
+        lead=request.lead,
+        base=prepared.head.sha or "",
+        branch=prepared.head.branch,
+        fence=fence_of(project.settings).level,
+        tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
+        skipped=dict(prepared.skipped),
+        dependencies=dict(plan.dependencies),
+        reserved=rules.reserved,
+        links=dict(rules.links),
+        ignore_case=rules.ignore_case,
+        files=rules.files,
+        project=values.project,
+        deliverable=values.deliverable,
+        status_text=values.status,
+        decisions_text=values.decisions,
+    )

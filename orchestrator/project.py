@@ -1,0 +1,24 @@
+"""A repository as one command sees it: its settings, its environment, the clock, and who watches."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from orchestrator.runs.events import Noted
+from orchestrator.runs.state import RunState
+from orchestrator.settings.settings import Settings
+from workers.git.run import Repository
+
+Tell = Callable[[Noted, RunState], None]
+"""Shows an event of a run when it has been noted."""
+Clock = Callable[[], datetime]
+
+
+class Project(NamedTuple):
+    """What every stage of a run needs, whichever run it is."""
+
+    repository: Repository
+    settings: Settings
+    environ: Mapping[str, str]
+    tell: Tell
+    clock: Clock
