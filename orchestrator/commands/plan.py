@@ -10,9 +10,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.invoke import next_step
 from orchestrator.errors import Refusal
-from orchestrator.prepare.fence_check import fence_of
-from orchestrator.prepare.prepare import Prepared, examine, in_use
-from orchestrator.prepare.start_order import Starter, starting_order
+from orchestrator.prepare.prepare import Prepared, Starter, examine, in_use, starting_order
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use as holding
 from orchestrator.settings.settings import Settings
@@ -21,6 +19,7 @@ from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from workers.fence.probe import fence_in_force
 from workers.git.run import Repository, git_fields
 
 MOST_UNOWNED = 1_000
@@ -102,7 +101,7 @@ def _keys(project: Project, phase: str, seen: _Seen) -> dict[str, Any]:
         "phase": phase,
         "base": head.sha,
         "branch": head.branch,
-        "fence": fence_of(project.settings).level,
+        "fence": fence_in_force(project.settings.fence).level,
         "slots": {"total": slots.total, **{name: _slots(project.settings, name) for name in slots.agents}},
         "budget": seen.budget,
         "tickets": [_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],

@@ -11,19 +11,20 @@ import anyio.to_thread
 
 from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.execute.runtime import ALL, Runtime
-from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.prepare.start import START_WAIT
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.events import RunReopened, RunStopped
 from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import JOURNAL, RunState
+from orchestrator.schedule.availability import unmet_fence
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
 from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
 from workers.engine.process import open_nursery
+from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal
 from workers.files.locks import held_folder, held_lock
 from workers.files.run_dir import RunDir
@@ -35,7 +36,7 @@ STARTING = 0.6
 @asynccontextmanager
 async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
     """Become the runtime of a run for the block. Raises Refusal where another one is, or the fence fails."""
-    if problems := unmet(project.settings, fence_of(project.settings)):
+    if problems := unmet_fence(project.settings, fence_in_force(project.settings.fence)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
     refuse_altered(run, project.repository.own / "runs" / run.id)

@@ -10,11 +10,7 @@ from typing import NamedTuple
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, Refusal
-<<<<<<< HEAD
-=======
-from orchestrator.prepare.fence_check import fence_of, unmet
 from orchestrator.project import Project
->>>>>>> commands3
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import unmet_fence, why_off

@@ -6,7 +6,6 @@ from datetime import UTC
 import anyio
 
 from orchestrator.errors import HELD, Refusal
-from orchestrator.prepare.fence_check import fence_of
 from orchestrator.prepare.prepare import Prepared, Request, prepare
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
@@ -16,6 +15,7 @@ from orchestrator.runs.roster import superseded
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.store import Store
 from tickets.problems import Problem
+from workers.fence.probe import fence_in_force
 from workers.files.locks import held_folder
 from workers.files.run_dir import RunDir, new_run_dir
 
@@ -86,7 +86,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         lead=request.lead,
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
-        fence=fence_of(project.settings).level,
+        fence=fence_in_force(project.settings.fence).level,
         tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
+from tickets.templates.fan_out import short_names
 
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
@@ -15,8 +16,6 @@ MENDED_FIRST = ("gate", "hook")
 """Those of them whom the work of anybody else would meet as well."""
 MOST_NAMED = 20
 """Names of one command; after it, the next command names the next ones."""
-GATHERED = 3
-"""Workers of a fan-out that are named each; more of them are called by its name."""
 _ALWAYS_WHOLE = "read_only_wrote"
 _RAISE = {
     "the run's": "a new run has a budget of its own; where the ticket's is larger, raise it below `[budget]`",
@@ -82,20 +81,8 @@ def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -
 
     A fan-out of which all that is pending is meant goes by its name: so `integrate` reads it.
     """
-    meant = frozenset(names)
-    fan_outs: dict[str, list[str]] = {}
-    for name, worker in workers.items():
-        stem, bracket, _ = worker.ticket.partition("[")
-        if bracket and worker.verdict == "pending":
-            fan_outs.setdefault(stem, []).append(name)
-    called: dict[str, int] = {}
-    for name in names:
-        stem = workers[name].ticket.partition("[")[0]
-        members = fan_outs.get(stem, [])
-        if len(members) > GATHERED and meant.issuperset(members) and _is_one_word(stem, workers):
-            called[stem] = len(members)
-        else:
-            called[name] = 1
+    pending = {name: worker.ticket for name, worker in workers.items() if worker.verdict == "pending"}
+    called = short_names(names, pending, workers)
     said = list(called)[: max(0, most)]
     return said, sum(called.values()) - sum(called[one] for one in said)
 
@@ -115,10 +102,6 @@ def _lands_nothing(worker: WorkerState) -> bool:
     evidence = worker.evidence
     kinds = {one.kind for one in evidence.violations}
     return bool(evidence.patch and not evidence.files and _ALWAYS_WHOLE not in kinds)
-
-
-def _is_one_word(stem: str, workers: Collection[str]) -> bool:
-    return stem not in workers and stem.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
 # Tickets to run again
