@@ -142,7 +142,7 @@ def test_no_other_module_names_an_agent():
     # Examples of what a template may say; the fakes that stand in for these CLIs.
     excused = {
         *own, TABLE, Path("tickets/templates/_keys.py"),
-        Path("orchestrator/cli/commands/fake_agent.py"),
+        Path("orchestrator/commands/fake_agent.py"),
     }  # fmt: skip
     for path in sorted(files_below(ROOT) - excused):
         if path.suffix == ".py" and "rehearsal" not in path.parts:
