@@ -144,3 +144,25 @@ def test_no_command_at_all_is_help_for_a_person_and_a_refusal_for_a_program(lab)
     assert (lab.call().code, lab.call("--json").code) == (2, 2)
     assert "commands:" in lab.call().out
     assert lab.call("--json").document["ok"] is False
+
+
+COUNT = """
+import sys
+started = []
+sys.addaudithook(lambda name, given: started.append(given) if name == "subprocess.Popen" else None)
+from orchestrator.cli.main import main
+code = main(sys.argv[1:])
+print(code, len(started), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [("todo", "add", "Look"), ("deliverable", "add", "Parser")])
+def test_one_state_change_starts_at_most_four_git_processes(lab, arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, *arguments],
+        cwd=lab.root, env=lab.env(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    code, started = map(int, done.stderr.split()[-2:])
+    assert code == 0
+    assert 1 <= started <= 4
+    assert lab.git("log", "--format=%s", "-1").strip() != "files"  # it was committed
