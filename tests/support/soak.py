@@ -266,9 +266,9 @@ class Lane:
             said = [called.document, called.err] if called else []
             raise AssertionError(self.world.said("is never over", (run.id,), state.status(), *said))
         if self.rng.random() < 0.2:
-            before = self.world.git(self.root, "log", "--format=%H", f"--grep=Orchestrate-Run: {run.id}")
+            before = self.world.git(self.root, "log", "--format=%H", f"--grep=^Orchestrate-Run: {run.id}$")
             self.world.call(self.root, "integrate", run.id)
-            after = self.world.git(self.root, "log", "--format=%H", f"--grep=Orchestrate-Run: {run.id}")
+            after = self.world.git(self.root, "log", "--format=%H", f"--grep=^Orchestrate-Run: {run.id}$")
             assert before == after, (self.world.seed, run.id)
 
     def integrate(self, state):
