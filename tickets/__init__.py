@@ -1,1 +1,1 @@
-"""What a worker is asked, and what counts as an answer. Pure: text in, values out."""
+"""What a worker is asked to do, and what counts as an answer. Pure: text in, values out."""

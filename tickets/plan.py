@@ -1,4 +1,4 @@
-"""A phase's tickets to a plan: the order they run in, and the proof that none touches another's files."""
+"""The plan of a phase: the order in which its tickets run, and the proof that no two of them share a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
@@ -18,19 +18,19 @@ class Plan(NamedTuple):
     """What would run. It may run only if `problems` is empty."""
 
     tickets: tuple[Ticket, ...]
-    """Each after those that it depends on; otherwise in the order they came in."""
+    """Each ticket after those that it depends on; otherwise in the order in which they were passed."""
     scopes: Mapping[str, Scope]
-    """By ticket; what is reserved is excluded."""
+    """By ticket; reserved paths are excluded."""
     dependencies: Mapping[str, tuple[str, ...]]
-    """By ticket, those that it directly waits for, the ones that `serialize` added among them."""
+    """By ticket, the tickets that it directly waits for, with those that `serialize` added."""
     overlaps: tuple[Overlap, ...]
-    """Pairs in no order that share a path; `serialize` has put them in an order since."""
+    """Unordered pairs that share a path; `serialize` has since put them in an order."""
     notes: tuple[Problem, ...]
     problems: tuple[Problem, ...]
 
 
 def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOverlap = "refuse") -> Plan:
-    """Plan tickets, every problem listed. Never raises for what tickets say."""
+    """Plan tickets and list every problem. Never raises for the content of a ticket."""
     problems: list[Problem] = []
     notes: list[Problem] = []
     scopes: dict[str, Scope] = {}
@@ -88,7 +88,7 @@ def idle_keys(fan_out: Sequence[Ticket]) -> list[str]:
 
 
 class _Order:
-    """Which ticket waits for which; sets of tickets are bits of an integer, since every pair is asked for."""
+    """Which ticket waits for which. Sets of tickets are the bits of an integer: every pair is tested."""
 
     def __init__(self, tickets: Sequence[Ticket]) -> None:
         self.problems: list[Problem] = []
@@ -116,12 +116,12 @@ class _Order:
                 self.above[self.number[id_]] |= self.above[self.number[other]] | 1 << self.number[other]
 
     def holds(self, first: str, second: str) -> bool:
-        """Whether one of two tickets waits for the other, if only by way of a third."""
+        """Whether one of two tickets waits for the other, directly or through others."""
         one, two = self.number[first], self.number[second]
         return bool(self.above[one] >> two & 1 or self.above[two] >> one & 1)
 
     def added(self, first: str, second: str) -> bool:
-        """Let the second wait for the first if the two are in no order yet: so no cycle can come of it."""
+        """Let the second wait for the first if the two are in no order yet, so that no cycle can arise."""
         if self.holds(first, second):
             return False
         self.before[second].append(first)
@@ -133,7 +133,7 @@ class _Order:
         return True
 
     def sorted(self) -> list[str]:
-        """Order tickets behind what they wait for, otherwise as they came; those of a cycle come last."""
+        """Order tickets after those they wait for, otherwise as they came; those of a cycle come last."""
         waiting = {id_: len(before) for id_, before in self.before.items()}
         after: dict[str, list[str]] = {id_: [] for id_ in self.before}
         for id_, before in self.before.items():
@@ -153,7 +153,7 @@ class _Order:
         return ordered + [id_ for id_ in ids if waiting[id_]]
 
     def _cycles(self) -> Iterator[list[str]]:
-        """Give cycles until each ticket that is in one has been named, or waits for one that has."""
+        """Yield cycles until every ticket in one has been named, or waits for a ticket that has."""
         done: set[str] = set()
         for start in self.before:
             path: list[str] = []
@@ -177,7 +177,7 @@ class _Order:
 def _proved(
     ticket: Ticket, rules: PathRules, noted: Scope
 ) -> tuple[Scope | None, list[Problem], list[Problem]]:
-    """Prove one ticket's patterns: its scope, problems and notes. No scope where a pattern is bad."""
+    """Check one ticket's patterns: its scope, problems and notes. No scope if a pattern is bad."""
     ignore_case = rules.ignore_case
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -206,7 +206,7 @@ def _proved(
 
 
 def _bad_patterns(ticket: Ticket, rules: PathRules) -> list[Problem]:
-    """List every pattern of a ticket that cannot be read, at the key that holds it."""
+    """List every unreadable pattern of a ticket, at the key that holds it."""
     problems: list[Problem] = []
     for key, patterns in (("owns", ticket.owns), ("excludes", ticket.excludes), ("reads", ticket.reads)):
         try:
@@ -217,12 +217,12 @@ def _bad_patterns(ticket: Ticket, rules: PathRules) -> list[Problem]:
 
 
 def _placed(ticket: Ticket, key: str, problem: Problem) -> Problem:
-    """Move a problem from its pattern to the template that holds the pattern."""
+    """Move a problem from its pattern to the line of the template that holds the pattern."""
     return problem._replace(place=ticket.place(key), what=f"`{key}`: `{problem.place}`: {problem.what}")
 
 
 def _reached(scope: Scope, noted: Scope) -> list[str]:
-    """List the reserved patterns, nested repositories aside, that a scope shares a path with."""
+    """List the reserved patterns, without those of nested repositories, that share a path with a scope."""
     if scope.overlaps(noted) is None:
         return []
     each = (pattern for pattern in noted.owns if scope.overlaps(Scope((pattern,), (), noted.ignore_case)))
@@ -252,7 +252,7 @@ def _collisions(pairs: Sequence[Overlap], tickets: Mapping[str, Ticket]) -> Iter
 
 
 def _waits(pairs: Sequence[Overlap], tickets: Mapping[str, Ticket]) -> Iterator[Problem]:
-    """Describe which tickets run one after the other since they own the same path."""
+    """Describe which tickets run one after another because they own the same path."""
     for group in _by_template(pairs, tickets):
         first, second, witness = tickets[group[0].first], tickets[group[0].second], group[0].witness
         what = f"`{second.id}` waits for `{first.id}` ({first.place('owns')}): both own `{witness}`"

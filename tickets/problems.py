@@ -1,4 +1,4 @@
-"""What is wrong with an input, as a value that names the place and the way out."""
+"""One problem of an input, as a value: where it is, what is wrong, and what to do."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ Severity = Literal["error", "warning", "info"]
 
 
 class Problem(NamedTuple):
-    """One thing wrong: `place: what; do`.
+    """A problem of an input: `place: what; do`.
 
     `place` is a path relative to the repository's root, with `:LINE` where a line is known.
     `witness` is a path that two scopes share, where that is the problem.
@@ -19,17 +19,17 @@ class Problem(NamedTuple):
     witness: str | None = None
 
     def __str__(self) -> str:
-        """Return the line that a person reads."""
+        """Return the line that is shown to a person."""
         return f"{self.place}: {self.what}" + (f"; {self.do}" if self.do else "")
 
     def as_json(self) -> dict[str, str]:
-        """Return the object of the outside contract (design, section 8)."""
+        """Return the JSON object of the documented output."""
         found = {"place": self.place, "what": self.what, "do": self.do, "severity": self.severity}
         return found if self.witness is None else {**found, "witness": self.witness}
 
 
 class ProblemError(Exception):
-    """The base of errors about an input: carries every problem found, never just the first."""
+    """Base class of errors about an input: carries every problem found, not only the first."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -37,8 +37,8 @@ class ProblemError(Exception):
 
 
 class TicketError(ProblemError):
-    """Input that cannot become tickets."""
+    """Raised for input that cannot become tickets."""
 
 
 class MarkdownError(TicketError):
-    """A document that cannot be read, or an edit that is refused; nothing has been changed."""
+    """Raised for a document that cannot be read or an edit that is refused; nothing has been changed."""

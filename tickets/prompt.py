@@ -1,4 +1,4 @@
-"""The long ticket form: what an author's prompt lacks is added, and it ends with what a worker must know."""
+"""The long form of a ticket: adds what the author's prompt lacks, and ends with the rules for the worker."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from tickets.markdown.outline import Line, Section, closed, outline, plain, sections, text_of
+from tickets.markdown.outline import OutlineLine, Section, closed, outline, plain, sections, text_of
 from tickets.ticket import Ticket
 
 FIELDS = ("Assigned", "Phase", "Deliverable", "Owner")
@@ -26,28 +26,28 @@ LAST = "What Holds for You"
 
 
 class PromptContext(NamedTuple):
-    """What the plan knows about a ticket and its template does not. `exists` is asked about literal paths."""
+    """Facts about a ticket that the plan knows and its template does not. `exists` takes literal paths."""
 
     assigned: date
     blocked_by: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     parallel_with: tuple[str, ...] = ()
     parallel_more: int = 0
-    """How many more there are than are named."""
+    """How many more exist than are named."""
     phase_criteria: tuple[str, ...] = ()
     """Acceptance criteria of the phase, as STATUS.md has them."""
     exists: Callable[[str], bool] = lambda _path: True
 
 
 class _Part(NamedTuple):
-    """One third-level heading that the form wants, and what to write where the author has none."""
+    """One third-level heading that the form wants, and its text if the author wrote none."""
 
     title: str
     text: str
 
 
 def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
-    """Complete a rendered prompt. The author's own words stay as they are, in the order of the form.
+    """Complete a rendered prompt. The author's text stays unchanged, in the order of the form.
 
     Always begins with `# WORKER`: an agent would take a leading `/` for a command of its own.
     """
@@ -63,16 +63,16 @@ def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
             f"## {title}",
             *_section(ticket, context, title, grouped, own if title == "Task" else ""),
         ]
-    return "\n".join([*lines, "", f"### {LAST}", "", *_standing(ticket), ""])
+    return "\n".join([*lines, "", f"### {LAST}", "", *_rules(ticket), ""])
 
 
 @lru_cache(maxsize=16)
-def _split(body: str) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
+def _split(body: str) -> tuple[tuple[OutlineLine, ...], tuple[Section, ...]]:
     # Kept for a while: what comes of one template often differs in nothing but its front matter.
     return sections(outline(closed(body)), 2)
 
 
-def _take_heading(worker: str, above: tuple[Line, ...]) -> tuple[str, tuple[Line, ...]]:
+def _take_heading(worker: str, above: tuple[OutlineLine, ...]) -> tuple[str, tuple[OutlineLine, ...]]:
     """Take the author's first heading if it names the worker; any other stays with the text."""
     for at, line in enumerate(above):
         if line.level == 1 and re.match(rf"{re.escape(worker)}(?!\w)", line.title):
@@ -82,8 +82,8 @@ def _take_heading(worker: str, above: tuple[Line, ...]) -> tuple[str, tuple[Line
     return f"# {worker}", above
 
 
-def _take_fields(above: tuple[Line, ...]) -> tuple[dict[str, str], tuple[Line, ...]]:
-    """Take the form's fields from the top of the text, where the author wrote some."""
+def _take_fields(above: tuple[OutlineLine, ...]) -> tuple[dict[str, str], tuple[OutlineLine, ...]]:
+    """Remove the form's fields from the top of the text and return those that the author wrote."""
     found: dict[str, str] = {}
     for at, line in enumerate(above):
         match = re.fullmatch(r"\*\*(\w+):\*\*\s*(.*?)\s*", line.text)
@@ -106,7 +106,7 @@ def _fields(ticket: Ticket, context: PromptContext, written: dict[str, str]) -> 
 
 
 def _group(written: tuple[Section, ...]) -> dict[str, list[Section]]:
-    """Sort the author's sections under the form's; one that is not the form's follows the one above it."""
+    """Sort the author's sections under the form's; any other section belongs to the one above it."""
     if not written:
         return {}
     known = {plain(title): title for title in SECTIONS}
@@ -151,7 +151,7 @@ def _section(
 
 
 def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, tuple[_Part, ...]]:
-    """Give what the form says where the author says nothing: text, then parts with headings."""
+    """Return the form's own text of a section that the author left out: text, then parts with headings."""
     match title:
         case "Task":
             return _task(ticket), ()
@@ -271,8 +271,8 @@ def _limits(ticket: Ticket) -> str:
     return _list(lines)
 
 
-def _standing(ticket: Ticket) -> Iterator[str]:
-    """Say what is true whatever the author wrote above: this is what the result is judged by."""
+def _rules(ticket: Ticket) -> Iterator[str]:
+    """Yield the rules that hold whatever the author wrote above: the result is judged by them."""
     owned = ", ".join(f"`{pattern}`" for pattern in ticket.owns) or "nothing"
     excluded = ", ".join(f"`{pattern}`" for pattern in ticket.excludes)
     yield f"- Ticket `{ticket.id}`, worker {ticket.worker}, mode {ticket.mode}."

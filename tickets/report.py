@@ -1,11 +1,11 @@
-"""What a worker reports in its final answer, and what is wrong with the report, line by line."""
+"""A worker's report, read from its final answer, with its faults line by line."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from tickets.markdown.outline import Line, outline, plain, text_of
+from tickets.markdown.outline import OutlineLine, outline, plain, text_of
 from tickets.problems import Problem
 
 ReportStatus = Literal["COMPLETE", "BLOCKED", "NEEDS_CLARIFICATION"]
@@ -13,7 +13,7 @@ STATUSES: tuple[ReportStatus, ...] = ("COMPLETE", "BLOCKED", "NEEDS_CLARIFICATIO
 
 
 class Proposal(NamedTuple):
-    """What a worker proposes; `text` is what stands under no heading of its own."""
+    """A worker's proposal; `text` is what stands under no heading of its own."""
 
     text: str = ""
     affected_files: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Blocked(NamedTuple):
 
 
 class Clarification(NamedTuple):
-    """What a worker has to know first."""
+    """What a worker needs to know before it can go on."""
 
     question: str = ""
     context: str = ""
@@ -39,10 +39,10 @@ class Clarification(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A worker's account of its ticket. It is a claim: what it says is checked elsewhere."""
+    """A worker's account of its ticket. It is a claim: its statements are checked elsewhere."""
 
     status: ReportStatus | None
-    """None: it does not say, or not in one of the three words."""
+    """None where the report has no status, or none of the three words."""
     summary: str = ""
     analysis: str = ""
     proposal: Proposal = Proposal()
@@ -53,7 +53,7 @@ class Report(NamedTuple):
     decisions: tuple[str, ...] = ()
     complaints: tuple[Problem, ...] = ()
     missing: tuple[str, ...] = ()
-    """Titles of the sections that it owes and does not have."""
+    """Titles of the required sections that are missing."""
 
 
 def read_report(text: str, place: str = "report") -> Report:
@@ -133,16 +133,16 @@ _NONE = {"none", "n a", "na", "nothing", "no", "none currently", "none yet", ""}
 
 
 class _Claim(NamedTuple):
-    """A line that says a status."""
+    """A line that states a status."""
 
     line: int
     word: str
     sure: bool
-    """It stands where a status must stand: an unknown word there is a mistake, not some other status."""
+    """Whether a status must stand here: an unknown word is then an error."""
 
 
 def _from_markdown(text: str, place: str) -> Report:
-    parts: dict[str, list[Line]] = {}
+    parts: dict[str, list[OutlineLine]] = {}
     claims: list[_Claim] = []
     current, level = "", 0
     for each in outline(_unwrapped(text)):
@@ -186,7 +186,7 @@ def _report(
     status: ReportStatus | None,
     found: Mapping[str, str],
     files: tuple[str, ...],
-    parts: Mapping[str, list[Line]],
+    parts: Mapping[str, list[OutlineLine]],
 ) -> Report:
     return Report(
         status,
@@ -209,8 +209,8 @@ def _report(
     )
 
 
-def _start(line: Line, current: str) -> tuple[str, int, str]:
-    """Tell whether a line begins a part: its name, the level it ends at, and the text beside the name."""
+def _start(line: OutlineLine, current: str) -> tuple[str, int, str]:
+    """Return the part that a line begins, if any: its name, where it ends, and the text beside the name."""
     if line.code:
         return "", 0, ""
     if line.level:
@@ -238,8 +238,8 @@ def _fits(name: str, current: str) -> bool:
     return bool(name)
 
 
-def _claims(line: Line, current: str, name: str, rest: str) -> list[_Claim]:
-    """Find the status that a line says, if any."""
+def _claims(line: OutlineLine, current: str, name: str, rest: str) -> list[_Claim]:
+    """Return the statuses that a line states."""
     if line.code:
         return []
     if name == "status":
@@ -254,7 +254,7 @@ def _claims(line: Line, current: str, name: str, rest: str) -> list[_Claim]:
 
 
 def _settle(claims: list[_Claim], place: str, last: int) -> tuple[ReportStatus | None, list[Problem]]:
-    """Choose among the statuses that are said: the last one, with a complaint where they differ."""
+    """Choose among the stated statuses: the last one, with a complaint where they differ."""
     known = [(claim, status) for claim in claims if (status := _status(claim.word))]
     if known:
         claim, status = known[-1]
@@ -278,7 +278,7 @@ def _status(said: str) -> ReportStatus | None:
     return None if re.search(r"[|/]", said) and len(named) > 1 else first
 
 
-def _list(lines: list[Line]) -> tuple[str, ...]:
+def _list(lines: list[OutlineLine]) -> tuple[str, ...]:
     """Read the items of a list, wrapped lines joined; plain paragraphs count as items too."""
     items: list[str] = []
     fresh = True
@@ -296,7 +296,7 @@ def _list(lines: list[Line]) -> tuple[str, ...]:
 
 
 def _unwrapped(text: str) -> str:
-    """Take off a code fence around the whole answer; line numbers stay."""
+    """Remove a code fence around the whole answer; line numbers stay."""
     lines = text.split("\n")
     filled = [at for at, line in enumerate(lines) if line.strip()]
     if (
@@ -350,7 +350,7 @@ def _from_json(answer: Mapping[str, Any], place: str) -> Report:
 
 
 def _owed(missing: Sequence[str], status: ReportStatus | None) -> tuple[str, ...]:
-    """Give the titles of what is not there; a status in words of its own is none."""
+    """Return the titles of the missing sections; a status in other words than the three counts as missing."""
     rest = [title for title in missing if title != _SECTIONS["status"]]
     return (*rest, *(() if status else (_SECTIONS["status"],)))
 

@@ -32,7 +32,7 @@ class Ticket(NamedTuple):
     excludes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-    """Ids of tickets, fan-outs already written out."""
+    """Ids of tickets; fan-outs are expanded already."""
     acceptance: tuple[str, ...] = ()
     timeout: float = 1800.0
     idle_timeout: float = 900.0
@@ -45,14 +45,14 @@ class Ticket(NamedTuple):
     matrix: Mapping[str, str] = {}
     command: tuple[str, ...] | None = None
     lines: Mapping[str, int] = {}
-    """Where each key stands in the template, and where `body` begins: for messages only."""
+    """The place of each key in the template, and where `body` begins: for messages only."""
 
     def shared(self) -> "Ticket":
-        """Return it with one copy of what the tickets of a fan-out have in common: they are many."""
+        """Return a copy that shares equal parts with the other tickets of a fan-out, which may be many."""
         return self._replace(body=sys.intern(self.body), lines=_one_of(tuple(self.lines.items())))
 
     def done_by(self, agent: AgentName) -> "Ticket":
-        """Return it as an agent does it; one in another's place knows nothing of that one's model."""
+        """Return the ticket for a fallback agent, which does not know the first agent's model."""
         return self if agent == self.agent else self._replace(agent=agent, model=None)
 
     def place(self, key: str) -> str:

@@ -1,11 +1,11 @@
-"""The words that stand in tickets, journals and state files, and the table of agents; quick to import."""
+"""Literal types of tickets, journals and state files, and the table of agents; quick to import."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 
 class PoolDefault(NamedTuple):
-    """What holds for an agent where AGENTS.md does not mention it."""
+    """The pool limits of an agent that AGENTS.md does not mention."""
 
     most: int | None = 5
     """Workers at once; None: no limit of its own."""
@@ -18,7 +18,7 @@ AGENTS: Mapping[str, PoolDefault] = {
     "gemini": PoolDefault(enabled=False),
     "command": PoolDefault(most=None),
 }
-"""The agents, one line each. All else about an agent stands in its module, `workers.agents.NAME`."""
+"""The agents, one line each. All else about an agent is in its module, `workers.agents.NAME`."""
 
 SLOTS: Mapping[str, int] = {name: one.most for name, one in AGENTS.items() if one.most is not None}
 """The agents that have slots of their own in the pool, and how many by default."""

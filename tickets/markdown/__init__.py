@@ -1,4 +1,4 @@
-"""Lossless Markdown: bytes in, bytes out; an edit touches what it is about and nothing else."""
+"""Lossless Markdown: bytes in, bytes out; an edit changes its own span and nothing else."""
 
 from tickets.markdown._damage import doubtful_from, nul_problem, open_fence, unclosed
 from tickets.markdown._edits import (

@@ -1,4 +1,4 @@
-"""What makes an edit unsafe: a NUL byte, a fence or comment that nothing closes, fences turned inside out."""
+"""Damage that makes an edit unsafe: a NUL byte, an open fence or comment, fences that open inside others."""
 
 import re
 
@@ -9,7 +9,7 @@ _FENCE = re.compile(rb"(`{3,}|~{3,})")
 
 
 def unclosed(document: Document) -> Block | None:
-    """Return the code fence, comment or raw tag that nothing closes: all that follows belongs to it."""
+    """Return the code fence, comment or raw tag that is never closed: all text below belongs to it."""
     data = document.data
     last = next((block for block in reversed(document.blocks) if block.kind in {"code", "html"}), None)
     if last is None or data[last.end :].strip():
@@ -23,7 +23,7 @@ def unclosed(document: Document) -> Block | None:
 
 
 def doubtful_from(document: Document) -> int | None:
-    """Return where text can no longer be told from code.
+    """Return where text and code can no longer be told apart.
 
     That is the fence which is never closed, or the first one that holds the opening line of another: from
     there on, what was meant as code and what was not may have changed places.
@@ -53,7 +53,7 @@ def doubt(document: Document, name: str = "what follows") -> Problem | None:
 
 
 def absent(document: Document, line: int | None, name: str, what: str, do: str = "add it") -> MarkdownError:
-    """Return the error for what is not there (below `line`), or what keeps it from being seen."""
+    """Return the error for a missing element (below `line`), or for the damage that may hide it."""
     if not document.data[document.body :].strip(b"\xef\xbb\xbf\0 \t\r\n") and document.front is None:
         return MarkdownError(Problem(f"{document.place}:1", f"the file is empty, so {what}", "restore it"))
     found = doubt(document, name)
@@ -62,7 +62,7 @@ def absent(document: Document, line: int | None, name: str, what: str, do: str =
 
 
 def check_place(document: Document, start: int, end: int) -> None:
-    """Refuse an edit of `start` to `end` where the bytes are damaged or the place may be code."""
+    """Refuse an edit of `start` to `end` where the bytes are damaged or the span may be code."""
     check_bytes(document)
     found = doubt(document)
     begin = doubtful_from(document) if found else None
@@ -78,7 +78,7 @@ def check_bytes(document: Document) -> None:
 
 
 def nul_problem(document: Document) -> Problem | None:
-    """Return the problem with a document that holds a NUL byte: what stands around it may be lost already."""
+    """Return the problem of a document that holds a NUL byte: the text around it may be lost already."""
     at = document.data.find(b"\0")
     if at < 0:
         return None
@@ -87,6 +87,6 @@ def nul_problem(document: Document) -> Problem | None:
 
 
 def open_fence(document: Document) -> int | None:
-    """Return where a code fence opens that nothing closes: it makes code of all that follows."""
+    """Return where a code fence opens that is never closed: all text below becomes code."""
     found = unclosed(document)
     return found.start if found is not None and found.kind == "code" else None

@@ -1,4 +1,4 @@
-"""Small edits, each verified: what stands outside the edited span reads as before, or nothing changes."""
+"""Small verified edits: everything outside the edited span reads as before, or the edit is refused."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ _BAR = re.compile(r"\[([#=█▓>]*)([-.░ _]*)\]")
 
 
 class _Span(NamedTuple):
-    """A stretch of bytes, and the text that takes its place."""
+    """A range of bytes, and the text that replaces it."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class _Span(NamedTuple):
 
 
 def set_field(document: Document, part: Part, key: str, value: str) -> Document:
-    """Make a field say `value` (one line; pass foreign text through `one_line`), its spelling kept."""
+    """Set a field to `value` (one line; pass foreign text through `one_line`); its spelling is kept."""
     found = field(document, part, key)
     if found is None:
         where = f" in `{part.title}`" if part.title else ""
@@ -45,7 +45,7 @@ def set_field(document: Document, part: Part, key: str, value: str) -> Document:
 def set_cell(
     document: Document, part: Part, row: str | int, column: str, value: str, *, ordinal: int | None = None
 ) -> Document:
-    """Make one cell of a section's table say `value`; a `|` in it is escaped, two lines are refused.
+    """Set one cell of a section's table to `value`; a `|` in it is escaped, two lines are refused.
 
     `row` is its first cell's text or its index from 0, `column` its title, `ordinal` the table's number from
     0 where the section has several. Raises MarkdownError for a row that has not one cell for each column.
@@ -98,12 +98,12 @@ def set_checkbox(document: Document, item: Item, *, done: bool) -> Document:
 
 
 def set_item(document: Document, item: Item, text: str) -> Document:
-    """Make an item's own text say `text`; its mark, checkbox and nested items stay."""
+    """Set an item's own text; its mark, checkbox and nested items stay."""
     return set_items(document, ((item, text),))
 
 
 def set_items(document: Document, wanted: Iterable[tuple[Item, str]]) -> Document:
-    """Make the own text of each of several items say what stands beside it, all of them as one edit."""
+    """Set the own text of several items in one edit."""
     spans: list[_Span] = []
     said: list[tuple[Item, int, str]] = []
     moved = 0
@@ -126,7 +126,7 @@ def set_items(document: Document, wanted: Iterable[tuple[Item, str]]) -> Documen
 
 
 def set_text(document: Document, start: int, end: int, text: str) -> Document:
-    """Replace a stretch of plain text inside one line."""
+    """Replace a range of plain text inside one line."""
     if document.text(start, end) == text:
         return document
     return _replaced(document, start, end, text)
@@ -156,7 +156,7 @@ def add_entry(document: Document, entry: str) -> Document:
 
 
 def append_section(document: Document, text: str) -> Document:
-    """Append a section: before an end-of-file trailer, else at the end. Every byte there is stays."""
+    """Append a section: before an end-of-file trailer, else at the end. All other bytes stay."""
     trailer = trailer_start(document)
     stop = len(document.data) if trailer is None else trailer
     at = document.body
@@ -196,7 +196,7 @@ def insert(document: Document, at: int, text: str) -> Document:
 
 
 def set_front(document: Document, *path: str, value: str) -> Document:
-    """Make a scalar of the front matter say `value`, in the quoting it had."""
+    """Set a scalar of the front matter to `value`, in the quoting it had."""
     start, end, new = changed_front(document.data, document.front, document.place, path, value)
     if document.data[start:end] == new:
         return document
@@ -208,7 +208,7 @@ def set_front(document: Document, *path: str, value: str) -> Document:
 
 
 def _bytes(document: Document, at: int, text: str) -> bytes:
-    """Return new text as bytes in the file's own line end. Raises MarkdownError where it has none."""
+    """Return new text as bytes with the file's own line end. Raises MarkdownError where it has none."""
     try:
         new = text.encode()
     except UnicodeEncodeError:
@@ -225,7 +225,7 @@ def _replaced(document: Document, start: int, end: int, text: str, *, blocks: bo
 
 
 def _all_replaced(document: Document, spans: Sequence[_Span], *, blocks: bool = False) -> Document:
-    """Replace spans that stand apart and in order, as one edit: it is verified on the whole file.
+    """Replace ordered spans that do not touch, as one edit: the whole file is verified.
 
     Raises MarkdownError where anything outside the spans would read differently than before.
     """
@@ -278,7 +278,7 @@ def _unread(document: Document, at: int, value: str) -> MarkdownError:
 def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[str, str, int, int]]:
     """Return what an edit elsewhere must not move: headings, code, HTML, tables, quotes, list items.
 
-    Items that hold one of the spans are left out: their text is meant to change.
+    Items that hold one of the spans are omitted: their text is meant to change.
     """
     marks = [(f"heading {one.level}", one.title, one.start, one.end) for one in document.headings]
     marks += [(one.kind, "", one.start, one.end) for one in document.blocks if one.kind != "rule"]
@@ -293,11 +293,11 @@ def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> lis
 
 def _refusal(document: Document, at: int, why: str) -> MarkdownError:
     place = f"{document.place}:{document.line_at(at)}"
-    return MarkdownError(Problem(place, f"this edit was not made: {why}", "mend the lines around it by hand"))
+    return MarkdownError(Problem(place, f"this edit was not made: {why}", "fix the lines around it by hand"))
 
 
 class _Moves:
-    """How far a set of replacements shifts each place; the spans stand in order and touch nowhere."""
+    """How far a set of replacements shifts each offset; the spans are in order and do not touch."""
 
     def __init__(self, spans: Sequence[_Span], news: Sequence[bytes]) -> None:
         self._spans, self._news = spans, news
@@ -320,21 +320,21 @@ class _Moves:
         return b"".join([*pieces, data[at:]])
 
     def begin(self, at: int) -> int:
-        """Return where something begins that began at `at`, behind what was inserted there."""
+        """Return the new start of something that began at `at`, behind text inserted there."""
         return at + self._by[bisect_right(self._ends, at)]
 
     def end(self, at: int) -> int:
-        """Return where something ends that ended at `at`, before what was inserted there."""
+        """Return the new end of something that ended at `at`, before text inserted there."""
         return at + self._by[bisect_left(self._starts, at)]
 
     def covers(self, start: int, end: int) -> bool:
-        """Return whether one span covers all of a stretch, so that it is gone."""
+        """Return whether one span covers all of a range, so that it is gone."""
         at = bisect_right(self._starts, start) - 1
         return at >= 0 and end <= self._ends[at] and start < self._ends[at]
 
 
 def _holds(item: Item, spans: Sequence[tuple[int, int]]) -> bool:
-    """Return whether one of some spans, in order, begins behind the start of an item and ends inside it."""
+    """Return whether one of some ordered spans begins behind the start of an item and ends inside it."""
     at = bisect_right(spans, item.start, key=lambda span: span[0])
     if at == len(spans):
         return False

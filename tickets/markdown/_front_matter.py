@@ -22,7 +22,7 @@ _STR = "tag:yaml.org,2002:str"
 
 
 class Front(NamedTuple):
-    """Where front matter stands: `start` to `end` with its fences, the YAML between `text` and `text_end`."""
+    """The place of front matter: `start` to `end` with its fences, the YAML between `text` and `text_end`."""
 
     start: int
     text: int
@@ -32,7 +32,7 @@ class Front(NamedTuple):
 
 
 def find_front(data: bytes, at: int, place: str) -> Front | None:
-    """Find front matter at `at`: fenced by `---` lines and a mapping, or at least meant as one."""
+    """Find front matter at `at`: fenced by `---` lines, and a mapping or at least meant as one."""
     opening = _FENCE.match(data, at)
     closing = _CLOSE.search(data, opening.end()) if opening else None
     if opening is None or closing is None:
@@ -46,7 +46,7 @@ def find_front(data: bytes, at: int, place: str) -> Front | None:
         if not _KEY.match(source):
             return None  # text between two rules
         line, what = _FIRST_LINE + error.line, f"front matter is not YAML: {error}"
-        found: tuple[Problem, ...] = (Problem(f"{place}:{line}", what, "quote the value or mend the line"),)
+        found: tuple[Problem, ...] = (Problem(f"{place}:{line}", what, "quote the value or fix the line"),)
     else:
         if not isinstance(root, MappingNode):
             return None
@@ -71,7 +71,7 @@ def scalar_at(data: bytes, front: Front, path: tuple[str, ...]) -> str | None:
 def changed_front(
     data: bytes, front: Front | None, place: str, path: tuple[str, ...], value: str
 ) -> tuple[int, int, bytes]:
-    """Return the splice that makes the scalar at `path` say `value`. Raises MarkdownError."""
+    """Return the replacement that sets the scalar at `path` to `value`. Raises MarkdownError."""
     from yaml import ScalarNode  # noqa: PLC0415 - for start-up time
 
     name = ".".join(path)
@@ -106,7 +106,7 @@ def changed_front(
 
 
 class _NotYamlError(Exception):
-    """What PyYAML cannot read; `line` counts from 0 in the YAML."""
+    """Raised for text that PyYAML cannot read; `line` counts from 0 in the YAML."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(what)
@@ -146,7 +146,7 @@ def _spellings(value: str, style: str | None) -> tuple[bytes, ...]:
 def _says(
     source: bytes, path: tuple[str, ...], value: str, before: list[tuple[str, str]], *, quoted: bool
 ) -> bool:
-    """Check that the new text says `value` at `path` and all else as before."""
+    """Check that the new text holds `value` at `path` and is otherwise unchanged."""
     try:
         root = _compose(source)
     except _NotYamlError:
@@ -166,7 +166,7 @@ def _offsets(source: bytes, node: "Node") -> tuple[int, int]:
 
 
 def _nodes(root: "Node | None", path: tuple[str, ...]) -> list[tuple["Node", "Node"]]:
-    """Return every (key, value) that stands at `path`."""
+    """Return every (key, value) pair at `path`."""
     from yaml import MappingNode  # noqa: PLC0415 - for start-up time
 
     if not isinstance(root, MappingNode) or not path:
@@ -184,7 +184,7 @@ def _scalars(root: "Node | None") -> list[tuple[str, str]]:
 
 
 def _walk(root: "Node | None") -> Iterator[tuple[str, "Node"]]:
-    """Return every node once with its path; an alias may point at its own parent."""
+    """Yield every node once with its path; an alias may point at its own parent."""
     from yaml import MappingNode, SequenceNode  # noqa: PLC0415 - for start-up time
 
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""Lines of a file as it stands: their places, their own ends, and the end that prevails."""
+"""The lines of a file: their offsets, their own line ends, and the most frequent line end."""
 
 import codecs
 from bisect import bisect_right
@@ -18,7 +18,7 @@ class Line(NamedTuple):
 
 
 class Lines(Sequence[Line]):
-    """The lines of a file, split at CRLF, LF and lone CR; a Line is made when it is asked for.
+    """The lines of a file, split at CRLF, LF and lone CR; each Line is made on demand.
 
     A byte order mark stands before the first line and is no part of it.
     """

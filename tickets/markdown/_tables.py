@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row; `problem` says why its cells cannot be told apart, and is None where they can."""
+    """A row; `problem` tells why its cells cannot be told apart, and is None where they can."""
 
     cells: tuple[Cell, ...]
     line: int
@@ -43,7 +43,7 @@ class Table(NamedTuple):
 
 
 def tables(document: Document, part: Part) -> tuple[Table, ...]:
-    """Return the tables of a section's own content, those in quotes left out."""
+    """Return the tables of a section's own content, without those in quotes."""
     inside = [grid for grid in document.grids if part.body <= grid.start < part.own_end]
     return tuple(_table(document, grid) for grid in inside)
 
@@ -61,7 +61,9 @@ def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
     lines = " and ".join(f"line {one.line}" for one in found)
     many = f"{len(found)} tables" if len(found) > 1 else "1 table"
     what = f"{where} holds {many} ({lines})" + ("" if ordinal is None else f", so none with number {ordinal}")
-    raise MarkdownError(Problem(f"{document.place}:{found[0].line}", what, "say which by its number from 0"))
+    raise MarkdownError(
+        Problem(f"{document.place}:{found[0].line}", what, "choose one by its number, from 0")
+    )
 
 
 def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
@@ -79,13 +81,13 @@ def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
 
 
 def spelled(value: str) -> str | None:
-    """Return a value as it is written into a cell, or None where no spelling reads the same everywhere."""
+    """Return a value as it is written into a cell, or None where no spelling is read alike everywhere."""
     written = value.replace("|", "\\|")
     return None if "\\\\|" in written else written
 
 
 def differs_in_one(before: Table, after: Table, one: Cell, value: str) -> bool:
-    """Return whether `after` differs from `before` in one cell alone, whose text is `value`."""
+    """Return whether `after` differs from `before` in a single cell, whose text is `value`."""
     wanted = [
         ([value if found == one else found.text for found in row.cells], row.problem)
         for row in (before.header, *before.rows)
@@ -116,7 +118,7 @@ def _cell(document: Document, low: int, high: int) -> Cell:
 
 
 def _fault(text: bytes, row: Row, width: int) -> str | None:
-    """Describe why a row has other cells than it seems to. Counted apart from the parser, then compared."""
+    """Describe why the cells of a row cannot be trusted: they are counted apart from the parser."""
     if _UNCLEAR.search(text):
         return "has a backslash before an escaped pipe, which programs read differently"
     line = text.decode()
@@ -152,7 +154,7 @@ def _refuse_ragged(document: Document, row: TableRow) -> None:
 def _one(
     document: Document, names: tuple[str, ...] | list[str], name: str, kind: str, lines: list[int]
 ) -> int:
-    """Return the index of the one name that is meant: literally, else without markup and case."""
+    """Return the index of the one name that matches: literally, else without markup and case."""
     same = [at for at, one in enumerate(names) if one == name]
     same = same or [at for at, one in enumerate(names) if _bare(one) == _bare(name)]
     if len(same) == 1:

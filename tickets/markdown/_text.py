@@ -1,4 +1,4 @@
-"""Foreign text made fit to stand in one line of a document, and read back."""
+"""Foreign text as one safe line of a document, and back."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-# Overrides of the writing direction make a line read as something it does not say.
+# Overrides of the writing direction make a line show another text than it holds.
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 _OPENS_HTML = re.compile(r"<[A-Za-z/!?]")
 _MAY_NEED_ESCAPES = re.compile(r"[`\\<]")
@@ -21,7 +21,7 @@ _CLOSES_HEADING = re.compile(r"(?<=\s)#+$")
 
 
 def one_line(text: str) -> str:
-    """Make `text` one harmless line: no control characters, and nothing in it opens a block or HTML.
+    """Make `text` one harmless line: no control characters, and nothing that opens a block or HTML.
 
     `plain` reads it back: only white space, control characters and direction overrides are lost.
     """
@@ -102,7 +102,7 @@ def _run_end(text: str, at: int) -> int:
 
 
 def span_end(text: str, at: int) -> int | None:
-    """Return the end of the code span that opens at `at`, or None where nothing closes it."""
+    """Return the end of the code span that opens at `at`, or None where it is never closed."""
     width = _run_end(text, at) - at
     seek = at + width
     while (seek := text.find("`", seek)) >= 0:

@@ -1,4 +1,4 @@
-"""A Markdown file as bytes with the places of what stands in it; pyromark is used here alone.
+"""A Markdown file as bytes, with the offsets of its elements; the only user of pyromark.
 
 Ranges are byte offsets into the whole file, byte order mark and front matter included.
 """
@@ -44,7 +44,7 @@ class Heading(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A stretch whose inside is not ours to read as Markdown lines, or a line that divides."""
+    """A range whose content is not read as Markdown lines, or a line that divides."""
 
     kind: Literal["code", "html", "table", "rule", "quote"]
     start: int
@@ -67,7 +67,7 @@ class Item(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A table's row as it is spelled; `cells` are the stretches between its pipes, blanks included."""
+    """A table's row as it is spelled; `cells` are the ranges between its pipes, blanks included."""
 
     start: int
     end: int
@@ -75,7 +75,7 @@ class Row(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table that stands in no quote; the first row is its header, the line of dashes is none."""
+    """A table outside quotes; the first row is its header, the line of dashes is no row."""
 
     start: int
     end: int
@@ -102,7 +102,7 @@ class Document(NamedTuple):
 
     @property
     def newline(self) -> bytes:
-        """The line end that prevails."""
+        """The prevailing line end."""
         return prevailing_end(self.data)
 
     def line_at(self, offset: int) -> int:
@@ -110,17 +110,17 @@ class Document(NamedTuple):
         return self.lines.number_at(offset) + 1
 
     def opaque_at(self, offset: int) -> tuple[int, int] | None:
-        """Return the stretch of code or HTML that holds a byte, if one does."""
+        """Return the range of code or HTML that holds a byte, if there is one."""
         index = bisect_right(self.opaque, (offset, len(self.data) + 1)) - 1
         return self.opaque[index] if index >= 0 and offset < self.opaque[index][1] else None
 
     def text(self, start: int, end: int) -> str:
-        """Return a stretch as text."""
+        """Return a range as text."""
         return self.data[start:end].decode()
 
 
 def front_problems(document: Document) -> tuple[Problem, ...]:
-    """Return what is wrong with a document's front matter: no YAML, keys given twice."""
+    """Return the faults of a document's front matter: invalid YAML, repeated keys."""
     return () if document.front is None else document.front.problems
 
 
@@ -155,7 +155,7 @@ def parse(data: bytes, place: str) -> Document:
 
 
 def _without_lone_tags(body: bytes) -> bytes:
-    """Blank lines that hold one unknown tag: CommonMark lets such a line swallow the heading below it."""
+    """Blank out lines that hold one unknown tag: CommonMark lets such a line swallow the heading below it."""
     if b"<" not in body:
         return body
     out = bytearray(body)
@@ -173,7 +173,7 @@ def _without_lone_tags(body: bytes) -> bytes:
 
 
 def _without_bold(body: bytes) -> bytes:
-    """Remove the strong emphasis, for the parse only: its events are half of a file of fields.
+    """Remove the strong emphasis, for the parse only: its events are half of those of a file of fields.
 
     Two stars mean nothing to the structure of a document, unless a third stands near (a rule, a bullet) or
     they stand in a tag.
@@ -197,7 +197,7 @@ def _title(heading: str) -> str:
 
 
 class _Walk:
-    """Collects places from the stream of events."""
+    """Collects the offsets of elements from the stream of events."""
 
     def __init__(self, data: bytes, lines: Lines) -> None:
         self.data, self.lines = data, lines
@@ -247,7 +247,7 @@ class _Walk:
                     self.title.append(value)
 
     def _own_text_ends(self, at: int) -> None:
-        """Note that what starts or ends at `at` is not the own text of the item that it stands in."""
+        """Note that an element from or to `at` is not part of the own text of its item."""
         if self.open and self.open[-1] == "Item":
             first, last, own = self.pending[-1]
             self.pending[-1] = (first, last, min(own, at))

@@ -1,4 +1,4 @@
-"""The lines of a Markdown answer or prompt, told apart: headings, text, code. Reads only, never fails."""
+"""The lines of a Markdown answer or prompt, classified as heading, text or code. Only reads, never fails."""
 
 import re
 from functools import lru_cache
@@ -9,7 +9,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?")
 _NUMBER = re.compile(r"[0-9]+[.)]\s+")
 
 
-class Line(NamedTuple):
+class OutlineLine(NamedTuple):
     """One line. `level` is that of a heading, else 0; `number` counts from 1."""
 
     number: int
@@ -20,30 +20,32 @@ class Line(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it, down to the next heading of its level or above."""
+    """A heading and the content below it, down to the next heading of its level or above."""
 
-    heading: Line
-    lines: tuple[Line, ...]
+    heading: OutlineLine
+    lines: tuple[OutlineLine, ...]
 
     @property
     def text(self) -> str:
-        """What stands below the heading, without the blank lines around it."""
+        """The content below the heading, without the blank lines around it."""
         return text_of(self.lines)
 
 
-def outline(text: str) -> tuple[Line, ...]:
+def outline(text: str) -> tuple[OutlineLine, ...]:
     """Classify the lines of a text. A heading inside a code fence or an HTML comment is none."""
     return tuple(_scan(text)[0])
 
 
 def closed(text: str) -> str:
-    """Close the code fence or comment that a text leaves open: it would swallow whatever is added below."""
+    """Close the code fence or comment that a text leaves open: it would swallow all text added below."""
     left = _scan(text)[1]
     return f"{text}\n{left}\n" if left else text
 
 
-def sections(lines: tuple[Line, ...], level: int) -> tuple[tuple[Line, ...], tuple[Section, ...]]:
-    """Split lines at the headings of one level: what stands above the first, then the sections."""
+def sections(
+    lines: tuple[OutlineLine, ...], level: int
+) -> tuple[tuple[OutlineLine, ...], tuple[Section, ...]]:
+    """Split lines at the headings of one level: the lines above the first, then the sections."""
     starts = [at for at, line in enumerate(lines) if line.level == level]
     ends = [*starts, len(lines)][1:]
     above = lines[: starts[0]] if starts else lines
@@ -52,39 +54,39 @@ def sections(lines: tuple[Line, ...], level: int) -> tuple[tuple[Line, ...], tup
     )
 
 
-def text_of(lines: tuple[Line, ...]) -> str:
+def text_of(lines: tuple[OutlineLine, ...]) -> str:
     """Join lines as they stood, without the blank lines around them."""
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
 
 @lru_cache(maxsize=1024)
 def plain(title: str) -> str:
-    """Bring a title or label to the form in which it is compared: no decoration, no number, no case."""
+    """Normalise a title or label for comparison: no decoration, no number, no case."""
     words = _NUMBER.sub("", title.strip(" \t*_`#:"), count=1)
     letters = "".join(char if char.isalnum() else " " for char in words.casefold().replace("&", " and "))
     return " ".join(letters.split())
 
 
-def _scan(text: str) -> tuple[list[Line], str]:
-    """Return the lines, and what would close a fence or comment that is open at the end."""
-    found: list[Line] = []
+def _scan(text: str) -> tuple[list[OutlineLine], str]:
+    """Return the lines, and the text that closes a fence or comment that is open at the end."""
+    found: list[OutlineLine] = []
     fence = ""
     comment = False
     for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         mark = None if comment else _FENCE.fullmatch(raw)
         if fence:
-            found.append(Line(number, raw, code=True))
+            found.append(OutlineLine(number, raw, code=True))
             if mark and mark[1].startswith(fence) and not mark[2].strip():
                 fence = ""
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
-            found.append(Line(number, raw, code=True))
+            found.append(OutlineLine(number, raw, code=True))
             fence = mark[1]
         elif comment or raw.lstrip().startswith("<!--"):
             comment = "-->" not in raw
-            found.append(Line(number, raw, code=True))
+            found.append(OutlineLine(number, raw, code=True))
         elif heading := _HEADING.fullmatch(raw):
             title = re.sub(r"[ \t]+#+[ \t]*$", "", heading[2] or "").strip()
-            found.append(Line(number, raw, level=len(heading[1]), title=title))
+            found.append(OutlineLine(number, raw, level=len(heading[1]), title=title))
         else:
-            found.append(Line(number, raw))
+            found.append(OutlineLine(number, raw))
     return found, fence or ("-->" if comment else "")

@@ -1,4 +1,4 @@
-"""What stands where in a document: sections by title path, fields in five spellings, list items."""
+"""The structure of a document: sections by title path, fields in five spellings, list items."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -28,8 +28,8 @@ class Part(NamedTuple):
     """A section, or the header above the sections. All offsets are at line starts (or the file's end).
 
     `own_end` is where the first section below it starts, `end` where the next one beside it does.
-    `content_end` is behind the last line that says something: before trailing blanks, `---`, closing tags and
-    an end-of-file trailer; `own_content_end` is the same for what stands before `own_end`.
+    `content_end` is behind the last line of content: before trailing blanks, `---`, closing tags and
+    an end-of-file trailer; `own_content_end` is the same for the content before `own_end`.
     """
 
     title: str
@@ -63,7 +63,7 @@ class Field(NamedTuple):
 
 
 def header(document: Document) -> Part:
-    """Return what is above the first section: the H1, if there is one, and its fields."""
+    """Return the part above the first section: the H1, if there is one, and its fields."""
     first = next((found.start for found in document.headings if found.level > 1), len(document.data))
     top = next((found for found in document.headings if found.level == 1 and found.start < first), None)
     begin = document.body if top is None else _after(document, top)
@@ -92,7 +92,7 @@ def _sections(document: Document, parent: Part | None) -> tuple[Part, ...]:
 
 
 def find(document: Document, *path: str, ordinal: int | None = None) -> Part | None:
-    """Return the section at a title path, or None. Raises MarkdownError where two match and none is chosen.
+    """Return the section at a title path, or None. Raises MarkdownError where two match without a choice.
 
     `ordinal` counts the matches of the last title from 0. A title matches literally, else by its words.
     """
@@ -154,7 +154,7 @@ def field(document: Document, part: Part, key: str) -> Field | None:
     if len(found) > 1:
         lines = " and ".join(f"line {one.line}" for one in found)
         what = f"field `{key}` is there {len(found)} times ({lines})"
-        raise MarkdownError(Problem(f"{document.place}:{found[0].line}", what, "leave it once"))
+        raise MarkdownError(Problem(f"{document.place}:{found[0].line}", what, "keep it once"))
     return found[0] if found else None
 
 
@@ -165,7 +165,7 @@ def items(document: Document, part: Part) -> tuple[Item, ...]:
 
 
 def labelled(document: Document, part: Part, label: str) -> Part | None:
-    """Return what is below a label such as `**Active Workers:**`, up to the next label or the end."""
+    """Return the part below a label such as `**Active Workers:**`, up to the next label or the end."""
     own = [one for one in fields(document, part) if not one.in_list]
     found = field(document, part, label)
     if found is None or found.in_list:
@@ -223,7 +223,7 @@ def _after(document: Document, heading: Heading) -> int:
 
 
 def _lines(document: Document, start: int, end: int) -> range:
-    """Return the numbers of the lines that start in a stretch."""
+    """Return the numbers of the lines that start in a range."""
     first = document.lines.number_at(start)
     last = document.lines.number_at(end) if end < len(document.data) else len(document.lines)
     starts = document.lines.starts
@@ -233,7 +233,7 @@ def _lines(document: Document, start: int, end: int) -> range:
 
 
 def _content_end(document: Document, body: int, end: int) -> int:
-    """Walk back from `end` over what closes a section and says nothing in it."""
+    """Walk back from `end` over the lines that close a section and hold no content."""
     trailer = trailer_start(document)
     for number in reversed(_lines(document, body, end)):
         line = document.lines[number]

@@ -1,1 +1,1 @@
-"""Path patterns: normalise, cover, overlap with a witness, and who owns which file."""
+"""Path patterns: normalise, cover, overlap with a witness, and the owner of each file."""

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from tickets.scopes._segment_intersection import MOST_STATES, TooIntricateError, common_name, shared_names
+from tickets.scopes._segment_intersection import MOST_STATES, TooComplexError, common_name, shared_names
 from tickets.scopes.pattern import Route, route_matches
 from tickets.scopes.segment import ANY_DEPTH, Segment
 
@@ -14,9 +14,9 @@ _Path: TypeAlias = tuple["_Path | None", str] | None
 
 
 def find_witness(first: Route, second: Route, without: Collection[Route] = ()) -> str | None:
-    """Give a path that both routes match and none of the others does; None when there is none.
+    """Return a path that both routes match and none of the others does, or None if there is none.
 
-    Raises TooIntricateError when the routes left out need too many states.
+    Raises TooComplexError when the routes left out need too many states.
     """
     start = _without_common_start(first, second)
     if start is None:
@@ -60,12 +60,12 @@ def _search(start: _State, path: _Path) -> str | None:
                         seen.add(then)
                         queue.append((then, (path, name)))
         if len(seen) > MOST_STATES:
-            raise TooIntricateError
+            raise TooComplexError
     return None
 
 
 def _steps(one: Segment, two: Segment, others: _Rest) -> Iterator[tuple[str, _Rest]]:
-    """Give names that both segments match, each with what is then left of the routes to stay out of."""
+    """Yield names that both segments match, each with what then remains of the routes to avoid."""
     if not others:
         name = common_name(one, two)
         if name is not None:
@@ -83,7 +83,7 @@ def _steps(one: Segment, two: Segment, others: _Rest) -> Iterator[tuple[str, _Re
 
 
 def _moves(route: Route) -> Iterator[tuple[Segment, Route]]:
-    """Give the segments that can come next, and what is left of the route after each."""
+    """Yield the segments that can come next, each with the rest of the route after it."""
     if route and route[0] is ANY_DEPTH:
         yield ANY_DEPTH, route
         route = route[1:]
@@ -96,7 +96,7 @@ def _may_end(route: Route) -> bool:
 
 
 def _closed(routes: Collection[Route]) -> _Rest:
-    """Add what is left of each route when its `**` matches no segment."""
+    """Add the rest of each route whose `**` matches no segment."""
     return frozenset(routes) | {route[1:] for route in routes if route and route[0] is ANY_DEPTH}
 
 

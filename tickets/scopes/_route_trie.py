@@ -1,4 +1,4 @@
-"""Many routes in one tree, walked against itself: which owners share a path, without trying every pair."""
+"""A tree of many routes, intersected with itself: which owners share a path, without trying every pair."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
@@ -10,7 +10,7 @@ from tickets.scopes.segment import ANY_DEPTH, ANY_NAME, Glob
 
 _Pair: TypeAlias = tuple[int, int]
 _Step: TypeAlias = tuple["Node", "Node", str]
-"""Two places in the tree that one path leads to, and that path."""
+"""Two nodes of the tree that one path leads to, and that path."""
 
 _SEVERAL: Final = -1
 _NOBODY: Final = -2
@@ -20,7 +20,7 @@ _FEW: Final = 8
 def shared_paths(
     routes: Iterable[tuple[int, Route]], wanted: Callable[[int, int], bool]
 ) -> dict[tuple[int, int], str]:
-    """Give a path for every two owners (the lower number first) of which two routes match the same path.
+    """Return a path for every two owners (the lower number first) that have routes matching the same path.
 
     `wanted` is asked once for each pair that is found, and only those it wants are kept.
     """
@@ -28,7 +28,7 @@ def shared_paths(
 
 
 def tree_of(routes: Iterable[tuple[int, Route]]) -> "Node":
-    """Put the routes of many owners into one tree; the routes of each owner stand together."""
+    """Put the routes of many owners into one tree; the routes of each owner must be adjacent."""
     root = Node(0)
     count = 1
     for owner, route in routes:
@@ -42,7 +42,7 @@ _NO_GLOBS: Final[dict[Glob, "Node"]] = {}
 
 
 class Node:
-    """What follows one beginning of routes."""
+    """The continuations of one prefix of routes."""
 
     __slots__ = (
         "all_below",
@@ -61,27 +61,27 @@ class Node:
     def __init__(self, number: int, *, loops: bool = False) -> None:
         self.number = number
         self.loops = loops
-        """This stands behind a `**`: any segment leads back here."""
+        """Whether this node stands behind a `**`: any segment leads back here."""
         # Most nodes are leaves: with a dict or two for each, the collector took half the time.
         self.plain: dict[str, Node] = _NO_NAMES
         self.globs: dict[Glob, Node] = _NO_GLOBS
         self.deep: Node | None = None
         self.ends: list[int] = _NO_OWNERS
         self.takers: list[int] = _NO_OWNERS
-        """The owners of all paths that lead here or further down."""
+        """The owners of all paths that lead to this node or below it."""
         self.owner = _NOBODY
-        """The one owner of all routes that pass here, or _SEVERAL."""
+        """The one owner of all routes that pass this node, or _SEVERAL."""
         self.name_index: NameIndex | None = None
         self.glob_index: GlobIndex | None = None
         self.all_below: list[tuple[int, str]] | None = None
 
     def pass_by(self, owner: int) -> None:
-        """Note that a route of an owner passes or ends here."""
+        """Note that a route of an owner passes this node or ends at it."""
         if self.owner != owner:
             self.owner = owner if self.owner == _NOBODY else _SEVERAL
 
     def below(self) -> list[tuple[int, str]]:
-        """Give the owner of each route that ends here or further down, with a path that leads there."""
+        """Return the owner of each route that ends here or below, with a path that leads there."""
         if self.all_below is None:
             found = [(owner, "") for owner in (*self.ends, *self.takers)]
             if self.deep is not None:
@@ -92,14 +92,14 @@ class Node:
         return self.all_below
 
     def named_globs(self) -> "Iterator[tuple[str, Node]]":
-        """Give a name that each glob here matches, and what follows it."""
+        """Yield a name that each glob here matches, with the node that follows it."""
         for glob, child in self.globs.items():
             name = common_name(glob, ANY_NAME)
             if name is not None:
                 yield name, child
 
     def names_matching(self, glob: Glob) -> Iterable[str]:
-        """Give the plain segments here that a glob matches."""
+        """Return the plain segments here that a glob matches."""
         if len(self.plain) <= _FEW:
             return [name for name in self.plain if glob.matches(name)]
         if self.name_index is None:
@@ -107,17 +107,17 @@ class Node:
         return self.name_index.matching(glob)
 
     def globs_matching(self, name: str) -> Iterable[Glob]:
-        """Give the globs here that match a name."""
+        """Return the globs here that match a name."""
         if len(self.globs) <= _FEW:
             return [glob for glob in self.globs if glob.matches(name)]
         return self.indexed_globs().matching(name)
 
     def globs_agreeing(self, glob: Glob) -> Iterable[Glob]:
-        """Give the globs here that may share a name with another."""
+        """Return the globs here that may share a name with another."""
         return self.globs if len(self.globs) <= _FEW else self.indexed_globs().agreeing(glob)
 
     def indexed_globs(self) -> GlobIndex:
-        """Give the globs here, made ready to be looked up."""
+        """Return the globs here as an index."""
         if self.glob_index is None:
             self.glob_index = GlobIndex(self.globs)
         return self.glob_index

@@ -1,4 +1,4 @@
-"""Which of many segments may meet a given one, found by how they start and end instead of one by one."""
+"""Index of segments: finds those that may match a given one by their first and last characters."""
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Starts(Generic[V]):
-    """Values by their text, looked up by the beginning of it."""
+    """Values by text, found by the beginning of the text."""
 
     def __init__(self, values: Mapping[str, V]) -> None:
         self._values = values
@@ -18,7 +18,7 @@ class Starts(Generic[V]):
         self._longest = max(map(len, values), default=0)
 
     def below(self, start: str) -> Iterator[V]:
-        """Give what stands at each text that begins with `start`."""
+        """Yield the values of each text that begins with `start`."""
         for at in range(bisect.bisect_left(self._sorted, start), len(self._sorted)):
             text = self._sorted[at]
             if not text.startswith(start):
@@ -26,14 +26,14 @@ class Starts(Generic[V]):
             yield self._values[text]
 
     def above(self, text: str) -> Iterator[V]:
-        """Give what stands at each beginning of `text`, all of it included."""
+        """Yield the values of each beginning of `text`, the whole text included."""
         for length in range(min(len(text), self._longest) + 1):
             value = self._values.get(text[:length])
             if value is not None:
                 yield value
 
     def beside(self, text: str) -> Iterator[V]:
-        """Give what stands at each text that begins with `text`, or that `text` begins with."""
+        """Yield the values of each text that begins with `text`, or that `text` begins with."""
         yield from (
             value for length in range(len(text)) if (value := self._values.get(text[:length])) is not None
         )
@@ -41,14 +41,14 @@ class Starts(Generic[V]):
 
 
 class NameIndex:
-    """Plain segments, looked up by a glob."""
+    """Plain segments, found by a glob."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._forward = Starts({name: name for name in names})
         self._backward: Starts[str] | None = None
 
     def matching(self, glob: Glob) -> Iterator[str]:
-        """Give the names that a glob matches."""
+        """Return the names that a glob matches."""
         names = self._forward.below(glob.head)
         if glob.tail and not glob.head:
             if self._backward is None:
@@ -58,7 +58,7 @@ class NameIndex:
 
 
 class GlobIndex:
-    """Globs, looked up by a name or by another glob."""
+    """Globs, found by a name or by another glob."""
 
     def __init__(self, globs: Iterable[Glob]) -> None:
         ends: dict[str, dict[str, list[Glob]]] = {}
@@ -67,14 +67,14 @@ class GlobIndex:
         self._heads = Starts({head: Starts(tails) for head, tails in ends.items()})
 
     def matching(self, name: str) -> Iterator[Glob]:
-        """Give the globs that match a name."""
+        """Yield the globs that match a name."""
         backward = name[::-1]
         for tails in self._heads.above(name):
             for globs in tails.above(backward):
                 yield from (glob for glob in globs if glob.matches(name))
 
     def agreeing(self, glob: Glob) -> Iterator[Glob]:
-        """Give the globs whose start and end do not rule out that they share a name with this one."""
+        """Yield the globs whose first and last characters allow a name in common with this one."""
         backward = glob.tail[::-1]
         for tails in self._heads.beside(glob.head):
             for globs in tails.beside(backward):

@@ -12,11 +12,11 @@ MOST_STATES: Final = 200_000
 _FILLERS: Final = "xyzabcdefghijklmnopqrstuvw0123456789_-XYZABCDEFGHIJKLMNOPQRSTUVW.+=@#%~,;()&$^!"
 
 _State: TypeAlias = tuple[int, int, tuple[int, ...], int]
-"""Place in the first, place in the second, places in each of the others as bits, dots so far (3: a name)."""
+"""State: place in the first, in the second, in each of the others as bits, dots so far (3: a name)."""
 
 
-class TooIntricateError(Exception):
-    """The patterns need more states than there is patience for."""
+class TooComplexError(Exception):
+    """Raised where the patterns need more states than the limit allows."""
 
 
 class Shared(NamedTuple):
@@ -28,7 +28,7 @@ class Shared(NamedTuple):
 
 @functools.lru_cache(maxsize=1 << 16)
 def common_name(first: Segment, second: Segment) -> str | None:
-    """Give a name that both match, or None when there is none."""
+    """Return a name that both segments match, or None if there is none."""
     if isinstance(first, str):
         return first if segment_matches(second, first) else None
     if isinstance(second, str):
@@ -50,9 +50,9 @@ def common_name(first: Segment, second: Segment) -> str | None:
 
 @functools.lru_cache(maxsize=1 << 12)
 def shared_names(first: Segment, second: Segment, others: tuple[Segment, ...]) -> tuple[Shared, ...]:
-    """Give one name for each smallest set of the others that a name of both must match.
+    """Return one name for each smallest set of the others that a name of both must match.
 
-    Raises TooIntricateError.
+    Raises TooComplexError.
     """
     plain = first if isinstance(first, str) else second
     if isinstance(plain, str):
@@ -102,7 +102,7 @@ def _search(first: Segment, second: Segment, others: tuple[Segment, ...]) -> Ite
                     reached_from[then] = (state, char)
                     queue.append(then)
         if len(reached_from) > MOST_STATES:
-            raise TooIntricateError
+            raise TooComplexError
 
 
 def _spelled(reached_from: dict[_State, tuple[_State, str] | None], state: _State) -> str:
@@ -114,7 +114,7 @@ def _spelled(reached_from: dict[_State, tuple[_State, str] | None], state: _Stat
 
 
 def _representatives(segments: tuple[Segment, ...]) -> list[str]:
-    """Give one code point for each way in which the sets of the segments divide all code points."""
+    """Return one code point of each class into which the segments' sets divide all code points."""
     sets = {chars for segment in segments for chars in char_sets(segment) if chars is not None}
     folded = any(segment.ignore_case for segment in segments if isinstance(segment, Glob))
     ordered = sorted(sets)
@@ -145,7 +145,7 @@ def _usable(char: str, *, folded: bool) -> bool:
 
 
 class _Steps:
-    """How one segment's automaton moves: bit or place `n` is "the first n tokens are matched"."""
+    """Transitions of one segment's automaton: bit or place `n` means "the first n tokens are matched"."""
 
     def __init__(self, segment: Segment, alphabet: list[str]) -> None:
         self._tokens = char_sets(segment)
@@ -160,23 +160,23 @@ class _Steps:
         ]
 
     def closed(self, mask: int) -> int:
-        """Add the places reached by letting a star match nothing. Two stars never stand side by side."""
+        """Add the places reached when a star matches nothing. Two stars are never adjacent."""
         return mask | ((mask & self._stars) << 1)
 
     def step(self, mask: int, index: int) -> int:
-        """Move a closed set of places over the alphabet's code point at an index."""
+        """Advance a closed set of places by the alphabet's code point at an index."""
         return self.closed(((mask & self._hits[index]) << 1) | (mask & self._stars))
 
     def ends(self, mask: int) -> bool:
-        """Say whether a set of places holds the end."""
+        """Return whether a set of places holds the end."""
         return bool(mask >> len(self._tokens) & 1)
 
     def ends_at(self, place: int) -> bool:
-        """Say whether the end is reached from a place without another code point."""
+        """Return whether the end is reached from a place without another code point."""
         return self.ends(self.closed(1 << place))
 
     def after(self, place: int, index: int) -> list[int]:
-        """Give the places after a code point, one by one: sets of them could grow without bound."""
+        """Return the places after a code point, one by one: sets of them could grow without bound."""
         mask = self.closed(1 << place)
         found = [place] if self._stars >> place & 1 else []
         moved = (mask & self._hits[index]) << 1

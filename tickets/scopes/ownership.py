@@ -1,4 +1,4 @@
-"""Who owns which of the files that exist: the map that a lead looks at before a phase runs."""
+"""The owner of each existing file: the map that a lead reads before a phase runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -11,23 +11,23 @@ NOBODY: frozenset[int] = frozenset()
 
 
 class Ownership(NamedTuple):
-    """The files of a repository, by who owns them."""
+    """The files of a repository by owner."""
 
     owned: Mapping[str, int]
-    """By ticket, the number of existing files that it owns."""
+    """By ticket, how many existing files it owns."""
     unowned: tuple[str, ...]
-    """Files that nobody owns, in order; those that nobody may own are not among them."""
+    """Files without an owner, in order, without those that may have none."""
     reserved: int
-    """The number of those that nobody may own."""
+    """How many files may have no owner."""
 
 
 class _Place(NamedTuple):
-    """A folder as the tree of all patterns sees it."""
+    """A folder's position in the tree of all patterns."""
 
     nodes: tuple[Node, ...]
-    """Where the patterns stand that match the folder's path so far."""
+    """The nodes of the patterns that match the folder's path so far."""
     takers: frozenset[int]
-    """Who owns all below it."""
+    """The owners of everything below it."""
 
 
 def ownership(files: Iterable[str], scopes: Mapping[str, Scope], reserved: Scope) -> Ownership:
@@ -61,7 +61,7 @@ def ownership(files: Iterable[str], scopes: Mapping[str, Scope], reserved: Scope
 
 
 class _Map:
-    """The patterns of many owners, asked for one path after the other; each folder is looked at once."""
+    """The patterns of many owners, asked for one path after another; each folder is resolved once."""
 
     def __init__(self, patterns: Sequence[Iterable[Pattern]]) -> None:
         routes = (
@@ -71,7 +71,7 @@ class _Map:
         self._places: dict[tuple[str, ...], _Place] = {(): _Place(start, _takers(start, NOBODY))}
 
     def owners(self, path: tuple[str, ...]) -> frozenset[int]:
-        """Give the numbers of those who own a path."""
+        """Return the numbers of the owners of a path."""
         nodes, takers = _step(self._place(path[:-1]), path[-1])
         ends = [owner for node in nodes for owner in node.ends]
         return takers.union(ends) if ends else takers
@@ -103,7 +103,7 @@ def _step(place: _Place, name: str) -> _Place:
 
 
 def _with_deeper(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Add where a `**` that matches no segment leads."""
+    """Add the nodes that a `**` leads to when it matches no segment."""
     for node in nodes:
         at: Node | None = node
         while at is not None:

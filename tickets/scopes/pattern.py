@@ -1,4 +1,4 @@
-"""A path pattern: text in, routes out. A route is what is left when braces, `.`, `..` and links are gone."""
+"""A path pattern, parsed to routes: what remains when braces, `.`, `..` and links are resolved."""
 
 import functools
 import re
@@ -39,19 +39,19 @@ _SEQUENCE: Final = re.compile(r"-?\w+\.\.-?\w+(\.\.-?\w+)?")
 
 
 class PatternError(TicketError):
-    """Patterns that cannot be owned; each problem's place is the pattern's text."""
+    """Raised for patterns that cannot be owned; the place of each problem is the pattern's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One pattern as it was written, and the routes that it stands for."""
+    """One pattern as it was written, and its routes."""
 
     text: str
     routes: tuple[Route, ...]
     ignore_case: bool = False
 
     def matches(self, path: str) -> bool:
-        """Say whether a path, relative to the root, is one of those the pattern owns."""
+        """Return whether the pattern owns a path, relative to the root."""
         names = split_path(path, ignore_case=self.ignore_case)
         return names is not None and any(route_matches(route, names) for route in self.routes)
 
@@ -66,19 +66,19 @@ def parse_pattern(text: str, *, ignore_case: bool = False, links: Links = NO_LIN
 
 
 def parse_normalised(text: str, ignore_case: bool, links: Links) -> Pattern:  # noqa: FBT001 - called per pattern
-    """Read one pattern, the links being spelled as `normalised_links` spells them. Raises PatternError."""
+    """Read one pattern whose links are spelled as by `normalised_links`. Raises PatternError."""
     return _parse(text, ignore_case, links) if links else _parse_without_links(text, ignore_case)
 
 
 def normalised_links(links: Links, *, ignore_case: bool) -> Links:
-    """Spell the links' own paths as patterns are compared."""
+    """Spell the paths of links in the form in which patterns are compared."""
     if not links:
         return links
     return {"/".join(split_path(path, ignore_case=ignore_case) or ()): to for path, to in links.items()}
 
 
 def split_path(path: str, *, ignore_case: bool) -> tuple[str, ...] | None:
-    """Give a path's names as routes are compared with them, or None when it is no path below the root."""
+    """Return a path's names in the form in which routes are compared, or None if it is not below the root."""
     if not path.isascii():
         path = unicodedata.normalize("NFC", path)
     names = (fold(path) if ignore_case else path).split("/")
@@ -86,7 +86,7 @@ def split_path(path: str, *, ignore_case: bool) -> tuple[str, ...] | None:
 
 
 def route_matches(route: Route, names: Sequence[str]) -> bool:
-    """Say whether the segments of a route match names one by one."""
+    """Return whether the segments of a route match names one by one."""
     at, here, deep, mark = 0, 0, -1, 0
     # As within a segment: going back to the last `**` alone is enough.
     while here < len(names):
@@ -179,7 +179,7 @@ def _check_start(text: str) -> None:
 
 
 def _real(route: list[Segment], links: Links, ignore_case: bool) -> list[Segment]:  # noqa: FBT001 - as _route
-    """Follow the link that a plain route ends at, and those on the way to where it leads."""
+    """Resolve the link at the end of a plain route, and the links on the way to its target."""
     rest = [str(segment) for segment in reversed(route)]
     real: list[str] = []
     followed = 0
@@ -209,7 +209,7 @@ def _real(route: list[Segment], links: Links, ignore_case: bool) -> list[Segment
 
 
 def _expand(text: str) -> list[str]:
-    """Write out the braces of a pattern; escapes stay for the segments to read."""
+    """Expand the braces of a pattern; escapes stay for the segments to read."""
     outer: list[tuple[list[str], list[str]]] = []
     done: list[str] = []
     current = [""]

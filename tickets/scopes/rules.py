@@ -1,4 +1,4 @@
-"""What patterns mean in one repository: the facts that they are read by, and what no ticket may own.
+"""What patterns mean in one repository: the facts needed to read them, and what no ticket may own.
 
 One `PathRules` value goes from the proof to the landing. The scope that is proved disjoint is therefore the
 scope that other runs see as taken, and the one that a worker's changes are judged and landed by.
@@ -42,40 +42,40 @@ RESERVED: Mapping[str, tuple[str, ...]] = {
     "chief_of_staff": ("design/memory/",),
     "nested": (NESTED_GIT,),
 }
-"""What no ticket may own, by the family that it belongs to; a family that is off reserves nothing."""
+"""What no ticket may own, by family; a family that is off reserves nothing."""
 
 
 class Owner(Protocol):
-    """Whatever owns paths by patterns: a ticket, or a worker of another run."""
+    """An owner of paths by patterns: a ticket, or a worker of another run."""
 
     @property
     def owns(self) -> tuple[str, ...]:
-        """The patterns of the paths that it may change."""
+        """The patterns of the paths that the owner may change."""
 
     @property
     def excludes(self) -> tuple[str, ...]:
-        """The patterns of the paths that are taken out of these."""
+        """The patterns of the paths that are excluded from these."""
 
 
 @dataclass(frozen=True)
 class PathRules:
-    """The facts about a repository that decide which paths a pattern stands for."""
+    """The facts about a repository that decide which paths a pattern matches."""
 
     reserved: tuple[str, ...] = ()
     """Patterns of the paths that no ticket may own."""
     links: Links = field(default_factory=lambda: NO_LINKS)
     ignore_case: bool = False
-    """Whether the file system does not tell `A` from `a`."""
+    """Whether the file system is case-insensitive."""
     files: tuple[str, ...] = ()
     """Patterns that name a regular file of the base: each owns that file and nothing below it."""
 
     def scope_of(self, ticket: Owner) -> Scope:
-        """Return the paths that a ticket may change: no excluded, no reserved one. Raises PatternError."""
+        """Return the paths that a ticket may change: no excluded, no reserved ones. Raises PatternError."""
         own = self.read(ticket.owns, ticket.excludes)
         return Scope(own.owns, (*own.excludes, *self.reserved_scope.owns), self.ignore_case)
 
     def read(self, owns: Iterable[str], excludes: Iterable[str] = ()) -> Scope:
-        """Read patterns as they stand, reserved paths included. Raises PatternError with every bad one."""
+        """Read patterns as written, reserved paths included. Raises PatternError with every bad one."""
         return Scope.of(
             owns, excludes, ignore_case=self.ignore_case, links=self.links, files=self._known_files
         )
@@ -102,7 +102,7 @@ def reserved_paths(families: Collection[str]) -> tuple[str, ...]:
 
 
 def plain_paths(tickets: Iterable[Owner], links: Links = NO_LINKS) -> set[str]:
-    """Return the paths that tickets name without wildcards, however spelled: each may be a single file."""
+    """Return the paths that tickets name without wildcards, in any spelling: each may be a single file."""
     found: set[str] = set()
     for text in {text for ticket in tickets for text in (*ticket.owns, *ticket.excludes)}:
         with suppress(PatternError):

@@ -1,6 +1,6 @@
-"""Scopes: the paths that a ticket owns while it runs, and the proof that two of them share none.
+"""Scopes: the paths that a ticket owns while it runs, and the proof that two scopes share none.
 
-All here is about paths as text. A path that does not exist yet counts as much as one that does.
+A path is text here: one that does not exist yet counts as much as one that does.
 """
 
 import gc
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tickets.problems import Problem
 from tickets.scopes._route_intersection import find_witness
 from tickets.scopes._route_trie import shared_paths
-from tickets.scopes._segment_intersection import TooIntricateError
+from tickets.scopes._segment_intersection import TooComplexError
 from tickets.scopes.pattern import (
     NO_LINKS,
     Links,
@@ -41,7 +41,7 @@ _EVERYTHING: Route = (ANY_DEPTH,)
 
 
 class Overlap(NamedTuple):
-    """Two scopes and a path that both cover."""
+    """Two scopes, and a path that both cover."""
 
     first: str
     second: str
@@ -53,7 +53,7 @@ class Scope:
     """The paths that match one of `owns` and none of `excludes`.
 
     Two scopes can only be compared when both or neither ignore case (else ValueError). What compares them
-    raises PatternError when the excludes are too intricate to decide; no pattern of ordinary looks is.
+    raises PatternError when the excludes are too complex to decide; ordinary patterns never are.
     """
 
     owns: tuple[Pattern, ...]
@@ -73,7 +73,7 @@ class Scope:
         """Read the patterns of a scope. Raises PatternError with every bad pattern.
 
         `files` are known to be regular files: a pattern that names one owns it alone, and nothing below it.
-        So `src/README.md` and `src/**/*.py` share no path, as anybody would say.
+        So `src/README.md` and `src/**/*.py` share no path, as everybody expects.
         """
         links = normalised_links(links, ignore_case=ignore_case)
         problems: list[Problem] = []
@@ -94,25 +94,25 @@ class Scope:
         return scope
 
     def covers(self, path: str) -> bool:
-        """Say whether a path, relative to the root, is owned and not excluded."""
+        """Return whether a path, relative to the root, is owned and not excluded."""
         names = split_path(path, ignore_case=self.ignore_case)
         return names is not None and _any_matches(self.owns, names) and not _any_matches(self.excludes, names)
 
     def leaves_out(self, path: str) -> bool:
-        """Say whether a path is excluded, owned or not."""
+        """Return whether a path is excluded, owned or not."""
         if not self.excludes:
             return False
         names = split_path(path, ignore_case=self.ignore_case)
         return names is None or _any_matches(self.excludes, names)
 
     def overlaps(self, other: "Scope") -> str | None:
-        """Give a path, existing or not, that both scopes cover; None when there provably is none."""
+        """Return a path, existing or not, that both scopes cover; None if there provably is none."""
         _check_comparable(self, other)
         without = tuple(dict.fromkeys([*_routes(self.excludes), *_routes(other.excludes)]))
         return _first_witness(self.owns, other.owns, without)
 
     def within(self, other: "Scope") -> bool:
-        """Say whether the other scope covers every path that this one covers."""
+        """Return whether the other scope covers every path of this one."""
         _check_comparable(self, other)
         excluded = _routes(self.excludes)
         outside = (*excluded, *_routes(other.owns))
@@ -121,20 +121,20 @@ class Scope:
         return _first_witness(self.owns, other.excludes, excluded) is None
 
     def is_empty(self) -> bool:
-        """Say whether no path at all is covered."""
+        """Return whether the scope covers no path at all."""
         excluded = _routes(self.excludes)
         return not any(_witness(self, own, _EVERYTHING, excluded) for own in _routes(self.owns))
 
 
 def never(_first: str, _second: str) -> bool:
-    """Let no two scopes overlap."""
+    """Return False: no two scopes may overlap."""
     return False
 
 
 def find_overlaps(
     scopes: Mapping[str, Scope], may_overlap: Callable[[str, str], bool] = never
 ) -> list[Overlap]:
-    """Give every two scopes that share a path, in the order of the mapping, but those that may."""
+    """Return every two scopes that share a path, in the order of the mapping, without those that may."""
     names, values = list(scopes), list(scopes.values())
     for value in values[1:]:
         _check_comparable(values[0], value)
@@ -157,7 +157,7 @@ def find_overlaps(
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Suspend the garbage collector while many values are made that all stay, and no cycle is dropped.
+    """Suspend the garbage collector while many values are made that are all kept.
 
     With fifty thousand patterns, its scans of all of them take half the time.
     """
@@ -171,7 +171,7 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def _without_below(pattern: Pattern, files: Container[str]) -> Pattern:
-    """Take what lies below a known file out of a pattern; one that ends in `/` means a folder anyway."""
+    """Remove the paths below a known file from a pattern; one that ends in `/` means a folder anyway."""
     if pattern.text.endswith("/") or pattern.ignore_case:
         return pattern
     routes = tuple(
@@ -209,19 +209,19 @@ def _first_witness(
                         found = find_witness(one, two, without)
                         if found is not None:
                             return found
-            except TooIntricateError:
-                raise _too_intricate(own.text) from None
+            except TooComplexError:
+                raise _too_complex(own.text) from None
     return None
 
 
 def _witness(scope: Scope, own: Route, other: Route, without: tuple[Route, ...]) -> str | None:
     try:
         return find_witness(own, other, without)
-    except TooIntricateError:
-        raise _too_intricate(scope.owns[0].text) from None
+    except TooComplexError:
+        raise _too_complex(scope.owns[0].text) from None
 
 
-def _too_intricate(place: str) -> PatternError:
+def _too_complex(place: str) -> PatternError:
     return PatternError(
-        Problem(place, "the excludes are too intricate to compare", "use fewer `?` and `*` in one segment")
+        Problem(place, "the excludes are too complex to compare", "use fewer `?` and `*` in one segment")
     )

@@ -1,4 +1,4 @@
-"""One segment of a path pattern: the names that it matches, and the names that several share.
+"""One segment of a path pattern: the names that it matches, and the names that several segments share.
 
 A segment is plain text, a `Glob`, or `ANY_DEPTH` (`**` alone). What a class or `?` matches is a set of
 code points; a name is never empty, `.` or `..`.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 CharSet: TypeAlias = tuple[tuple[int, int], ...]
-"""Sorted ranges of code points, both ends inside."""
+"""Sorted ranges of code points, both ends included."""
 
 ANY_CHAR: Final[CharSet] = ((1, 0x10FFFF),)
 NOT_NAMES: Final = frozenset({"", ".", ".."})
@@ -19,7 +19,7 @@ LONGEST_GLOB: Final = 255
 
 
 class SegmentError(ValueError):
-    """Text that is no segment: what is wrong, and what to write instead."""
+    """Raised for text that is not a segment: what is wrong, and what to write instead."""
 
     def __init__(self, what: str, do: str) -> None:
         self.what, self.do = what, do
@@ -36,12 +36,12 @@ class Glob:
     head: str = field(compare=False, repr=False)
     tail: str = field(compare=False, repr=False)
     one_star: bool = field(compare=False, repr=False)
-    """The tokens are head, `*` and tail, and nothing else."""
+    """Whether the tokens are just head, `*` and tail."""
     sample: str = field(default="", compare=False, repr=False)
-    """A name that it matches; empty where that is not plain to see, and takes the automaton."""
+    """A name that it matches; empty where only the automaton can find one."""
 
     def matches(self, name: str) -> bool:
-        """Say whether a name (folded, if case is ignored) is one of these."""
+        """Return whether the glob matches a name (folded, if case is ignored)."""
         if not (name.startswith(self.head) and name.endswith(self.tail)):
             return False
         if self.one_star:
@@ -65,11 +65,11 @@ Segment: TypeAlias = str | Glob
 
 ANY_NAME: Final = Glob("*", ignore_case=False, tokens=(None,), head="", tail="", one_star=True)
 ANY_DEPTH: Final = Glob("**", ignore_case=False, tokens=(None,), head="", tail="", one_star=True)
-"""Zero or more segments. Compare with `is`; the tokens are those of one segment out of them."""
+"""Zero or more segments. Compare with `is`; its tokens match a single one of them."""
 
 
 def fold(text: str) -> str:
-    """Give text as a case-insensitive file system compares it, code point by code point."""
+    """Fold the case of text one code point at a time, as a case-insensitive file system does."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", "".join(_fold_char(char) for char in text))
@@ -77,7 +77,7 @@ def fold(text: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def parse_segment(raw: str, *, ignore_case: bool = False) -> Segment:
-    """Read the text between two slashes, braces already expanded. Raises SegmentError."""
+    """Read the text between two slashes, its braces expanded already. Raises SegmentError."""
     if raw == "**":
         return ANY_DEPTH
     tokens: list[CharSet | None] = []
@@ -109,12 +109,12 @@ def parse_segment(raw: str, *, ignore_case: bool = False) -> Segment:
 
 
 def segment_matches(segment: Segment, name: str) -> bool:
-    """Say whether a name is the segment's text or one of its matches."""
+    """Return whether a name is the segment's text or one of its matches."""
     return segment == name if isinstance(segment, str) else segment.matches(name)
 
 
 def char_sets(segment: Segment) -> tuple[CharSet | None, ...]:
-    """Give the tokens of a segment, plain text included."""
+    """Return the tokens of a segment, plain text included."""
     return (
         tuple(((ord(char), ord(char)),) for char in segment) if isinstance(segment, str) else segment.tokens
     )
@@ -135,7 +135,7 @@ def _sample(tokens: tuple[CharSet | None, ...], *, ignore_case: bool) -> str:
 
 
 def _plain_char(chars: CharSet, *, ignore_case: bool) -> str:
-    """Give a character of a set that stands in names of its file system and melts into no other."""
+    """Return a character of a set that occurs in file names and combines with no other."""
     for wanted in "x0":
         if _holds(chars, ord(wanted)):
             return wanted

@@ -1,1 +1,1 @@
-"""Template files to tickets: front matter, keys, Jinja, fan-outs, and every mistake in them."""
+"""Template files to tickets: front matter, keys, Jinja, fan-outs, and every fault of them."""

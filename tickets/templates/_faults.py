@@ -1,4 +1,4 @@
-"""What comes of a string of a template: its text or its faults; and the values that it asks for."""
+"""The result of rendering a string of a template: its text or its faults; and the values that it uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_RENDERED = 10_000_000  # characters; a loop in a loop must not fill the memo
 
 
 class Choices(dict[str, Any]):
-    """A mapping that a template sees under a name, so that a missing key can be explained."""
+    """A mapping under a name that a template sees, so that a missing key can be explained."""
 
     def __init__(self, name: str, values: Mapping[str, Any], *, otherwise: str = "") -> None:
         super().__init__(values)
@@ -18,7 +18,7 @@ class Choices(dict[str, Any]):
 
 
 class Fault(NamedTuple):
-    """What is wrong with one string; `line` counts within that string, from 1."""
+    """A fault of one string; `line` counts within that string, from 1."""
 
     line: int
     what: str
@@ -28,14 +28,14 @@ class Fault(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """A string once rendered; `text` is empty where there are faults."""
+    """A rendered string; `text` is empty where there are faults."""
 
     text: str
     faults: tuple[Fault, ...] = ()
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """Say which known word was probably meant; empty where none is near."""
+    """Return a hint at the known word that was probably meant; empty where none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - for start-up time: only where a word is wrong
 
     near = get_close_matches(word, list(known), n=1, cutoff=0.6)

@@ -26,7 +26,7 @@ class Scalar(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Whether it says that there is no value."""
+        """Whether the value means "no value"."""
         return self.plain and self.text in NULLS
 
 
@@ -48,7 +48,7 @@ Node = Scalar | Items | Fields
 
 
 class Source(NamedTuple):
-    """A file, taken apart. Lines count from 1; line ends are plain newlines."""
+    """A template file, split into its parts. Lines count from 1; line ends are plain newlines."""
 
     fields: Fields
     body: str
@@ -56,9 +56,9 @@ class Source(NamedTuple):
 
 
 def read_source(path: str, data: bytes) -> Source:
-    """Take a file apart. Front matter may be missing; if it is there it must be closed, and a mapping.
+    """Split a file. Front matter may be missing; if it is there it must be closed, and a mapping.
 
-    Raises TicketError with every problem of the file that can be told.
+    Raises TicketError with every problem of the file that can be found.
     """
     try:
         text = data.decode("utf-8")
@@ -105,7 +105,7 @@ def _read_fields(path: str, text: str) -> Fields:
 
 
 class _Reading:
-    """Turns YAML events into nodes; refuses aliases, anchors and tags: here they are patterns in disguise."""
+    """Turns YAML events into nodes; refuses aliases, anchors and tags: here they are unquoted patterns."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -113,7 +113,7 @@ class _Reading:
         self.events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
 
     def document(self) -> Node | None:
-        """Read the one document there may be."""
+        """Read the one document that is allowed."""
         root: Node | None = None
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
@@ -173,7 +173,7 @@ class _Reading:
 
 
 def _broken(path: str, text: str, error: yaml.YAMLError) -> Problem:
-    """Say what is wrong with broken YAML, and whether quotes would mend it."""
+    """Describe broken YAML, and whether quotes would fix it."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
         at = getattr(error, "position", 0) or 0
@@ -181,7 +181,7 @@ def _broken(path: str, text: str, error: yaml.YAMLError) -> Problem:
             f"{path}:{text.count(chr(10), 0, at) + 1}", "holds a character that YAML forbids", "take it out"
         )
     lines = text.split("\n")
-    # An unclosed brace is noticed only where the text ends: the line that opened it is the one to mend.
+    # An unclosed brace is noticed only where the text ends: the line that opened it is the one to fix.
     start = getattr(error, "context_mark", None) or mark
     numbers = range(max(min(start.line, mark.line), 1), min(mark.line, len(lines) - 1) + 1)
     for number in numbers:
@@ -201,7 +201,7 @@ def _broken(path: str, text: str, error: yaml.YAMLError) -> Problem:
 
 
 def _unquoted(line: str) -> str | None:
-    """Find the value of a line that was probably meant as a string."""
+    """Return the value of a line that was probably meant as a string."""
     text = line.strip().removeprefix("- ").strip()
     name, colon, value = text.partition(":")
     if colon and name.replace("_", "").isalnum():

@@ -1,4 +1,4 @@
-"""What each key of a template's front matter may say, once its strings are rendered."""
+"""The allowed values of each key of a template's front matter, once its strings are rendered."""
 
 import math
 import re
@@ -16,7 +16,7 @@ Shape = Literal["one", "many", "matrix"]
 
 
 class WrongValueError(ValueError):
-    """A value that its key does not take; says what is wrong and what to do."""
+    """Raised for a value that its key does not accept: what is wrong and what to do."""
 
     def __init__(self, what: str, do: str) -> None:
         self.what = what
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 
 def check_text(text: str) -> str:
-    """Refuse what neither a file name, a command line nor UTF-8 can hold."""
+    """Refuse characters that no file name, command line or UTF-8 text can hold."""
     if "\x00" in text:
         raise WrongValueError("holds a NUL character", "take it out")
     try:
@@ -44,7 +44,7 @@ def check_text(text: str) -> str:
 
 
 def read_seconds(text: str) -> float:
-    """Read `90s`, `30m`, `1h30m` or a number of seconds; always finite and more than nothing."""
+    """Read `90s`, `30m`, `1h30m` or a number of seconds; always finite and above zero."""
     parts = _DURATION.fullmatch(text.strip())
     if not _NUMBER.fullmatch(text.strip()) and (parts is None or not any(parts.groups())):
         raise WrongValueError(f"`{text}` is not a duration", "write 90s, 30m, 1h30m or a number of seconds")
@@ -55,9 +55,7 @@ def read_seconds(text: str) -> float:
     else:
         seconds = float(text)
     if not 0 < seconds < math.inf:
-        raise WrongValueError(
-            f"`{text}` is no limit", "write how long it may take: never endless, never nothing"
-        )
+        raise WrongValueError(f"`{text}` is not a limit", "write a finite time above zero")
     return seconds
 
 

@@ -17,7 +17,7 @@ _FILE = "<template>"
 
 
 class Compiled(NamedTuple):
-    """A string as Jinja2 has read it."""
+    """A string that Jinja2 has compiled."""
 
     template: Template | None
     names: tuple[tuple[str, int], ...]
@@ -26,7 +26,7 @@ class Compiled(NamedTuple):
 
 
 def render(template: Template, values: Mapping[str, Any]) -> Fill:
-    """Render a string. Never raises: whatever it does wrong comes back as faults."""
+    """Render a string. Never raises: every mistake of the template is returned as a fault."""
     pieces: list[str] = []
     size = 0
     try:
@@ -42,20 +42,20 @@ def render(template: Template, values: Mapping[str, Any]) -> Fill:
     except UndefinedError as error:
         return Fill("", (Fault(_line(error), str(error), "check the expression", certain=False),))
     except SecurityError as error:
-        return Fill("", (Fault(_line(error), str(error), "templates may not do this"),))
+        return Fill("", (Fault(_line(error), str(error), "templates must not do this"),))
     except Exception as error:  # noqa: BLE001 - an expression in a template can raise whatever Python can
         return Fill("", (Fault(_line(error), f"{type(error).__name__}: {error}", "check it", certain=False),))
     return Fill("".join(pieces))
 
 
 class _MissingKeyError(UndefinedError):
-    """A key that a `Choices` does not hold."""
+    """Raised for a key that a `Choices` does not hold."""
 
     do = ""
 
 
 class _Missing(StrictUndefined):
-    """Names what is not there in the template's own words."""
+    """An undefined value, which is named in the template's own words."""
 
     def __init__(
         self, hint: str | None = None, obj: Any = None, name: Any = None, exc: Any = UndefinedError
@@ -68,7 +68,7 @@ class _Missing(StrictUndefined):
 
 
 class _Environment(SandboxedEnvironment):
-    """Looks into a `Choices` before its methods: a matrix may have a key named `items`."""
+    """Looks up keys of a `Choices` before its methods: a matrix may have a key named `items`."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -78,7 +78,7 @@ class _Environment(SandboxedEnvironment):
         return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Refuse what would fill the memory: repeated strings, powers, printf widths."""
+        """Refuse operations that could fill the memory: repeated strings, powers, printf widths."""
         if operator == "**" or (operator in "*%" and not (_is_number(left) and _is_number(right))):
             raise SecurityError(f"`{operator}` is for numbers of a usual size only")
         return super().call_binop(context, operator, left, right)
@@ -94,7 +94,7 @@ _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 @lru_cache(maxsize=512)
 def compiled(source: str) -> Compiled:
-    """Compile a string, with what is wrong with it."""
+    """Compile a string, and return its faults."""
     try:
         tree = _ENVIRONMENT.parse(source)
         others = tuple(
@@ -116,7 +116,7 @@ def compiled(source: str) -> Compiled:
 
 
 def _names(tree: nodes.Template) -> list[tuple[str, int]]:
-    """List the names that the template takes from outside, each where it stands first."""
+    """List the names that the template does not define itself, each at its first use."""
     outside = find_undeclared_variables(tree)
     found: dict[str, int] = {}
     for node in tree.find_all(nodes.Name):
@@ -130,7 +130,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _line(error: BaseException) -> int:
-    """Find the line of the template in the traceback, which Jinja2 rewrites to say it."""
+    """Return the line of the template from the traceback, which Jinja2 rewrites for this."""
     line, frame = 1, error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == _FILE:

@@ -1,4 +1,4 @@
-"""Names of fan-outs: all tickets that one template made go by its name, where they are meant together."""
+"""Names of fan-outs: all tickets of one template are named together by the template's name."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -7,12 +7,12 @@ NAMED_EACH = 3
 
 
 def stem_of(ticket_id: str) -> str:
-    """Return the name of the template that a ticket was made from, which is that of its fan-out."""
+    """Return the name of the template that a ticket was made from, which names its fan-out."""
     return ticket_id.partition("[")[0]
 
 
 def members(name: str, ids: Iterable[str]) -> list[str]:
-    """List the tickets that a name means: the one of that id, or all of a fan-out."""
+    """Return the tickets that a name means: the one with that id, or all of a fan-out."""
     return [id_ for id_ in ids if name in (id_, stem_of(id_))]
 
 
@@ -31,14 +31,14 @@ def named(some: Collection[str], among: Iterable[str]) -> dict[str, list[str]]:
 
 
 def gathered(some: Collection[str], among: Iterable[str]) -> list[str]:
-    """List tickets in few words: a fan-out of which all are there is `codex-3 (40 tickets)`."""
+    """Return tickets in a short form: a complete fan-out is `codex-3 (40 tickets)`."""
     return [
         f"{name} ({len(ids)} tickets)" if len(ids) > 1 else ids[0] for name, ids in named(some, among).items()
     ]
 
 
 def short_names(workers: Sequence[str], pending: Mapping[str, str], known: Collection[str]) -> dict[str, int]:
-    """Return the fewest names that mean just these workers, each with how many it means.
+    """Return the fewest names that mean exactly these workers, each with how many it means.
 
     `pending` has, by worker, the ticket of each that the name of a fan-out could mean; `known` are the names
     of all workers, which come before those of fan-outs.

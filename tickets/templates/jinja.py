@@ -1,6 +1,6 @@
-"""Jinja2 as templates may use it: strings rendered, or what is wrong with them.
+"""Jinja2 for the strings of templates: rendered text, or faults.
 
-Jinja2 itself is imported where a string has marks of it: most templates have none.
+Jinja2 itself is imported only for a string with marks of it: most templates have none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MARKS = ("{{", "{%", "{#")
 
 
 def faults_of(source: str) -> tuple[Fault, ...]:
-    """Find what is wrong with a string whatever the values are: its syntax, and what it may not use."""
+    """Return the faults of a string that hold for any values: its syntax, and forbidden constructs."""
     if not has_marks(source):
         return ()
     from tickets.templates._sandbox import compiled  # noqa: PLC0415 - imports jinja2
@@ -27,7 +27,7 @@ def faults_of(source: str) -> tuple[Fault, ...]:
 def unknown_names(
     source: str, known: Collection[str], elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Fault, ...]:
-    """Find the names that a string uses and nobody defines, in branches too that no values take."""
+    """Return the names that a string uses and nothing defines, also in branches that are not taken."""
     if not has_marks(source):
         return ()
     from tickets.templates._sandbox import compiled  # noqa: PLC0415 - imports jinja2
@@ -44,9 +44,9 @@ def unknown_names(
 
 
 def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str] | None = None) -> Fill:
-    """Render a string. `elsewhere` says of names that are not there where they would be.
+    """Render a string. `elsewhere` tells for undefined names where they are defined.
 
-    Never raises: whatever a template does wrong comes back as faults.
+    Never raises: every mistake of the template is returned as a fault.
     """
     if not has_marks(source):
         return Fill(source)
@@ -61,5 +61,5 @@ def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str]
 
 
 def has_marks(source: str) -> bool:
-    """Tell whether there is anything to render: most strings of front matter hold nothing of the kind."""
+    """Return whether there is anything to render: most strings of front matter have no marks of Jinja."""
     return any(mark in source for mark in _MARKS)

@@ -36,7 +36,7 @@ __all__ = [
     "render_tickets",
 ]
 
-MAX_FAN_OUT = 1000  # tickets of one template; a matrix of three long lists is a slip of the pen
+MAX_FAN_OUT = 1000  # tickets of one template; a matrix of three long lists is a mistake
 
 _BODY_ONLY = {
     "worker": "it is known in the body only",
@@ -46,7 +46,7 @@ _WORKER = re.compile(r"([a-z]+)-([1-9][0-9]*)")
 
 
 class Values(NamedTuple):
-    """What a template may use of the project."""
+    """The values of a project that a template may use."""
 
     project: str
     phase: str
@@ -63,7 +63,7 @@ _BODY_NAMES = (*Values._fields, "worker", "matrix", "outputs", "ticket")
 
 
 def render_phase(files: Mapping[str, bytes], values: Values) -> tuple[list[Ticket], list[Problem]]:
-    """Read all templates and render those of the phase; tickets where no template has a mistake.
+    """Read all templates and render those of the phase. Returns tickets only where no template has a fault.
 
     A template of another phase that cannot be read is a problem too: its phase cannot be known.
     """
@@ -141,7 +141,7 @@ def render_body(ticket: Ticket, values: Values, outputs: Mapping[str, str]) -> s
 
 
 def _body_problems(ticket: Ticket, values: Values, *, is_whole: bool) -> list[Problem]:
-    """List what is wrong with a body, but for what may be due to outputs that are not there yet."""
+    """List the faults of a body, without those that only missing outputs may cause."""
     uses_outputs = "outputs" in ticket.body
     if uses_outputs and not is_whole:
         return []
@@ -153,7 +153,7 @@ def _body_problems(ticket: Ticket, values: Values, *, is_whole: bool) -> list[Pr
 def _fill_body(
     ticket: Ticket, values: Values, outputs: Mapping[str, str]
 ) -> tuple[str, list[tuple[Problem, bool]]]:
-    """Render a body; problems come with whether they hold whatever the outputs are."""
+    """Render a body; each problem comes with whether it holds for any outputs."""
     if not has_marks(ticket.body):
         return ticket.body, _empty(ticket, ticket.body)
     seen = {id_: outputs[id_] for id_ in ticket.depends_on if id_ in outputs}
@@ -182,13 +182,13 @@ def _fill_body(
 
 
 def _shown(ticket: Ticket) -> dict[str, Any]:
-    """Return what a prompt may ask about its own ticket."""
+    """Return the values of its own ticket that a prompt may use."""
     keys = {name: value for name, value in ticket._asdict().items() if name not in ("body", "lines")}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in keys.items()}
 
 
 def _empty(ticket: Ticket, text: str) -> list[tuple[Problem, bool]]:
-    """List the prompt that renders to nothing as a problem; a command needs no prompt."""
+    """Return the problem of a prompt that renders to nothing; a command needs no prompt."""
     if text.strip() or (ticket.agent == "command" and not ticket.fallback):
         return []
     line = ticket.lines.get("body", 1)
@@ -204,12 +204,12 @@ def _twins(templates: Sequence[Template]) -> Iterator[Problem]:
 
 
 def _natural(stem: str) -> list[Any]:
-    """Order `codex-2` before `codex-10`."""
+    """Return a sort key that puts `codex-2` before `codex-10`."""
     return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]{1,18})", stem))]
 
 
 class _Draft:
-    """One ticket in the making: the strings of its template, rendered for one combination of the matrix."""
+    """An unfinished ticket: the strings of its template, rendered for one combination of the matrix."""
 
     def __init__(self, template: Template, matrix: dict[str, str], values: Values) -> None:
         self.template = template
@@ -222,7 +222,7 @@ class _Draft:
         """What each key says, by its name; None, or a None among its items, where it could not be read."""
 
     def fill(self) -> None:
-        """Read every key, then what no key can say by itself."""
+        """Read every key, then check what no key can decide alone."""
         for name, node in self.template.fields.values.items():
             if isinstance(node, Scalar) and node.is_null:
                 continue
@@ -248,7 +248,7 @@ class _Draft:
         return tuple(read if name == "command" else dict.fromkeys(read))
 
     def ticket(self, worker: str, fan_outs: Mapping[str, list[str]]) -> Ticket:
-        """Make the ticket, now that the other tickets of the run are known."""
+        """Make the ticket, once the other tickets of the run are known."""
         named = self.fields.get("depends_on", ())
         written = [id_ for name in named for id_ in fan_outs.get(name, [name])]
         lines = {name: node.line for name, node in self.template.fields.values.items()}
@@ -285,7 +285,7 @@ class _Draft:
             return None
 
     def _check_together(self) -> None:
-        """Check what no key says by itself. A key that could not be read is no second problem."""
+        """Check what no key can decide alone. An unreadable key is not reported twice."""
         fields = self.fields
         if "agent" not in fields:
             fields["agent"] = agent_of(self.template.stem)
@@ -306,7 +306,7 @@ class _Draft:
                 self._note("fallback", f"`{other}` cannot stand in for `{agent}`", "name another agent")
 
     def _title(self) -> str:
-        """Make a title that tells the tickets of a fan-out apart."""
+        """Return a title that is unique among the tickets of a fan-out."""
         title = _title_of(self.template.body)
         return f"{title} {self.id[len(self.template.stem) :]}".strip() if title else self.id
 
@@ -319,7 +319,7 @@ class _Draft:
 
 
 def _drafts_of(template: Template, values: Values, problems: list[Problem]) -> Iterator[_Draft]:
-    """Make one draft for each combination of the matrix, and note what is wrong with the matrix."""
+    """Make one draft for each combination of the matrix, and note the faults of the matrix."""
     node = template.fields.values.get("matrix")
     if not isinstance(node, Fields):
         yield _Draft(template, {}, values)
@@ -344,7 +344,7 @@ def _drafts_of(template: Template, values: Values, problems: list[Problem]) -> I
 
 
 def _wrong_values(key: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Find the values that would make one id for two tickets, or an id that cannot be taken apart."""
+    """Yield the faults of values that would give two tickets one id, or an id that cannot be parsed."""
     seen: set[str] = set()
     for value in values:
         # Two spellings of one accented letter look the same to whoever is to tell the tickets apart.

@@ -1,4 +1,4 @@
-"""Reads template files: bytes to templates, checked as far as that goes without values."""
+"""Template files, read and checked as far as possible without values."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ FOLDER = "docs/worker-ticket-templates"
 
 
 class Template(NamedTuple):
-    """One template file, read and checked as far as that goes without values."""
+    """One template file, read and checked as far as possible without values."""
 
     path: str
     stem: str
@@ -24,7 +24,7 @@ class Template(NamedTuple):
 
 
 def is_template(path: str) -> bool:
-    """Whether a file of the templates' folder is a template: Markdown, but neither README nor hidden."""
+    """Return whether a file of the templates' folder is a template: Markdown, neither README nor hidden."""
     name = PurePosixPath(path).name.lower()
     return name.endswith(".md") and name != "readme.md" and not name.startswith(".")
 
@@ -50,7 +50,7 @@ def read_template(path: str, data: bytes) -> Template:
 
 
 def read_templates(files: Mapping[str, bytes]) -> tuple[list[Template], list[Problem]]:
-    """Read the templates among some files: those without mistakes, and the problems of the others."""
+    """Read the templates among some files: those without faults, and the problems of the others."""
     templates: list[Template] = []
     problems: list[Problem] = []
     for path in filter(is_template, files):
@@ -62,13 +62,13 @@ def read_templates(files: Mapping[str, bytes]) -> tuple[list[Template], list[Pro
 
 
 def agent_of(stem: str) -> str | None:
-    """Tell the agent that a file's first word names."""
+    """Return the agent that the first word of a file's name means, if it is one."""
     word = re.split(r"[-_. +]", stem, maxsplit=1)[0].lower()
     return word if word in AGENTS else None
 
 
 def problem_at(template: Template, line: int, fault: Fault, where: str) -> Problem:
-    """Place a fault of a string that begins at `line`."""
+    """Return the problem of a fault in a string that begins at `line`."""
     return Problem(f"{template.path}:{line + fault.line - 1}", f"{where}: {fault.what}", fault.do)
 
 
@@ -83,7 +83,7 @@ def _stem_problems(template: Template) -> Iterator[Problem]:
 
 
 def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
-    """Check one key without values: whether there is such a key, its shape, the syntax of its strings."""
+    """Check one key without values: its name, its shape, the syntax of its strings."""
     place = f"{path}:{node.line}"
     if name not in KEYS:
         do = nearest(name, KEYS) or "known are " + ", ".join(KEYS)
@@ -118,7 +118,7 @@ def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
 
 
 def _wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
-    """Find the strings that their keys refuse, among those that need no rendering."""
+    """Yield the faults of strings that their keys refuse, among those that need no rendering."""
     for name, node in fields.values.items():
         if name not in KEYS or KEYS[name].shape == "matrix":
             continue
@@ -147,7 +147,7 @@ def _syntax(path: str, name: str, scalars: Sequence[Scalar]) -> list[Problem]:
 
 
 def _may_be_empty(template: Template) -> bool:
-    """Whether a template can do without a prompt: only one whose command says it all."""
+    """Return whether a template needs no prompt: only one whose command is complete."""
     agent = template.fields.values.get("agent")
     named = agent.text if isinstance(agent, Scalar) else agent_of(template.stem)
     return named == "command" and "fallback" not in template.fields.values
