@@ -45,7 +45,7 @@ class Garbage(NamedTuple):
     bytes: int = 0
 
 
-class Facts:
+class RepositoryFacts:
     """What the rules of the table ask about a repository; `going` are runs that a dry run would pack.
 
     Made after the candidates were listed: a run that began since is seen as in use.
@@ -112,26 +112,26 @@ def worktree_roots(repository: Repository) -> list[Path]:
 # The rules: each returns whether a path may go. One that raises OSError leaves it.
 
 
-def _of_gone_run(path: Path, facts: Facts) -> bool:
+def _of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
     return facts.is_run_gone(path.name, everywhere=False)
 
 
-def _empty_of_gone_run(path: Path, facts: Facts) -> bool:
+def _empty_of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
     # What a worktree holds may be the only copy of somebody's work.
     return is_empty(path) and facts.is_run_gone(path.name, everywhere=False)
 
 
-def _empty_log_of_gone_run(path: Path, facts: Facts) -> bool:
+def _empty_log_of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
     # Messages stay. A dry run holds no lock: the log may be gone by now.
     is_bare = path.is_file() and not path.stat().st_size
     return is_bare and facts.is_run_gone(path.name.partition(".")[0], everywhere=False)
 
 
-def _of_run_gone_everywhere(path: Path, facts: Facts) -> bool:
+def _of_run_gone_everywhere(path: Path, facts: RepositoryFacts) -> bool:
     return facts.is_run_gone(path.name, everywhere=True)
 
 
-def _run_never_began(path: Path, facts: Facts) -> bool:
+def _run_never_began(path: Path, facts: RepositoryFacts) -> bool:
     run, is_named = RunDir(facts.repository.root, path.name), _RUN_ID.fullmatch(path.name)
     if not is_named or path.name in facts.with_slots or began(path.name) > facts.at - YOUNG:
         return False
@@ -141,22 +141,22 @@ def _run_never_began(path: Path, facts: Facts) -> bool:
     return not any(map(is_locked, locks))
 
 
-def _unfinished(path: Path, facts: Facts) -> bool:
+def _unfinished(path: Path, facts: RepositoryFacts) -> bool:
     return facts.is_older(path, YOUNG)
 
 
-def _unfinished_state(path: Path, facts: Facts) -> bool:
+def _unfinished_state(path: Path, facts: RepositoryFacts) -> bool:
     # Earlier versions wrote to a name that ends with the number of the process.
     is_temporary = path.suffix == ".tmp" or path.suffix[1:].isdigit()
     return is_temporary and facts.is_older(path, YOUNG)
 
 
-def _superseded_check(path: Path, facts: Facts) -> bool:
+def _superseded_check(path: Path, facts: RepositoryFacts) -> bool:
     is_old = bool(_RUN_ID.fullmatch(path.name)) and began(path.name) < facts.at - QUARTER
     return is_old and path not in facts.newest_checks
 
 
-def _unneeded_day(path: Path, facts: Facts) -> bool:
+def _unneeded_day(path: Path, facts: RepositoryFacts) -> bool:
     last = (facts.at.astimezone(UTC) - QUARTER).date().isoformat()
     if not _DAY.fullmatch(path.stem) or path.stem >= last:
         return False
@@ -168,7 +168,7 @@ class Kind(NamedTuple):
 
     glob: str
     """Below the work tree; from `.git/` on, below git's common directory."""
-    may_go: Callable[[Path, Facts], bool]
+    may_go: Callable[[Path, RepositoryFacts], bool]
     reason: str
 
 
@@ -219,7 +219,7 @@ def _find(
     repository: Repository, at: datetime, kinds: Collection[Kind], going: Collection[RunDir] = ()
 ) -> list[Garbage]:
     candidates = [(kind, path) for kind in kinds for path in _listed(repository, kind.glob)]
-    facts = Facts(repository, at, going)
+    facts = RepositoryFacts(repository, at, going)
     found = []
     for kind, path in candidates:
         with suppress(OSError):
@@ -235,7 +235,7 @@ def _find_refs(repository: Repository, at: datetime) -> list[Garbage]:
     with suppress(GitError):
         refs = kept_refs(repository)
     runs = dict.fromkeys(ref.removeprefix(f"{KEEP}/").partition("/")[0] for ref in refs)
-    facts = Facts(repository, at)
+    facts = RepositoryFacts(repository, at)
     gone = [run_id for run_id in runs if facts.is_run_gone(run_id, everywhere=True)]
     return [Garbage(f"{KEEP}/{run_id}", _ITS_RUN_IS_GONE, None) for run_id in gone]
 

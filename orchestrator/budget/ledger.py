@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from orchestrator.budget.limits import Budget, Refused, left_of, refusal_of, usd_left
 from orchestrator.budget.prices import Cost
 from orchestrator.budget.totals import (
-    Entry,
     IsLive,
     Key,
+    LedgerEntry,
     Spent,
     attempt_of,
     days_since,
@@ -124,8 +124,8 @@ class Ledger:
 
     def _admitted(
         self,
-        own: Entry,
-        books: dict[str, dict[Key, Entry]],
+        own: LedgerEntry,
+        books: dict[str, dict[Key, LedgerEntry]],
         today: str,
         budget: Budget,
         limits: SpendingLimits,
@@ -166,7 +166,7 @@ class Ledger:
         with held_folder(self.folder, PATIENCE):
             self._append(reservation.day, event, one, **facts)
 
-    def _append(self, day: str, event: str, one: Entry, **facts: Any) -> None:
+    def _append(self, day: str, event: str, one: LedgerEntry, **facts: Any) -> None:
         """Append a line, on the disk on return: a machine that stops may have spent it."""
         root, run, worker, attempt = one.key
         at = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")

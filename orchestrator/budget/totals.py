@@ -76,7 +76,7 @@ class Spending(NamedTuple):
         return "; ".join(said)
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One attempt as the ledger has it."""
 
     root: str
@@ -101,14 +101,14 @@ class Entry(NamedTuple):
         return RunDir(Path(self.root), self.run_id)
 
 
-def attempt_of(run: RunDir, worker: str, attempt: int) -> Entry:
+def attempt_of(run: RunDir, worker: str, attempt: int) -> LedgerEntry:
     """Return an attempt of which nothing is known yet."""
-    return Entry(str(run.root), run.id, worker, attempt)
+    return LedgerEntry(str(run.root), run.id, worker, attempt)
 
 
-def entries_of(path: Path) -> dict[Key, Entry]:
+def entries_of(path: Path) -> dict[Key, LedgerEntry]:
     """Read one day of the ledger; what was cut by a kill, or makes no sense, is passed over."""
-    found: dict[Key, Entry] = {}
+    found: dict[Key, LedgerEntry] = {}
     for record in read_journal(path):
         with suppress(KeyError, TypeError, ValueError, AttributeError):
             _take(found, record)
@@ -155,7 +155,7 @@ def spending(folder: Path, day: str, state: RunState | None) -> Spending:
     return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
-def total(entries: Iterable[Entry], is_live: IsLive) -> Spent:
+def total(entries: Iterable[LedgerEntry], is_live: IsLive) -> Spent:
     """Add up attempts: what each is known to have cost, and what those that may still spend hold."""
     entries = list(entries)
     last: dict[tuple[str, str, str], int] = {}
@@ -202,8 +202,8 @@ def workers(number: int) -> str:
     return f"{number} worker{'' if number == 1 else 's'}"
 
 
-def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
-    found: dict[tuple[str, str], dict[Key, Entry]] = {(str(run.root), run.id): {} for run in runs}
+def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[LedgerEntry]]:
+    found: dict[tuple[str, str], dict[Key, LedgerEntry]] = {(str(run.root), run.id): {} for run in runs}
     for path in days_since(folder, min(run.id for run in runs)) if runs else ():
         for key, entry in entries_of(path).items():
             if entry[:2] in found:
@@ -211,7 +211,7 @@ def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[Entry]]:
     return [list(each.values()) for each in found.values()]
 
 
-def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
+def _told(state: RunState, workers: Iterable[str]) -> list[LedgerEntry]:
     found = []
     for worker in workers:
         known = state.workers[worker]
@@ -225,11 +225,11 @@ def _told(state: RunState, workers: Iterable[str]) -> list[Entry]:
     return found
 
 
-def _take(found: dict[Key, Entry], record: Mapping[str, Any]) -> None:
+def _take(found: dict[Key, LedgerEntry], record: Mapping[str, Any]) -> None:
     key = record["root"], record["run"], record["worker"], int(record["attempt"])
     if not all(isinstance(part, str) for part in key[:3]):
         raise TypeError(key)
-    known = found.get(key) or Entry(*key)
+    known = found.get(key) or LedgerEntry(*key)
     match record["event"]:
         case "reserved":
             held = _amount(record["usd"]), _amount(record["tokens"])
@@ -250,7 +250,7 @@ def _amount(value: Any) -> float | None:
     return float(value)
 
 
-def _known(entry: Entry, last: int) -> tuple[float | None, int]:
+def _known(entry: LedgerEntry, last: int) -> tuple[float | None, int]:
     """Return what an attempt has cost: as it was settled, else as the record of its worker says."""
     if entry.tokens is not None:
         return entry.usd, entry.tokens

@@ -4,7 +4,7 @@ import argparse
 
 from orchestrator.cli.terminal.progress import record_line, summary_lines
 from orchestrator.commands.answer import Answer
-from orchestrator.commands.wait import Arguments, View
+from orchestrator.commands.wait import Arguments, WaitView
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def lines(answer: Answer[View], _: Arguments) -> list[str]:
+def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
     """Return the answer as text: what happened, then how the run stands."""
     state, events = answer.view
     said = [line for record in events if (line := record_line(record, state))]

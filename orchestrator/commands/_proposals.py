@@ -9,7 +9,7 @@ from orchestrator.errors import Refusal
 from orchestrator.store.read import read_file
 from tickets.problems import Problem
 
-Kind = Literal["follow_ups", "decisions"]
+ProposalKind = Literal["follow_ups", "decisions"]
 
 
 class Proposal(NamedTuple):
@@ -28,7 +28,7 @@ class Proposals(NamedTuple):
     listed: tuple[Proposal, ...]
 
 
-def proposed(writer: Writer, name: str, kind: Kind) -> Proposals:
+def proposed(writer: Writer, name: str, kind: ProposalKind) -> Proposals:
     """Read the reports of a run. Raises Refusal where there is no such run."""
     from orchestrator.commands._names import run_named  # noqa: PLC0415 - few calls of `todo` name a run
     from orchestrator.runs.state import read_run, unreadable  # noqa: PLC0415 - as above

@@ -9,7 +9,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
 from orchestrator.runs.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
 from orchestrator.runs.state import RunState
-from orchestrator.schedule.rate_limits import standing
+from orchestrator.schedule.rate_limits import provider_states
 from tickets.problems import Problem
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
@@ -68,7 +68,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
 
 def _parked(repository: Repository, now: datetime) -> dict[str, str]:
     """Return the agents that no run starts workers of, and until when."""
-    found = standing(repository.own / "providers", now.timestamp())
+    found = provider_states(repository.own / "providers", now.timestamp())
     return {
         one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC), now)
         for one in found

@@ -30,14 +30,14 @@ class Arguments(NamedTuple):
     """The cursor of an earlier answer: return as soon as there is something newer."""
 
 
-class View(NamedTuple):
+class WaitView(NamedTuple):
     """What a text shows beside the document."""
 
     state: RunState
     events: list[dict[str, Any]]
 
 
-def call(caller: Caller, arguments: Arguments) -> Answer[View]:
+def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
     """Wait, and return the state of the run and how to go on."""
     live = live_named(repository_of(caller), arguments.run)
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
@@ -73,7 +73,7 @@ def _offset(run: RunDir, cursor: str) -> int:
     )
 
 
-def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> Answer[View]:
+def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> Answer[WaitView]:
     state = live.state
     status, next_action, code = state.status(), state.next_action(), 0
     problems: tuple[Problem, ...] = ()
@@ -90,4 +90,4 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> 
         "cursor": str(live.cursor),
         "events": events,
     }
-    return Answer(code, document, problems, View(state, events))
+    return Answer(code, document, problems, WaitView(state, events))

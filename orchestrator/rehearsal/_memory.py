@@ -14,7 +14,7 @@ BELOW = {"codex": ".codex", "claude": ".claude", "gemini": ".gemini"}
 Record = dict[str, Any]
 
 
-class Memory:
+class AgentMemory:
     """The files of one fake below its configuration directory, else below the worker's scratch directory."""
 
     def __init__(self, agent: str) -> None:

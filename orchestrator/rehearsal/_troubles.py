@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
-from orchestrator.rehearsal._memory import BELOW, HOMES, Memory
+from orchestrator.rehearsal._memory import BELOW, HOMES, AgentMemory
 from orchestrator.rehearsal._streams import Claude, Codex, Gemini, Record, clock
 
 AGES = 10.0**8
@@ -21,7 +21,7 @@ class Player(Protocol):
     """What a step needs of the fake that plays it."""
 
     name: str
-    memory: Memory
+    memory: AgentMemory
 
     def read_prompt(self) -> None:
         """Take what stands on standard input."""

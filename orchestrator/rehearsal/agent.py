@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from orchestrator.rehearsal._memory import Memory
+from orchestrator.rehearsal._memory import AgentMemory
 from orchestrator.rehearsal._streams import VOICES, Claude, Codex, Gemini, Record, new_id
 from orchestrator.rehearsal._troubles import AGES, TROUBLES
 
@@ -100,7 +100,7 @@ class Fake:
     def __init__(self, name: str, arguments: list[str]) -> None:
         self.name = name
         self.arguments = arguments
-        self.memory = Memory(name)
+        self.memory = AgentMemory(name)
         self.thread = _thread(name, arguments)
         self.prompt = b""
         self.text = "Done."

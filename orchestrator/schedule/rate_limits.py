@@ -34,7 +34,7 @@ class Parked(NamedTuple):
     named: bool
 
 
-class Standing(NamedTuple):
+class ProviderState(NamedTuple):
     """How one provider stands: the limit in force beside the full one; None where it has none."""
 
     agent: str
@@ -140,9 +140,9 @@ class Providers:
                 return agent
         return agents[0]
 
-    def standing(self) -> list[Standing]:
+    def provider_states(self) -> list[ProviderState]:
         """List the providers that are parked, or bear fewer workers than usual."""
-        return standing(self.folder, self._clock())
+        return provider_states(self.folder, self._clock())
 
     def _pause(self, number: int) -> float:
         return min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(number - 1, 30))
@@ -182,7 +182,7 @@ class Providers:
                 os.close(descriptor)
 
 
-def standing(folder: Path, now: float) -> list[Standing]:
+def provider_states(folder: Path, now: float) -> list[ProviderState]:
     """List the providers below a folder that are parked, or bear fewer workers than usual."""
     found = []
     for path in sorted(folder.glob("*.json")):
@@ -190,7 +190,7 @@ def standing(folder: Path, now: float) -> list[Standing]:
         until = None if known.is_over(now) else known.until
         limit = _in_force(known.limit, known.full)
         if until is not None or limit != known.full:
-            found.append(Standing(path.stem, limit, known.full, until, known.reason))
+            found.append(ProviderState(path.stem, limit, known.full, until, known.reason))
     return found
 
 

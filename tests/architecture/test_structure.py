@@ -279,3 +279,50 @@ def test_test_modules_can_be_read_too():
 def test_no_module_has_a_name_that_says_nothing():
     vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service", "misc", "tools"}
     assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
+
+
+PENDING = ("orchestrator/", "workers/", "tests/", "benchmarks/")
+"""Rooms whose docstrings are not yet in the field's words."""
+
+
+def docstrings(tree):
+    """Yield (line, docstring) of a module, its classes and its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def test_docstrings_begin_with_the_verb_that_the_value_needs():
+    vague = {"Give", "Gives", "Say", "Says", "Tell", "Tells"}
+    files = [path for room in ("tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    trees = {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
+        for path in files
+        if "node_modules" not in path.parts
+    }
+    found = [
+        f"{path}:{line} {text.splitlines()[0]}"
+        for path, tree in {**MODULES, **trees}.items()
+        if not path.startswith(PENDING)
+        for line, text in docstrings(tree)
+        if text.split()[0].rstrip(".,:;") in vague
+    ]
+    assert found == []
+
+
+SAME_NAME = {"Arguments": "the arguments of one command, one class in each module of orchestrator/commands"}
+"""Public classes that share their name within a package, and why."""
+
+
+def test_public_class_names_are_unique_in_each_package():
+    places = {}
+    for path, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault((path.partition("/")[0], node.name), []).append(path)
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
+    pending = {"Standing", "Decision", "Tampering", "Decided", "Queue"}
+    assert {name for _, name in shared} - pending == set(SAME_NAME), shared
+    assert all(path.startswith("orchestrator/commands/") for path in shared["orchestrator", "Arguments"])

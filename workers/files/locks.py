@@ -78,7 +78,7 @@ class Waiter(NamedTuple):
     """What it wrote last, without spaces around it."""
 
 
-class Place:
+class QueueEntry:
     """An own entry of a queue: a file that stays locked for as long as its process lives."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -110,7 +110,7 @@ class FairQueue:
         self._folder = folder
         self._stale_after = stale_after
 
-    def enter(self, label: str = "") -> Place:
+    def enter(self, label: str = "") -> QueueEntry:
         """Enter at the end of the queue."""
         end = f".{label}" if label else ""
         while True:
@@ -124,10 +124,10 @@ class FairQueue:
                 continue
             # Before it is locked it looks like that of a dead process, and may be removed.
             if try_lock(descriptor, fcntl.LOCK_EX) and path.exists():
-                return Place(path, descriptor)
+                return QueueEntry(path, descriptor)
             os.close(descriptor)
 
-    def ahead(self, place: Place | None = None) -> Iterator[Waiter]:
+    def ahead(self, place: QueueEntry | None = None) -> Iterator[Waiter]:
         """Yield the entries before `place`, or all of them where it is None, oldest first."""
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - one call where the queue is empty

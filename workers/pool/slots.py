@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tickets.types import SLOTS
-from workers.files.locks import FairQueue, Place, Waiter, try_lock
+from workers.files.locks import FairQueue, QueueEntry, Waiter, try_lock
 from workers.files.read import refuse_irregular
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Pool:
         if 0 in (self.limits.total, self.limits.of(agent)):
             return None
         pause = _FIRST_PAUSE
-        place: Place | None = None
+        place: QueueEntry | None = None
         try:
             with anyio.move_on_after(timeout):
                 while True:
@@ -182,7 +182,7 @@ class Pool:
         """List what is taken, by slot. No lock that is held is touched; a dirty slot's is, for an instant."""
         return holders(self.directory)
 
-    def _try(self, agent: str, holder: Holder, limit: int | None, place: Place | None) -> Slot | Lack:
+    def _try(self, agent: str, holder: Holder, limit: int | None, place: QueueEntry | None) -> Slot | Lack:
         """Acquire a slot, or return what is missing."""
         own = self.limits.of(agent)
         most = own if own is None or limit is None else min(own, limit)

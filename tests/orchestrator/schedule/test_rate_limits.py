@@ -13,8 +13,8 @@ from orchestrator.schedule.rate_limits import (
     LONGEST_PAUSE,
     Parked,
     Providers,
-    Standing,
-    standing,
+    ProviderState,
+    provider_states,
 )
 from workers.pool.slots import PoolLimits
 
@@ -50,7 +50,7 @@ def test_a_provider_of_which_nothing_is_known_has_its_full_limit(providers):
     assert providers.parked("codex") is None
     assert [providers.limit(agent) for agent in ("codex", "claude", "command")] == [5, 5, None]
     providers.went_well("codex")
-    assert providers.standing() == []
+    assert providers.provider_states() == []
     assert not providers.folder.exists()
 
 
@@ -153,12 +153,14 @@ def test_a_clock_that_was_set_back_does_not_lengthen_a_pause(providers, clock):
 def test_ps_is_told_who_is_parked_and_who_bears_less(providers):
     providers.park("codex", "429: slow down", NOON + 60)
     providers.park("command", "its server is overloaded", None)
-    assert providers.standing() == [
-        Standing("codex", 2, 5, NOON + 60, "429: slow down"),
-        Standing("command", None, None, NOON + FIRST_PAUSE, "its server is overloaded"),
+    assert providers.provider_states() == [
+        ProviderState("codex", 2, 5, NOON + 60, "429: slow down"),
+        ProviderState("command", None, None, NOON + FIRST_PAUSE, "its server is overloaded"),
     ]
-    assert standing(providers.folder, NOON + 61) == [Standing("codex", 2, 5, None, "429: slow down")]
-    assert standing(providers.folder / "never", NOON) == []
+    assert provider_states(providers.folder, NOON + 61) == [
+        ProviderState("codex", 2, 5, None, "429: slow down")
+    ]
+    assert provider_states(providers.folder / "never", NOON) == []
 
 
 GOOD = {"limit": 2, "full": 5, "until": NOON + 60, "since": NOON, "reason": "r", "named": True, "pauses": 1}
@@ -181,7 +183,7 @@ def test_a_file_that_cannot_be_read_is_as_none_and_is_replaced(providers, clock,
     assert providers.parked("codex") is not None  # or nothing below could fail
     path.write_bytes(text)
     for one in (providers, another(providers, clock)):
-        assert (one.parked("codex"), one.limit("codex"), one.standing()) == (None, 5, [])
+        assert (one.parked("codex"), one.limit("codex"), one.provider_states()) == (None, 5, [])
     parked = providers.park("codex", "429", None)
     assert another(providers, clock).parked("codex") == parked
 
