@@ -13,7 +13,7 @@ import pytest
 from support import stub_model
 from support.real_phase import AGENTS, Project
 
-from workers.agents.agent import AgentSettings, Job, agent_named
+from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.engine.launch import common_environment
 
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ class Lab:
             )
         return AgentSettings(executable=str(self.clis / name), args=args, model=MODELS[name])
 
-    def job(self, name, prompt, *, args=(), home=None, **fields):
+    def request(self, name, prompt, *, args=(), home=None, **fields):
         """Describe one attempt; the prompt becomes a file, as in a run. `home` is that of an earlier one."""
         home = home or self.homes / f"{name}-{uuid.uuid4().hex[:8]}"
         home.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class Lab:
         settings = self.settings(name, *args)
         executable = agent_named(name).locate(settings, self.path)
         defaults = {"mode": "read-only", "model": None, "environ": self.environ(name)}
-        return Job(
+        return InvocationRequest(
             worker=f"{name.title()}-Worker-1",
             executable=executable,
             settings=settings,
@@ -151,18 +151,22 @@ class Lab:
 
     def run(self, name, prompt, *, until=None, **fields):
         """Run one attempt to its end; with `until` (a step), until the model has played it, then kill it."""
-        job = self.job(name, f"Do as the script says.\n\n{prompt}\n", **fields)
-        call = agent_named(name).invocation(job)
+        request = self.request(name, f"Do as the script says.\n\n{prompt}\n", **fields)
+        call = agent_named(name).invocation(request)
         for place, content in call.files.items():
-            path = job.home / place
+            path = request.home / place
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 path.write_bytes(content)
         mark = f"ORCHESTRATE_TEST_MARK={uuid.uuid4().hex}"
-        env = {**common_environment(job.environ, job.settings.env), **call.env, "TMPDIR": str(self.scratch)}
+        env = {
+            **common_environment(request.environ, request.settings.env),
+            **call.env,
+            "TMPDIR": str(self.scratch),
+        }
         env.update([mark.split("=")])
-        out, err = job.prompt.with_suffix(".stdout"), job.prompt.with_suffix(".stderr")
-        with job.prompt.open("rb") as stdin, out.open("wb") as stdout, err.open("wb") as stderr:
+        out, err = request.prompt.with_suffix(".stdout"), request.prompt.with_suffix(".stderr")
+        with request.prompt.open("rb") as stdin, out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 call.argv,
                 cwd=self.repo,

@@ -166,7 +166,7 @@ def test_tools_of_codex_do_not_see_the_key(lab, step):
 
 
 def test_codex_is_started_without_its_launcher(lab):
-    assert "/vendor/" in lab.job("codex", "x").executable
+    assert "/vendor/" in lab.request("codex", "x").executable
 
 
 def test_the_scripted_model_runs_by_itself(tmp_path):

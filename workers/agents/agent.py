@@ -33,7 +33,7 @@ class AgentSettings(NamedTuple):
     """`none`: no network at all; only for command workers and checks."""
 
 
-class Job(NamedTuple):
+class InvocationRequest(NamedTuple):
     """What an agent needs to know to build its command line."""
 
     worker: str
@@ -70,7 +70,7 @@ class Invocation(NamedTuple):
     env: dict[str, str]
     """What the agent adds to the common environment (`workers.engine.launch.common_environment`)."""
     files: dict[str, bytes]
-    """Files to create below `Job.home` first, by relative path."""
+    """Files to create below `InvocationRequest.home` first, by relative path."""
     capture: Literal["file", "pipe"] = "file"
 
 
@@ -192,7 +192,7 @@ class Agent(Protocol):
     def locate(self, settings: AgentSettings, path: str) -> str | None:
         """Find the executable on `path` (a PATH string): an absolute path, or None."""
 
-    def invocation(self, job: Job) -> Invocation:
+    def invocation(self, request: InvocationRequest) -> Invocation:
         """Build the command line, environment and files. Raises WorkerError."""
 
     def new_reader(self) -> Reader:

@@ -11,7 +11,7 @@ from workers.agents.agent import (
     Answer,
     Failure,
     Invocation,
-    Job,
+    InvocationRequest,
     Login,
     Progress,
     Usage,
@@ -69,39 +69,41 @@ def locate(settings: AgentSettings, path: str) -> str | None:
     return find_executable("claude", settings, path)
 
 
-def invocation(job: Job) -> Invocation:
+def invocation(request: InvocationRequest) -> Invocation:
     """Build the command line, with the repository's instructions as part of the system prompt.
 
     Settings of the repository are not read unless it is trusted: its hooks would run.
     """
-    head = check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    head = check_prompt(request.prompt, agent=NAME, at_most=LARGEST_PROMPT)
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"/"):
         raise WorkerError(
-            f"{job.prompt.name}: the prompt begins with '/', which claude takes for a command of its own;"
+            f"{request.prompt.name}: the prompt begins with '/', which claude takes for a command of its own;"
             " begin it with a heading or a word"
         )
-    keys = variables_set(KEYS, job.environ)
-    env = {**_QUIET, **variables_set(PASSED, job.environ), **keys}
+    keys = variables_set(KEYS, request.environ)
+    env = {**_QUIET, **variables_set(PASSED, request.environ), **keys}
     if keys:
-        env["CLAUDE_CONFIG_DIR"] = str(job.home / ".claude")
-    if job.fenced and os.geteuid() == 0:
+        env["CLAUDE_CONFIG_DIR"] = str(request.home / ".claude")
+    if request.fenced and os.geteuid() == 0:
         env["IS_SANDBOX"] = "1"  # root is refused the freest mode without it
     files: dict[str, bytes] = {}
     # With the project's settings it reads CLAUDE.md by itself; AGENTS.md it never does.
-    unread = tuple(name for name in job.instructions if name != "CLAUDE.md" or not job.trust_repository)
-    if text := as_one_text(read_instructions(job.worktree, unread)):
+    unread = tuple(
+        name for name in request.instructions if name != "CLAUDE.md" or not request.trust_repository
+    )
+    if text := as_one_text(read_instructions(request.worktree, unread)):
         files[_INSTRUCTIONS] = text.encode()
-    model = job.model or job.settings.model
+    model = request.model or request.settings.model
     return Invocation(
         argv=(
-            *(job.executable, "-p", "--output-format", "stream-json", "--verbose"),
+            *(request.executable, "-p", "--output-format", "stream-json", "--verbose"),
             *(("--model", model) if model else ()),
-            *("--setting-sources", "user,project" if job.trust_repository else "user"),
-            *_permissions(job),
-            *(("--append-system-prompt-file", str(job.home / _INSTRUCTIONS)) if files else ()),
-            *(("--resume", job.thread) if job.thread else ()),
-            *(("--max-budget-usd", f"{job.budget_usd:.4f}") if job.budget_usd else ()),
-            *job.settings.args,
+            *("--setting-sources", "user,project" if request.trust_repository else "user"),
+            *_permissions(request),
+            *(("--append-system-prompt-file", str(request.home / _INSTRUCTIONS)) if files else ()),
+            *(("--resume", request.thread) if request.thread else ()),
+            *(("--max-budget-usd", f"{request.budget_usd:.4f}") if request.budget_usd else ()),
+            *request.settings.args,
         ),
         env=env,
         files=files,
@@ -205,11 +207,11 @@ class ClaudeReader:
         return found
 
 
-def _permissions(job: Job) -> tuple[str, ...]:
+def _permissions(request: InvocationRequest) -> tuple[str, ...]:
     never = ("--disallowedTools", ",".join(_NEVER))
-    if job.fenced:
+    if request.fenced:
         return ("--permission-mode", "bypassPermissions", *never)
-    if job.mode == "write":
+    if request.mode == "write":
         return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash", *never)
     # `dontAsk` runs only what reads; a rule in the user's own settings must not open the edit tools again.
     return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")

@@ -14,7 +14,7 @@ from workers.agents.agent import (
     AgentSettings,
     Answer,
     Invocation,
-    Job,
+    InvocationRequest,
     Login,
     Progress,
     Usage,
@@ -63,34 +63,34 @@ def locate(settings: AgentSettings, path: str) -> str | None:
     return None if found is None else _native(Path(found)) or found
 
 
-def invocation(job: Job) -> Invocation:
+def invocation(request: InvocationRequest) -> Invocation:
     """Build the command line; everything is set by `-c`, so the user's own directory is never written."""
-    check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = variables_set(KEYS, job.environ)
-    env = {**variables_set(PASSED, job.environ), **keys}
+    check_prompt(request.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    keys = variables_set(KEYS, request.environ)
+    env = {**variables_set(PASSED, request.environ), **keys}
     files: dict[str, bytes] = {}
     if keys:
-        env["CODEX_HOME"] = str(job.home / ".codex")
+        env["CODEX_HOME"] = str(request.home / ".codex")
         files[".codex/config.toml"] = b""  # codex does not start with a CODEX_HOME that is not there
-    model = job.model or job.settings.model
-    options = [*_QUIET, *_instructions(job)]
+    model = request.model or request.settings.model
+    options = [*_QUIET, *_instructions(request)]
     # Tools have no use for the keys; the other variables stay, since the user named them.
     options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
-    if job.trust_repository:
+    if request.trust_repository:
         # As a table: a path with a dot in it would be split as a key.
-        options.append(f'projects={{{_toml(str(job.worktree))}={{trust_level="trusted"}}}}')
-    if job.fenced:
+        options.append(f'projects={{{_toml(str(request.worktree))}={{trust_level="trusted"}}}}')
+    if request.fenced:
         sandbox = "danger-full-access"
     else:
-        sandbox = "workspace-write" if job.mode == "write" else "read-only"
+        sandbox = "workspace-write" if request.mode == "write" else "read-only"
         options += _OWN_SANDBOX
     return Invocation(
         argv=(
-            *(job.executable, "exec", *_way(job, sandbox)),
+            *(request.executable, "exec", *_way(request, sandbox)),
             *(("-m", model) if model else ()),
             *(part for option in options for part in ("-c", option)),
-            *job.settings.args,
-            *((job.thread,) if job.thread else ()),
+            *request.settings.args,
+            *((request.thread,) if request.thread else ()),
             "-",
         ),
         env=env,
@@ -98,9 +98,9 @@ def invocation(job: Job) -> Invocation:
     )
 
 
-def _way(job: Job, sandbox: str) -> tuple[str, ...]:
+def _way(request: InvocationRequest, sandbox: str) -> tuple[str, ...]:
     """Begin, or go on in a thread: there it takes neither `--sandbox` nor `--color`."""
-    if job.thread:
+    if request.thread:
         return ("resume", "--json", "-c", f'sandbox_mode="{sandbox}"')
     return ("--json", "--color", "never", "--sandbox", sandbox)
 
@@ -197,14 +197,14 @@ def _usage(record: object) -> Usage | None:
     )
 
 
-def _instructions(job: Job) -> list[str]:
+def _instructions(request: InvocationRequest) -> list[str]:
     """Codex reads AGENTS.md, or the first of the names given as its substitute; the rest is handed over."""
-    others = [name for name in job.instructions if name != "AGENTS.md"]
+    others = [name for name in request.instructions if name != "AGENTS.md"]
     if not others:
         return []
     options = [f"project_doc_fallback_filenames={json.dumps(others)}"]
-    ordered = tuple(name for name in ("AGENTS.md", *others) if name in job.instructions)
-    rest = read_instructions(job.worktree, ordered)[1:]
+    ordered = tuple(name for name in ("AGENTS.md", *others) if name in request.instructions)
+    rest = read_instructions(request.worktree, ordered)[1:]
     if rest:
         text = as_one_text(rest)
         if len(text.encode()) > LARGEST_ARGUMENT:

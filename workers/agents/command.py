@@ -5,7 +5,7 @@ from typing import Literal
 
 from tickets.types import AgentName
 from workers.agents._failures import last_words
-from workers.agents.agent import NO_LOGIN, AgentSettings, Answer, Invocation, Job, Progress
+from workers.agents.agent import NO_LOGIN, AgentSettings, Answer, Invocation, InvocationRequest, Progress
 from workers.agents.stream import MAX_RECORD, printable, text_at
 from workers.errors import WorkerError
 
@@ -31,17 +31,18 @@ def locate(settings: AgentSettings, path: str) -> str | None:  # noqa: ARG001
     return "command"
 
 
-def invocation(job: Job) -> Invocation:
+def invocation(request: InvocationRequest) -> Invocation:
     """Return the ticket's own argument list. Raises WorkerError where it has none."""
-    if not job.command or not job.command[0]:
+    if not request.command or not request.command[0]:
         raise WorkerError(
-            f"{job.worker}: a command worker without a command; give `command` in the ticket's front matter"
+            f"{request.worker}: a command worker without a command;"
+            " give `command` in the ticket's front matter"
         )
-    if any("\0" in part for part in job.command):
-        raise WorkerError(f"{job.worker}: a null character in `command`; no program can be given one")
+    if any("\0" in part for part in request.command):
+        raise WorkerError(f"{request.worker}: a null character in `command`; no program can be given one")
     return Invocation(
-        argv=(*job.command, *job.settings.args),
-        env={"ORCHESTRATE_TICKET": str(job.prompt)},
+        argv=(*request.command, *request.settings.args),
+        env={"ORCHESTRATE_TICKET": str(request.prompt)},
         files={},
         # A script that writes to /dev/stderr would empty a file that it shares with itself.
         capture="pipe",

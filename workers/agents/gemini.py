@@ -12,7 +12,7 @@ from workers.agents.agent import (
     Answer,
     Failure,
     Invocation,
-    Job,
+    InvocationRequest,
     Login,
     ModelUse,
     Progress,
@@ -67,38 +67,38 @@ def locate(settings: AgentSettings, path: str) -> str | None:
     return find_executable("gemini", settings, path)
 
 
-def invocation(job: Job) -> Invocation:
+def invocation(request: InvocationRequest) -> Invocation:
     """Build the command line and the settings file, which is the only way to say most of it."""
-    check_prompt(job.prompt, agent=NAME, at_most=LARGEST_PROMPT)
-    keys = variables_set(KEYS, job.environ)
+    check_prompt(request.prompt, agent=NAME, at_most=LARGEST_PROMPT)
+    keys = variables_set(KEYS, request.environ)
     env = {
-        **variables_set(PASSED, job.environ),
+        **variables_set(PASSED, request.environ),
         **keys,
         "GEMINI_TELEMETRY_ENABLED": "false",
         "GEMINI_CLI_NO_RELAUNCH": "true",  # its second process swallows the signals meant for it
     }
-    settings = _settings(job)
+    settings = _settings(request)
     if keys:
         kind = "gemini-api-key" if "GEMINI_API_KEY" in keys else "vertex-ai"
         settings["security"] = {"auth": {"selectedType": kind}}
-        env["GEMINI_CLI_HOME"] = str(job.home)
+        env["GEMINI_CLI_HOME"] = str(request.home)
         place = ".gemini/settings.json"
     else:
         # The user's login and settings stay where they are, and come before these.
         place = "gemini-defaults.json"
-        env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(job.home / place)
-    if job.trust_repository:
+        env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(request.home / place)
+    if request.trust_repository:
         env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"  # with this, the repository's hooks and servers start
-    model = job.model or job.settings.model
+    model = request.model or request.settings.model
     return Invocation(
         argv=(
-            *(job.executable, "--output-format", "stream-json"),
+            *(request.executable, "--output-format", "stream-json"),
             *(("-m", model) if model else ()),
             # Its own `default` has no tool that writes, and none that runs a command.
-            *("--approval-mode", "yolo" if job.fenced or job.mode == "write" else "default"),
-            *(() if job.trust_repository else ("--skip-trust",)),
-            *(("--resume", job.thread) if job.thread else ()),
-            *job.settings.args,
+            *("--approval-mode", "yolo" if request.fenced or request.mode == "write" else "default"),
+            *(() if request.trust_repository else ("--skip-trust",)),
+            *(("--resume", request.thread) if request.thread else ()),
+            *request.settings.args,
         ),
         env=env,
         files={place: json.dumps(settings, indent=1).encode()},
@@ -186,7 +186,7 @@ class GeminiReader:
         return Progress("text", printable(delta)) if delta.strip() else None
 
 
-def _settings(job: Job) -> dict[str, object]:
+def _settings(request: InvocationRequest) -> dict[str, object]:
     settings: dict[str, object] = {
         "general": {
             "enableAutoUpdate": False,
@@ -198,8 +198,8 @@ def _settings(job: Job) -> dict[str, object]:
         "telemetry": {"enabled": False},
         "model": {"maxSessionTurns": 100},
     }
-    if job.instructions:
-        settings["context"] = {"fileName": list(job.instructions)}
+    if request.instructions:
+        settings["context"] = {"fileName": list(request.instructions)}
     return settings
 
 

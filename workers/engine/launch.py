@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from tickets.ticket import Ticket
 from tickets.types import AGENTS, AgentName
-from workers.agents.agent import NO_LOGIN, AgentSettings, Invocation, Job, agent_named, variables_set
+from workers.agents.agent import (
+    NO_LOGIN,
+    AgentSettings,
+    Invocation,
+    InvocationRequest,
+    agent_named,
+    variables_set,
+)
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import OPEN, Fence, enclosed
 from workers.files.durable import create_file
@@ -72,7 +79,7 @@ def prepare_launch(site: Site, attempt: Attempt) -> Launch:
     """Make everything an attempt needs but its tree, and return what its shim is told. Raises WorkerError."""
     run, ticket = site.run, attempt.ticket
     _make_own(run, ticket, site.fence)
-    job = Job(
+    request = InvocationRequest(
         worker=ticket.worker,
         mode=ticket.mode,
         executable=attempt.executable,
@@ -89,15 +96,15 @@ def prepare_launch(site: Site, attempt: Attempt) -> Launch:
         budget_usd=ticket.budget_usd if attempt.budget_usd is None else attempt.budget_usd,
         thread=attempt.thread,
     )
-    invocation, files = _invocation(ticket.agent, job), run.attempt(ticket.worker, attempt.number)
+    invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, attempt.number)
     common = worker_environment(run, ticket.worker, site.environ, attempt.settings.env, fence=site.fence)
     is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
         env={**common, **invocation.env},
-        cwd=job.worktree,
-        stdin=job.prompt,
+        cwd=request.worktree,
+        stdin=request.prompt,
         stdout=files.stdout,
         stderr=files.stderr,
         started_record=files.started,
@@ -111,30 +118,30 @@ def prepare_launch(site: Site, attempt: Attempt) -> Launch:
         stops_with_runtime=site.stops_with_runtime,
         mark=mark_of(run, ticket.worker, attempt.number),
     )
-    return enclosed(launch, site.fence, _walls(site, ticket, job)) if site.fence.holds else launch
+    return enclosed(launch, site.fence, _walls(site, ticket, request)) if site.fence.holds else launch
 
 
-def _invocation(agent: AgentName, job: Job) -> Invocation:
+def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
     """Return how the agent is started, and create the files that it wants."""
-    invocation = agent_named(agent).invocation(job)
+    invocation = agent_named(agent).invocation(request)
     for name, data in invocation.files.items():
-        _place(job.home / name, data)
+        _place(request.home / name, data)
     return invocation
 
 
-def _walls(site: Site, ticket: Ticket, job: Job) -> Walls:
+def _walls(site: Site, ticket: Ticket, request: InvocationRequest) -> Walls:
     agent = agent_named(ticket.agent)
     return worker_walls(
         site.run,
         site.repository,
         ticket.worker,
         mode=ticket.mode,
-        environ=job.environ,
-        executable=job.executable,
+        environ=request.environ,
+        executable=request.executable,
         # A key has the CLI keep all that is its own in the worker's home.
-        login=NO_LOGIN if variables_set(agent.KEYS, job.environ) else agent.LOGIN,
-        network=ticket.agent != "command" or job.settings.network == "open",
-        tree=job.worktree,
+        login=NO_LOGIN if variables_set(agent.KEYS, request.environ) else agent.LOGIN,
+        network=ticket.agent != "command" or request.settings.network == "open",
+        tree=request.worktree,
     )
 
 

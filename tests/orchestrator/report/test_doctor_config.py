@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.report.agent_config import config_of
 from tickets.types import SLOTS
-from workers.agents.agent import AgentSettings, Job, agent_named
+from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.fence.policy import worker_walls
 from workers.files.run_dir import RunDir
 from workers.git.run import find_repository
@@ -20,11 +20,11 @@ def invocation(tmp_path, name, environ):
     for folder in ("tree", "own"):
         (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / "prompt.md").write_text("Look at this.\n")
-    job = Job(
+    request = InvocationRequest(
         "W-1", "read-only", "/bin/agent", AgentSettings(), None, tmp_path / "tree", tmp_path / "prompt.md",
         tmp_path / "own", environ,
     )  # fmt: skip
-    return agent_named(name).invocation(job)
+    return agent_named(name).invocation(request)
 
 
 @pytest.mark.parametrize("name", AGENTS)

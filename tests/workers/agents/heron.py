@@ -5,7 +5,7 @@ from workers.agents.agent import (
     AgentSettings,
     Answer,
     Invocation,
-    Job,
+    InvocationRequest,
     Login,
     Progress,
     Usage,
@@ -31,11 +31,11 @@ def locate(settings: AgentSettings, path: str) -> str | None:
     return find_executable("heron", settings, path)
 
 
-def invocation(job: Job) -> Invocation:
+def invocation(request: InvocationRequest) -> Invocation:
     """Build the command line: `heron work`, with the instruction files that it is to read."""
-    keys = variables_set(KEYS, job.environ)
-    own = {CONFIG_VARIABLE: str(job.home)} if keys else {}
-    return Invocation((job.executable, "work", *job.instructions), {**keys, **own}, {})
+    keys = variables_set(KEYS, request.environ)
+    own = {CONFIG_VARIABLE: str(request.home)} if keys else {}
+    return Invocation((request.executable, "work", *request.instructions), {**keys, **own}, {})
 
 
 def new_reader() -> "HeronReader":

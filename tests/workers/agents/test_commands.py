@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tickets.types import AGENTS
-from workers.agents.agent import AgentSettings, Job, agent_named
+from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.errors import WorkerError
 
 CLIS = ("codex", "claude", "gemini")
@@ -19,12 +19,12 @@ HOMES = {"codex": "CODEX_HOME", "claude": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI
 
 
 @pytest.fixture
-def job(tmp_path):
+def wanted(tmp_path):
     for name in ("tree", "home"):
         (tmp_path / name).mkdir()
     prompt = tmp_path / "prompt.md"
     prompt.write_text("Look at this.\n")
-    made = Job(
+    made = InvocationRequest(
         "W-1",
         "read-only",
         "/bin/agent",
@@ -38,8 +38,8 @@ def job(tmp_path):
     return made._replace(command=("make", "check"))
 
 
-def invocation(name, job, **fields):
-    return agent_named(name).invocation(job._replace(**fields))
+def invocation(name, wanted, **fields):
+    return agent_named(name).invocation(wanted._replace(**fields))
 
 
 def options_of_codex(argv):
@@ -58,38 +58,38 @@ def flat(table, prefix=""):
 
 
 @each_cli
-def test_a_key_of_one_agent_is_not_given_to_another(job, name):
+def test_a_key_of_one_agent_is_not_given_to_another(wanted, name):
     environ = {key: "sk-test-not-real" for other in CLIS for key in agent_named(other).KEYS}
     given = {
         key
-        for key, value in invocation(name, job, environ=environ).env.items()
+        for key, value in invocation(name, wanted, environ=environ).env.items()
         if value == "sk-test-not-real"
     }
     assert given == set(agent_named(name).KEYS)
 
 
 @each_cli
-def test_a_key_brings_a_private_directory_and_none_leaves_the_users_own(job, name):
-    env = invocation(name, job, environ={KEYS[name]: "sk-test-not-real"}).env
-    assert Path(env[HOMES[name]]).is_relative_to(job.home)
+def test_a_key_brings_a_private_directory_and_none_leaves_the_users_own(wanted, name):
+    env = invocation(name, wanted, environ={KEYS[name]: "sk-test-not-real"}).env
+    assert Path(env[HOMES[name]]).is_relative_to(wanted.home)
     assert "HOME" not in env
     for environ in ({}, {KEYS[name]: ""}):
-        env = invocation(name, job, environ=environ).env
+        env = invocation(name, wanted, environ=environ).env
         assert HOMES[name] not in env
         assert KEYS[name] not in env
 
 
 @each_cli
-def test_the_prompt_is_never_an_argument(job, name):
-    job.prompt.write_text("a word that is nowhere else: albatross\n")
-    call = invocation(name, job)
+def test_the_prompt_is_never_an_argument(wanted, name):
+    wanted.prompt.write_text("a word that is nowhere else: albatross\n")
+    call = invocation(name, wanted)
     assert not any("albatross" in part for part in call.argv)
     assert call.capture == "file"
 
 
 @each_cli
-def test_a_model_and_arguments_of_the_settings_come_last_so_that_they_win(job, name):
-    call = invocation(name, job, model="m-1", settings=AgentSettings(args=("--extra", "x")))
+def test_a_model_and_arguments_of_the_settings_come_last_so_that_they_win(wanted, name):
+    call = invocation(name, wanted, model="m-1", settings=AgentSettings(args=("--extra", "x")))
     assert call.argv[call.argv.index("m-1") - 1] in ("-m", "--model")
     assert call.argv[-3:-1] == ("--extra", "x") or call.argv[-2:] == ("--extra", "x")
 
@@ -108,13 +108,13 @@ def test_a_model_and_arguments_of_the_settings_come_last_so_that_they_win(job, n
         ("gemini", "read-only", True, "--approval-mode yolo"),
     ],
 )
-def test_a_cli_is_as_free_as_its_mode_and_the_fence_allow(job, name, mode, fenced, expected):
-    assert expected in " ".join(invocation(name, job, mode=mode, fenced=fenced).argv)
+def test_a_cli_is_as_free_as_its_mode_and_the_fence_allow(wanted, name, mode, fenced, expected):
+    assert expected in " ".join(invocation(name, wanted, mode=mode, fenced=fenced).argv)
 
 
-def test_root_in_a_fence_says_so_to_claude(job):
-    assert ("IS_SANDBOX" in invocation("claude", job, fenced=True).env) == (os.geteuid() == 0)
-    assert "IS_SANDBOX" not in invocation("claude", job).env
+def test_root_in_a_fence_says_so_to_claude(wanted):
+    assert ("IS_SANDBOX" in invocation("claude", wanted, fenced=True).env) == (os.geteuid() == 0)
+    assert "IS_SANDBOX" not in invocation("claude", wanted).env
 
 
 @pytest.mark.parametrize(
@@ -126,51 +126,51 @@ def test_root_in_a_fence_says_so_to_claude(job):
         ("gemini", True, ("--output-format stream-json -m m-1 ", " --skip-trust --resume T-1 --extra")),
     ],
 )
-def test_a_thread_goes_on_by_its_clis_own_words(job, name, fenced, expected):
+def test_a_thread_goes_on_by_its_clis_own_words(wanted, name, fenced, expected):
     fields = {"thread": "T-1", "model": "m-1", "mode": "write", "fenced": fenced}
-    said = " ".join(invocation(name, job, settings=AgentSettings(args=("--extra",)), **fields).argv[1:])
+    said = " ".join(invocation(name, wanted, settings=AgentSettings(args=("--extra",)), **fields).argv[1:])
     assert said.startswith(expected[0])
     assert said.endswith(expected[1])
     assert "--sandbox" not in said
     assert "--color" not in said
-    afresh = invocation(name, job, **fields | {"thread": None}).argv
+    afresh = invocation(name, wanted, **fields | {"thread": None}).argv
     assert {"resume", "--resume", "T-1"}.isdisjoint(afresh)
 
 
 @each_cli
 @pytest.mark.parametrize("text", ["", " \n\t\n"])
-def test_an_empty_prompt_is_refused(job, name, text):
-    job.prompt.write_text(text)
+def test_an_empty_prompt_is_refused(wanted, name, text):
+    wanted.prompt.write_text(text)
     with pytest.raises(WorkerError, match="empty"):
-        invocation(name, job)
+        invocation(name, wanted)
 
 
 @each_cli
-def test_a_prompt_that_the_cli_would_cut_is_refused(job, name):
-    job.prompt.write_text("x" * (agent_named(name).LARGEST_PROMPT + 1))
+def test_a_prompt_that_the_cli_would_cut_is_refused(wanted, name):
+    wanted.prompt.write_text("x" * (agent_named(name).LARGEST_PROMPT + 1))
     with pytest.raises(WorkerError, match="shorten it"):
-        invocation(name, job)
+        invocation(name, wanted)
 
 
 @pytest.mark.parametrize("text", ["/clear\n", "\n  /help me", "\ufeff/x"])
-def test_a_prompt_that_claude_takes_for_a_command_is_refused(job, text):
-    job.prompt.write_text(text)
+def test_a_prompt_that_claude_takes_for_a_command_is_refused(wanted, text):
+    wanted.prompt.write_text(text)
     with pytest.raises(WorkerError, match="begins with '/'"):
-        invocation("claude", job)
-    assert invocation("codex", job)
+        invocation("claude", wanted)
+    assert invocation("codex", wanted)
 
 
 @each_cli
-def test_a_budget_reaches_the_cli_that_has_one(job, name):
-    assert ("--max-budget-usd" in invocation(name, job, budget_usd=0.5).argv) == (name == "claude")
+def test_a_budget_reaches_the_cli_that_has_one(wanted, name):
+    assert ("--max-budget-usd" in invocation(name, wanted, budget_usd=0.5).argv) == (name == "claude")
 
 
-def test_codex_is_told_the_instructions_that_it_does_not_read_itself(job):
+def test_codex_is_told_the_instructions_that_it_does_not_read_itself(wanted):
     text = 'Say "heron" \\ \x7f 🪶\nand\ttab.'
     for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
-        (job.worktree / name).write_text(text if name == "GEMINI.md" else f"for {name}")
+        (wanted.worktree / name).write_text(text if name == "GEMINI.md" else f"for {name}")
     options = options_of_codex(
-        invocation("codex", job, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).argv
+        invocation("codex", wanted, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).argv
     )
     assert options["project_doc_fallback_filenames"] == ["CLAUDE.md", "GEMINI.md"]
     assert text in options["developer_instructions"]
@@ -178,39 +178,41 @@ def test_codex_is_told_the_instructions_that_it_does_not_read_itself(job):
     assert "for AGENTS.md" not in options["developer_instructions"]
 
 
-def test_instructions_too_long_for_an_argument_are_pointed_at(job):
-    (job.worktree / "AGENTS.md").write_text("short")
-    (job.worktree / "CLAUDE.md").write_text("é" * 100_000)
-    argv = invocation("codex", job, instructions=("AGENTS.md", "CLAUDE.md")).argv
+def test_instructions_too_long_for_an_argument_are_pointed_at(wanted):
+    (wanted.worktree / "AGENTS.md").write_text("short")
+    (wanted.worktree / "CLAUDE.md").write_text("é" * 100_000)
+    argv = invocation("codex", wanted, instructions=("AGENTS.md", "CLAUDE.md")).argv
     assert max(len(part.encode()) for part in argv) < 1000
     assert "read CLAUDE.md" in options_of_codex(argv)["developer_instructions"]
 
 
-def test_claude_is_told_each_instruction_once(job):
-    (job.worktree / "AGENTS.md").write_text("Say heron.\n")
-    (job.worktree / "CLAUDE.md").symlink_to("AGENTS.md")
-    call = invocation("claude", job, instructions=("AGENTS.md", "CLAUDE.md"))
+def test_claude_is_told_each_instruction_once(wanted):
+    (wanted.worktree / "AGENTS.md").write_text("Say heron.\n")
+    (wanted.worktree / "CLAUDE.md").symlink_to("AGENTS.md")
+    call = invocation("claude", wanted, instructions=("AGENTS.md", "CLAUDE.md"))
     assert call.files["instructions.md"].decode().count("Say heron.") == 1
-    assert call.argv[call.argv.index("--append-system-prompt-file") + 1] == str(job.home / "instructions.md")
+    assert call.argv[call.argv.index("--append-system-prompt-file") + 1] == str(
+        wanted.home / "instructions.md"
+    )
 
 
-def test_a_committed_link_to_a_private_file_is_not_sent_to_a_provider(job, tmp_path):
+def test_a_committed_link_to_a_private_file_is_not_sent_to_a_provider(wanted, tmp_path):
     (tmp_path / "private").write_text("a secret of the user's")
-    (job.worktree / "AGENTS.md").symlink_to(tmp_path / "private")
-    os.mkfifo(job.worktree / "GEMINI.md")
-    assert invocation("claude", job, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).files == {}
+    (wanted.worktree / "AGENTS.md").symlink_to(tmp_path / "private")
+    os.mkfifo(wanted.worktree / "GEMINI.md")
+    assert invocation("claude", wanted, instructions=("AGENTS.md", "CLAUDE.md", "GEMINI.md")).files == {}
 
 
-def test_gemini_reads_the_instructions_and_its_settings_from_a_file(job):
+def test_gemini_reads_the_instructions_and_its_settings_from_a_file(wanted):
     call = invocation(
-        "gemini", job, instructions=("AGENTS.md",), environ={"GEMINI_API_KEY": "sk-test-not-real"}
+        "gemini", wanted, instructions=("AGENTS.md",), environ={"GEMINI_API_KEY": "sk-test-not-real"}
     )
     settings = json.loads(call.files[".gemini/settings.json"])
     assert settings["context"]["fileName"] == ["AGENTS.md"]
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
     assert "sk-test-not-real" not in json.dumps(settings)
-    call = invocation("gemini", job)
-    assert call.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] == str(job.home / "gemini-defaults.json")
+    call = invocation("gemini", wanted)
+    assert call.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] == str(wanted.home / "gemini-defaults.json")
     assert "security" not in json.loads(call.files["gemini-defaults.json"])
 
 
@@ -245,12 +247,12 @@ def test_the_program_of_codex_is_preferred_to_its_launcher(tmp_path, nested, mon
     assert codex.locate(AgentSettings(), str(tmp_path)) == str(program)
 
 
-def test_a_command_worker_runs_its_own_arguments(job):
-    call = invocation("command", job)
+def test_a_command_worker_runs_its_own_arguments(wanted):
+    call = invocation("command", wanted)
     assert (call.argv, call.capture) == (("make", "check"), "pipe")
-    assert call.env == {"ORCHESTRATE_TICKET": str(job.prompt)}
+    assert call.env == {"ORCHESTRATE_TICKET": str(wanted.prompt)}
     with pytest.raises(WorkerError, match="without a command"):
-        invocation("command", job, command=None)
+        invocation("command", wanted, command=None)
     assert agent_named("command").locate(AgentSettings(), "") == "command"
 
 
