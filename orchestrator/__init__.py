@@ -1,3 +1,3 @@
-"""What becomes of an output: judging, landing, and the one writer of state."""
+"""The runtime: runs tickets, judges and lands their outputs, and is the one writer of state."""
 
 __version__ = "0.1.0"

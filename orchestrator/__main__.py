@@ -1,4 +1,4 @@
-"""`python -P -m orchestrator`: the same as the console script, where that is not to be found."""
+"""`python -P -m orchestrator`: the same as the console script, where that cannot be found."""
 
 from orchestrator.cli.main import main
 

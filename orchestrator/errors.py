@@ -1,4 +1,4 @@
-"""Errors that end a command: a state file that cannot take a change, a command that will not go on."""
+"""Errors that end a command: a state file that cannot take a change, a command that is refused."""
 
 from tickets.problems import Problem, ProblemError
 
@@ -8,11 +8,11 @@ HELD = 5
 
 
 class StateError(ProblemError):
-    """A state file lacks what a change needs; nothing was changed."""
+    """Raised where a state file lacks what a change needs; nothing was changed."""
 
 
 class Refusal(ProblemError):
-    """Raised before anything was started or written by the command that it ends."""
+    """Raised to refuse a command, before it has started or written anything."""
 
     def __init__(self, *problems: Problem, exit_code: int = USAGE, next_action: str = "") -> None:
         super().__init__(*problems)

@@ -1,4 +1,4 @@
-"""What the runtime logs, by structlog, which is imported with the first line that anybody is to see.
+"""The log of the runtime, by structlog, which is imported with the first line that is shown.
 
 It brings rich and pygments where those are installed: a fifth of all that a run imports, for lines that
 most runs never print.
@@ -21,7 +21,7 @@ _chosen: list[_Settings] = []
 
 
 def configure(stream: TextIO, *, is_terminal: bool, level: Level) -> None:
-    """Say where lines go, in which form, and from which level on."""
+    """Set where lines go, in which form, and from which level on."""
     _chosen[:] = [_Settings(stream, is_terminal, level)]
     _logger.cache_clear()
 
@@ -33,7 +33,7 @@ def info(event: str, **facts: Any) -> None:
 
 
 def warning(event: str, **facts: Any) -> None:
-    """Log what somebody should know."""
+    """Log a warning."""
     _logger().warning(event, **facts)
 
 

@@ -1,4 +1,4 @@
-"""A repository as one command sees it: its settings, its environment, the clock, and who watches."""
+"""A repository as one command sees it: its settings, its environment, the clock, and the observers."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -10,12 +10,12 @@ from orchestrator.settings.settings import Settings
 from workers.git.run import Repository
 
 Tell = Callable[[Noted, RunState], None]
-"""Shows an event of a run when it has been noted."""
+"""Shows an event of a run after it was noted."""
 Clock = Callable[[], datetime]
 
 
 class Project(NamedTuple):
-    """What every stage of a run needs, whichever run it is."""
+    """The values that every stage of any run needs."""
 
     repository: Repository
     settings: Settings

@@ -21,7 +21,7 @@ from workers.files.run_dir import RunDir
 
 
 class Ended(NamedTuple):
-    """Where a command left a run."""
+    """The state in which a command left a run."""
 
     state: RunState
     problems: tuple[Problem, ...]
@@ -36,7 +36,7 @@ async def run_phase(project: Project, request: Request) -> Ended:
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
-    """Take a phase as far as its workers' ends; judging them together and landing is left to the lead."""
+    """Run the workers of a phase to their ends; judging them together and landing is left to the lead."""
     run, warnings = await start_run(project, request)
     return await go_on(project, run, warnings, integrates=False)
 
@@ -44,7 +44,7 @@ async def deploy_phase(project: Project, request: Request) -> Ended:
 async def go_on(
     project: Project, run: RunDir, warnings: tuple[Problem, ...] = (), *, integrates: bool = True
 ) -> Ended:
-    """Take a run to its end, from wherever it stands. Raises Refusal where it must not go on."""
+    """Continue a run to its end, from any state. Raises Refusal where it must not continue."""
     problems = [*warnings]
     async with open_runtime(project, run) as runtime:  # execute/: the run's lock, its journal, the shims
         refuse_overtaken(runtime)
@@ -61,7 +61,7 @@ async def go_on(
 
 
 async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
-    """Judge, gate, land and record what a run brought back; its workers have all ended."""
+    """Judge, gate, land and record the outputs of a run; its workers have all ended."""
     async with open_runtime(project, run) as runtime, heeding_stops(runtime) as signalled:
         problems = await integrate(runtime, decision)
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())

@@ -1,1 +1,1 @@
-"""What is old: entries of state files, runs, garbage."""
+"""Archiving: old entries of state files, old runs, and garbage."""

@@ -1,4 +1,4 @@
-"""One run to one archive: whole in `.taskers/runs` or whole in `.taskers/archive`, whatever kills us.
+"""Packing of one run: it is whole in `.taskers/runs` or whole in `.taskers/archive`, also after a kill.
 
 The archive is written beside its name, read back, and linked to its name. Only then does the folder go: out
 of `.taskers/runs` in one rename, then for good, after all that the run has elsewhere. A folder without an
@@ -19,18 +19,18 @@ from workers.git.run import GitError, Repository
 from workers.worktree.worktree import remove_tree
 
 GOING = ".going"
-"""How the name of a folder ends that is packed and about to be deleted."""
+"""Suffix of a folder that is packed and about to be deleted."""
 MESSAGES = "messages"
 """The folder of the message logs, below `.taskers` and in the archive of a run."""
 PLACES = ("scratch", "homes")
 """Folders below `.taskers` with one folder for each run, of which nothing is packed."""
 _UNFINISHED = (".tmp", ".making")
-"""How the names of archives end that a kill cut short; the second is that of earlier versions."""
+"""Suffixes of archives that a kill cut short; the second is that of earlier versions."""
 _LEVEL = 6
 
 
 class KeptError(Exception):
-    """A run that stays where it is after all, and why."""
+    """Raised for a run that cannot be moved, with the reason."""
 
 
 def archive_of(run: RunDir) -> Path:
@@ -76,7 +76,7 @@ def move(run: RunDir) -> Path:
 
 
 def drop(repository: Repository, run: RunDir, going: Path) -> None:
-    """Delete what is left of a run that is packed; what cannot be deleted stays for the next call."""
+    """Delete the rest of a packed run; what cannot be deleted stays for the next call."""
     with suppress(OSError):
         for path in message_logs(run).values():
             path.unlink(missing_ok=True)
@@ -84,17 +84,17 @@ def drop(repository: Repository, run: RunDir, going: Path) -> None:
             remove_tree(folder)
         with suppress(OSError):
             (_taskers(run) / "worktrees" / run.id).rmdir()
-        # Of a process that was about to judge the run once more, and was refused since it goes.
+        # Of a process that was about to judge the run once more, and was refused because it is being packed.
         scopes_in_use.drop(repository, run)
         # A run that was cancelled still has some; one that is locked at this moment is garbage then.
         with suppress(GitError):
             drop_refs(repository, run.id)
-        # Last: by it the next call knows what is to go.
+        # Last: by it the next call knows what to delete.
         remove_tree(going)
 
 
 def remains(root: Path) -> list[Path]:
-    """List the folders of runs that are packed, and of which something could not yet be deleted."""
+    """List the folders of packed runs of which something could not yet be deleted."""
     try:
         return sorted(path for path in (root / ARCHIVE).iterdir() if path.name.endswith(GOING))
     except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +102,7 @@ def remains(root: Path) -> list[Path]:
 
 
 def clear_remains(repository: Repository) -> None:
-    """Finish what a crash left: delete folders whose archive is there, and archives that are not whole."""
+    """Finish after a crash: delete folders whose archive is there, and archives that are not whole."""
     folder = repository.root / ARCHIVE
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in sorted(folder.iterdir()):
@@ -110,8 +110,8 @@ def clear_remains(repository: Repository) -> None:
                 path.unlink(missing_ok=True)
     for going in remains(repository.root):
         run = RunDir(repository.root, going.name.removesuffix(GOING))
-        with suppress(OSError):  # one that cannot be finished keeps no other from it
-            # What goes must be in the archive, to the byte.
+        with suppress(OSError):  # one that cannot be finished stops no other
+            # What is deleted must be in the archive, to the byte.
             if _contents(going, message_logs(run)).items() <= _listed(archive_of(run), run.id).items():
                 drop(repository, run, going)
             elif not run.path.exists():
@@ -119,7 +119,7 @@ def clear_remains(repository: Repository) -> None:
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield what is below a folder, links and empty folders too: relative path and size."""
+    """Yield the entries below a folder, with links and empty folders: relative path and size."""
     waiting = [""]
     while waiting:
         inside = waiting.pop()
@@ -135,7 +135,7 @@ def files_below(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _contents(folder: Path, logs: Mapping[str, Path]) -> dict[str, int]:
-    """List what belongs into the archive of a run: relative path to size."""
+    """List the content of a run's archive: relative path to size."""
     found = dict(files_below(folder))
     found.update({MESSAGES: 0} if logs else {})
     return {**found, **{name: path.stat().st_size for name, path in logs.items()}}

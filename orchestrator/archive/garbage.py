@@ -1,4 +1,4 @@
-"""Garbage: what no run and no process needs any more, as one table of where it lies and when it may go.
+"""Garbage: what no run and no process needs any more, as one table of its places and deletion rules.
 
 A run in use has a file among the scopes, or a slot: what it has elsewhere is never garbage, whatever became
 of its folder.
@@ -27,16 +27,16 @@ from workers.pool.slots import holders
 from workers.worktree.worktree import remove_tree
 
 YOUNG = timedelta(days=1)
-"""Age below which a process may still be at work on what takes a moment."""
+"""Age in seconds below which a process may still be working on a short-lived file."""
 QUARTER = timedelta(days=90)
-"""Age below which days of the ledger and results of checks stay: a lead may look them up."""
+"""Age in seconds below which days of the ledger and results of checks stay: a lead may look them up."""
 _RUN_ID = re.compile(r"[0-9]{8}_[0-9]{6}(_[0-9]+)?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ITS_RUN_IS_GONE = "its run is gone"
 
 
 class Garbage(NamedTuple):
-    """A file, a folder or a group of refs that can go."""
+    """A file, a folder or a group of refs that can be deleted."""
 
     what: str
     reason: str
@@ -46,7 +46,7 @@ class Garbage(NamedTuple):
 
 
 class RepositoryFacts:
-    """What the rules of the table ask about a repository; `going` are runs that a dry run would pack.
+    """Facts about a repository that the table's rules ask for; `going` are runs that a dry run would pack.
 
     Made after the candidates were listed: a run that began since is seen as in use.
     """
@@ -61,7 +61,7 @@ class RepositoryFacts:
         self._roots = worktree_roots(repository)
 
     def is_run_gone(self, run_id: str, *, everywhere: bool) -> bool:
-        """Return whether a run is not in this work tree, or in none; one that is away may have it."""
+        """Return whether a run is in no work tree, or not in this one; an absent work tree may have it."""
         if not _RUN_ID.fullmatch(run_id) or run_id in self._in_use | self.with_slots:
             return False
         places = (f"{RUNS}/{run_id}", f"{ARCHIVE}/{run_id}{GOING}")
@@ -82,12 +82,12 @@ class RepositoryFacts:
 
     @cached_property
     def _away(self) -> set[str]:
-        """Work trees that do not exist at this moment, for instance on an unplugged disk."""
+        """Return the work trees that do not exist at this moment, for instance on an unplugged disk."""
         return {str(root) for root in self._roots if not root.is_dir()}
 
     @cached_property
     def newest_checks(self) -> set[Path]:
-        """Results of checks with the newest figure of some kind, which `report` shows."""
+        """Return the results of checks with the newest figure of some kind, which `report` shows."""
         missing, found = set(NAMES), set()
         for path in _listed(self.repository, ".taskers/checks/*")[::-1]:
             if has := {name for name in missing if (path / f"{name}.json").is_file()}:
@@ -109,7 +109,7 @@ def worktree_roots(repository: Repository) -> list[Path]:
     return sorted(found)
 
 
-# The rules: each returns whether a path may go. One that raises OSError leaves it.
+# The rules: each returns whether a path may be deleted. One that raises OSError keeps it.
 
 
 def _of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
@@ -117,7 +117,7 @@ def _of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
 
 
 def _empty_of_gone_run(path: Path, facts: RepositoryFacts) -> bool:
-    # What a worktree holds may be the only copy of somebody's work.
+    # A worktree may hold the only copy of somebody's work.
     return is_empty(path) and facts.is_run_gone(path.name, everywhere=False)
 
 
@@ -191,13 +191,13 @@ DAYS = (Kind(".git/orchestrate/spending/*.jsonl", _unneeded_day, "no run needs w
 
 
 def find(repository: Repository, at: datetime, going: Collection[RunDir] = ()) -> list[Garbage]:
-    """List what may go once the runs that are `going` have gone."""
+    """List what may be deleted once the runs that are `going` have been packed."""
     found = [*_find(repository, at, KINDS), *_find_refs(repository, at)]
     return [*found, *_find(repository, at, DAYS, going)]
 
 
 def collect(repository: Repository, at: datetime) -> tuple[list[Garbage], list[Problem]]:
-    """Delete what may go; return what is gone, and what could not be deleted."""
+    """Delete what may be deleted; return what is gone, and what could not be deleted."""
     gone, problems = [], []
     for one in (*_find(repository, at, KINDS), *_find_refs(repository, at)):
         if _delete(repository, one):

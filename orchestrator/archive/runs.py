@@ -23,26 +23,26 @@ _ARCHIVE_NAME = re.compile(r"([0-9]{8}_[0-9]{6}(?:_[0-9]+)?)\.tar\.gz")
 
 
 class RetentionLimits(NamedTuple):
-    """How much may stay. Ages are seconds, sizes bytes; None where there is no such limit."""
+    """How much may be kept. Ages are seconds, sizes bytes; None where there is no such limit."""
 
     age: float | None = None
     keep: int | None = None
-    """The newest so many stay whatever the other limits say; alone, all older ones go."""
+    """This many newest runs stay whatever the other limits are; as the only limit, all older ones go."""
     size: int | None = None
-    """Of the runs that stay: the oldest go until it holds."""
+    """The bytes of the runs that stay: the oldest go until they fit."""
 
 
 class OldRun(NamedTuple):
-    """A run, and why it stays; it goes where there is no reason."""
+    """A run, with the reason why it stays; it goes where the reason is empty."""
 
     run: RunDir
     bytes: int
-    """What it takes, in its folder and elsewhere."""
+    """Its size, in its folder and elsewhere."""
     last: datetime
     """When something last happened in it."""
     reason: str = ""
     archive_bytes: int | None = None
-    """What its archive takes, once it is packed."""
+    """The size of its archive, once it is packed."""
 
     @property
     def archive(self) -> str:
@@ -51,7 +51,7 @@ class OldRun(NamedTuple):
 
 
 class PackedRun(NamedTuple):
-    """An archive, and why it stays; it may be deleted where there is no reason."""
+    """An archive, with the reason why it stays; it may be deleted where the reason is empty."""
 
     run: RunDir
     bytes: int
@@ -65,7 +65,7 @@ class PackedRun(NamedTuple):
 
 
 def select_runs(repository: Repository, limits: RetentionLimits, at: datetime) -> list[OldRun]:
-    """Look at every run, oldest first; a run that is still needed stays whatever the limits are."""
+    """Examine every run, oldest first; a run that is still needed stays whatever the limits are."""
     runs = runs_of(repository.root)
     number = max(limits.keep or 0, 1)
     newest = {run.id for run in runs[-number:]}
@@ -87,7 +87,7 @@ def select_runs(repository: Repository, limits: RetentionLimits, at: datetime) -
 
 
 def why_it_stays(run: RunDir, *, is_held: bool = False) -> str:
-    """Describe what may still come of a run, or which process needs it where it is; empty if nothing does.
+    """Describe why a run or a process still needs it where it is; empty if nothing does.
 
     `is_held`: the caller holds its lock.
     """
@@ -101,9 +101,9 @@ def why_it_stays(run: RunDir, *, is_held: bool = False) -> str:
 
 @contextmanager
 def held_archive(repository: Repository) -> Iterator[bool]:
-    """Hold the folder of the archives for the block, so that one process packs: yield whether it was free.
+    """Hold the folder of the archives for the block, so that one process packs; yield whether it was free.
 
-    Where it was, what a crash left there is finished first.
+    Where it was, work that a crash interrupted is finished first.
     """
     folder = repository.root / ARCHIVE
     folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def pack_runs(repository: Repository, found: Iterable[OldRun]) -> tuple[list[Old
 
 
 def remains(repository: Repository) -> list[Problem]:
-    """Describe the runs that are packed, and of which something could not be deleted."""
+    """Describe the packed runs of which something could not be deleted."""
     what, do = (
         "its run is packed, and something of it could not be deleted",
         "call again, or check its permissions",
@@ -146,7 +146,7 @@ def remains(repository: Repository) -> list[Problem]:
 
 
 def packed_runs(root: Path, age: timedelta, at: datetime) -> list[PackedRun]:
-    """Look at every archive, oldest run first; those that were made longer ago than `age` may go."""
+    """Examine every archive, oldest run first; those that were made longer ago than `age` may go."""
     found = []
     folder = root / ARCHIVE
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -168,7 +168,7 @@ def delete_packed(one: PackedRun) -> None:
 
 
 def began(run_id: str) -> datetime:
-    """Return when a run began; a name without a time is as young as can be, so that it stays."""
+    """Return when a run began; a name without a time counts as newest, so that it stays."""
     try:
         return datetime.strptime(run_id[:15], "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
     except ValueError:
@@ -176,7 +176,7 @@ def began(run_id: str) -> datetime:
 
 
 def bytes_of(folder: Path) -> int:
-    """Add up the files below a folder; what cannot be listed, or goes meanwhile, counts as nothing."""
+    """Sum up the files below a folder; what cannot be listed, or vanishes meanwhile, counts as nothing."""
     size, waiting = 0, [str(folder)]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
@@ -189,7 +189,7 @@ def bytes_of(folder: Path) -> int:
 
 
 def _packed(repository: Repository, run: RunDir) -> int:
-    """Move a run into its archive; return the bytes of that. Raises KeptError, OSError: it has not moved."""
+    """Move a run into its archive; return the archive's bytes. Raises KeptError, OSError: nothing moved."""
     with held_lock(run.path / "run.lock") as free:
         if not free:
             raise KeptError("a process works on it")
@@ -218,7 +218,7 @@ def _last_event(run: RunDir) -> datetime:
 
 
 def _unsettled(repository: Repository, at: datetime) -> set[tuple[str, str]]:
-    """Find the runs with an attempt of today whose cost the ledger knows from their records alone."""
+    """Return the runs with an attempt of today whose cost the ledger knows from their records alone."""
     today = entries_of(repository.own / "spending" / f"{at.astimezone(UTC):%Y-%m-%d}.jsonl")
     return {(one.root, one.run_id) for one in today.values() if one.tokens is None}
 
@@ -239,7 +239,7 @@ def _why_needed(state: RunState) -> str:
 
 
 def _within(one: OldRun, limits: RetentionLimits, at: datetime, left: int) -> str:
-    """Describe which limits a run is within; empty where it is beyond one of them."""
+    """Describe the limits that a run is within; empty where it exceeds one."""
     age = (at - one.last).total_seconds()
     too_old = limits.age is not None and age > limits.age
     too_much = limits.size is not None and left > limits.size

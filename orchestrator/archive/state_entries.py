@@ -1,4 +1,4 @@
-"""Old entries of the state files: they move to other files, and no word of them changes on the way."""
+"""Old entries of the state files: moved to other files, and unchanged on the way."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -35,7 +35,7 @@ from tickets.markdown import (
 from tickets.problems import Problem
 
 MOST = 100
-"""Decisions that the log may hold before old ones leave it."""
+"""How many decisions the log may hold before old ones are moved."""
 KEPT = 50
 _MARK = "archived:"
 
@@ -43,7 +43,7 @@ Texts = Mapping[str, bytes | None]
 
 
 class Moved(NamedTuple):
-    """One thing that left a state file."""
+    """An entry that was moved out of a state file."""
 
     kind: str
     """`phase`, `decision` or `todo`."""
@@ -59,7 +59,7 @@ class Archived(NamedTuple):
 
 
 def targets(texts: Texts) -> tuple[str, ...]:
-    """List the files that may receive something: `archived` needs their content."""
+    """List the files that may receive entries: `archived` needs their content."""
     document = opened(DECISIONS, texts[DECISIONS] or b"#")
     years = {_year_path(entry) for _, entry in dated_headings(document)}
     phases = {_phase_path(phase) for phase in read(texts[STATUS] or b"#").phases}
@@ -107,7 +107,7 @@ def _phases(texts: Texts, at: datetime) -> Archived:
 
 
 def _finished(document: Document) -> tuple[Phase, Part] | None:
-    """Find a completed phase with details in the plan; the current one stays whatever it says."""
+    """Return the completed phases with details in the plan, never the current one."""
     status = read(document.data)
     plan = section_like(document, "Phase Plan")
     parts = {part.line: part for part in sections(document, plan)} if plan else {}
@@ -145,7 +145,7 @@ def _decisions(texts: Texts, at: datetime) -> Archived:
     entries = list(dated_headings(document))
     if len(entries) <= MOST:
         return Archived({}, ())
-    # The newest answer at a gate is what commands ask for: in an archive it would be asked for again.
+    # Commands ask for the newest answer at a gate: in an archive they would not find it.
     binding = {answer.line for answer in gates.answers(document.data).values()}
     leaving = [(heading, entry) for heading, entry in entries[KEPT:] if entry.line not in binding]
     parts = {part.start: part for top in sections(document) for part in (top, *sections(document, top))}

@@ -1,1 +1,1 @@
-"""What work may cost and what it did: ledger, limits, prices."""
+"""The cost of work: ledger, limits, prices."""

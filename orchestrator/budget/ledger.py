@@ -32,21 +32,21 @@ from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
 PATIENCE = 30.0
-"""Seconds for which others may hold the ledger: each reads a day and adds a line."""
+"""Seconds that others may hold the ledger: each reads a day and adds a line."""
 
 
 class Reservation(NamedTuple):
-    """Leave to start one attempt, to be settled or released."""
+    """Permission to start one attempt, to be settled or released."""
 
     day: str
     run: RunDir
     worker: str
     attempt: int
     usd: float | None = None
-    """What its ticket's own budget leaves it, after earlier attempts; None where it has none."""
+    """What its ticket's own budget still allows, after earlier attempts; None where it has none."""
     tokens: int | None = None
     run_left: float | None = None
-    """USD that the limits left when it was made, itself not counted; None where they are not set."""
+    """USD that the limits left when it was made, without itself; None where they are not set."""
     day_left: float | None = None
 
 
@@ -56,7 +56,7 @@ def ledger_of(repository: Repository, clock: Callable[[], datetime]) -> "Ledger"
 
 
 class Ledger:
-    """What the workers of a repository cost. Each call reads the files anew and may block for `PATIENCE`."""
+    """The costs of a repository's workers. Each call reads the files anew and may block for `PATIENCE`."""
 
     def __init__(self, folder: Path, clock: Callable[[], datetime], is_live: IsLive | None = None) -> None:
         """Accept the folder of the days; `is_live` is asked about attempts that were not settled.
@@ -70,7 +70,7 @@ class Ledger:
     def reserve(
         self, run: RunDir, worker: str, attempt: int, budget: Budget, limits: SpendingLimits
     ) -> Reservation | Refused:
-        """Reserve an attempt's start, or say which limit forbids it; `budget` is its ticket's own.
+        """Reserve an attempt's start, or return the limit that forbids it; `budget` is its ticket's own.
 
         What earlier attempts of the worker cost comes off that. An attempt that is in the ledger
         already is not counted twice, and one that was settled is not refused. Raises OSError.
@@ -167,7 +167,7 @@ class Ledger:
             self._append(reservation.day, event, one, **facts)
 
     def _append(self, day: str, event: str, one: LedgerEntry, **facts: Any) -> None:
-        """Append a line, on the disk on return: a machine that stops may have spent it."""
+        """Append a line, on the disk on return: the cost survives a crash of the machine."""
         root, run, worker, attempt = one.key
         at = self._clock().astimezone(UTC).isoformat(timespec="milliseconds")
         said = {

@@ -1,4 +1,4 @@
-"""Whether a start fits within the limits of a ticket, a run and a day, by what was spent and what is held."""
+"""Whether a start fits within the limits of a ticket, a run and a day, after spent and reserved amounts."""
 
 from typing import Literal, NamedTuple
 
@@ -7,23 +7,23 @@ from orchestrator.money import dollars, thousands
 from orchestrator.settings.values import SpendingLimits
 
 LEAST_USD = 0.0001
-"""The smallest amount that a CLI can be told; it would take 0 for no limit."""
+"""The smallest amount that a CLI can be given; it would take 0 for no limit."""
 _DUST = 1e-9
 """USD; sums of binary fractions are off by less."""
 
 LimitName = Literal[
     "ticket_usd", "ticket_tokens", "run_usd", "run_tokens", "day_usd", "day_tokens", "ledger"
 ]  # fmt: skip
-"""What stands in the way of a start; `ledger`: it cannot be had, since another process does not let go."""
+"""The limit that forbids a start; `ledger`: another process holds the ledger's lock."""
 
 
 class Budget(NamedTuple):
-    """What a ticket may cost by itself, in all its attempts; None is not limited."""
+    """The budget of one ticket, over all its attempts; None is not limited."""
 
     usd: float | None = None
     tokens: int | None = None
     reserve_usd: float | None = None
-    """Where `usd` is None: USD to reserve for each attempt all the same, `[budget] worker_usd`."""
+    """Where `usd` is None: USD to reserve for each attempt nevertheless, `[budget] worker_usd`."""
 
     @property
     def held_usd(self) -> float | None:
@@ -32,12 +32,12 @@ class Budget(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A start that is not to be; `reason` is one plain line that names the limit."""
+    """A refused start; `reason` is one plain line that names the limit."""
 
     reason: str
-    """Where it can wait: for what, as `room in the run's budget of $5.00 (…)`."""
+    """Where it can wait, what it waits for: `room in the run's budget of $5.00 (…)`."""
     can_wait: bool
-    """Workers that are out may give back what they hold; else only a larger limit helps."""
+    """Whether running workers may release what they hold; else only a larger limit helps."""
     limit: LimitName
 
 
@@ -52,7 +52,7 @@ class _Account(NamedTuple):
     asked: float | None
     held_by: int
     asks: str
-    """Who asks for `asked`."""
+    """The name of what asks for `asked`."""
 
     def refusal(self) -> Refused | None:
         """Return the refusal of a start for which there is no room; None where there is."""
@@ -90,7 +90,7 @@ def left_of(budget: Budget, earlier: Spent) -> Budget | Refused:
 
 
 def refusal_of(asked: Budget, run: Spent, day: Spent, limits: SpendingLimits) -> Refused | None:
-    """Return the limit that forbids a start, first one that no waiting helps against; None if none does."""
+    """Return the limit that forbids a start, first one for which waiting does not help; None if none does."""
     accounts: list[_Account] = []
     for whose, usd, tokens, spent in (
         ("run", limits.run_usd, limits.run_tokens, run),
@@ -112,12 +112,12 @@ def refusal_of(asked: Budget, run: Spent, day: Spent, limits: SpendingLimits) ->
 
 
 def usd_left(limit: float | None, spent: Spent) -> float | None:
-    """Return the USD that a limit leaves; None where it is not set."""
+    """Return the USD that a limit still allows; None where it is not set."""
     return None if limit is None else max(0.0, limit - spent.usd - spent.held_usd)
 
 
 def hard_limit(ticket_usd: float | None, run_left: float | None, day_left: float | None) -> float | None:
-    """Return the USD at which an agent that can stop itself is to do so: the least of what is left."""
+    """Return the USD at which an agent that can stop itself must do so: the least of what is left."""
     known = [left for left in (ticket_usd, run_left, day_left) if left is not None]
     return max(LEAST_USD, min(known)) if known else None
 

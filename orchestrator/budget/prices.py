@@ -1,4 +1,4 @@
-"""What the use of a model costs: by its agent's own account, else by the table in the settings."""
+"""The price of a model's use: as its agent reports it, else from the table in the settings."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Cost(NamedTuple):
 
 
 def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) -> Cost:
-    """Price what a worker used; the agent's own figure stands before that of the table.
+    """Price a worker's use; the agent's own figure takes precedence over the table's.
 
     There the models that its stream names stand before the one that was asked for: that may be none, or
     one that the CLI has turned away from.
@@ -29,7 +29,7 @@ def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) 
         return Cost(None, "unpriced", 0)
     tokens = usage.input_tokens + usage.output_tokens
     said = usage.cost_usd
-    # A stream is no place to trust: one figure that is no amount would spoil the sum of a whole day.
+    # A stream is not trusted: one figure that is no amount would spoil the sum of a whole day.
     if said is not None and 0 <= said < math.inf:
         return Cost(said, "agent", tokens)
     usd = 0.0
@@ -45,7 +45,7 @@ def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) 
 
 
 def _parts(usage: Usage) -> list[ModelUse]:
-    """Return what each model used; the rest of the sum counts for the model that used most."""
+    """Return the use of each model; the rest of the sum counts for the model that was used most."""
     used = [one for one in usage.models if one.input_tokens or one.output_tokens] or list(usage.models[:1])
     most = max(used, key=lambda one: one.input_tokens + one.output_tokens, default=ModelUse(""))
     whole = usage.input_tokens, usage.output_tokens, usage.cached_tokens
@@ -55,7 +55,7 @@ def _parts(usage: Usage) -> list[ModelUse]:
 
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """Find a model's price: by its whole name, else by the longest name in the table that it begins with."""
+    """Return a model's price: by its whole name, else by the longest beginning of it in the table."""
     if not model:
         return None
     names = [name for name in prices if model.startswith(name)]

@@ -1,4 +1,4 @@
-"""What workers have cost: sums of the ledger of the days, and their text."""
+"""The cost of workers: sums over the days of the ledger, and their text."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from workers.pool.slots import holders
 IsLive = Callable[[RunDir, str], bool]
 """Returns whether a worker of a run may still cost something."""
 Key = tuple[str, str, str, int]
-"""Root, run, worker, attempt: an attempt is counted once, however often it is written down."""
+"""Root, run, worker, attempt: an attempt counts once, however often it is written down."""
 
 
 class Spent(NamedTuple):
@@ -25,7 +25,7 @@ class Spent(NamedTuple):
     usd: float = 0.0
     tokens: int = 0
     unpriced_tokens: int = 0
-    """Of `tokens`, those that nobody priced: they are not in `usd`."""
+    """The part of `tokens` without a price: it is not in `usd`."""
     held_usd: float = 0.0
     """What was reserved for workers that are out."""
     held_tokens: int = 0
@@ -34,7 +34,7 @@ class Spent(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Return whether nothing was spent and nothing is held."""
+        """Return whether nothing was spent and nothing is reserved."""
         return not (self.usd or self.tokens or self.held_usd or self.held_tokens)
 
     def in_words(self) -> str:
@@ -50,14 +50,14 @@ class Spent(NamedTuple):
         return dollars(self.usd) if self.usd or not self.tokens else f"{thousands(self.tokens)} tokens"
 
     def held_in_words(self) -> list[str]:
-        """Describe what is held, where something is."""
+        """Describe what is reserved, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
         return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
 
 
 class Spending(NamedTuple):
-    """What a day (UTC) came to, and the newest run."""
+    """The cost of a day (UTC), and of the newest run."""
 
     day: str
     today: Spent
@@ -66,7 +66,7 @@ class Spending(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Return whether nothing was spent and nothing is held."""
+        """Return whether nothing was spent and nothing is reserved."""
         return self.today.is_nothing and self.in_run.is_nothing
 
     def in_words(self) -> str:
@@ -77,7 +77,7 @@ class Spending(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """One attempt as the ledger has it."""
+    """One attempt as it is in the ledger."""
 
     root: str
     run_id: str
@@ -88,16 +88,16 @@ class LedgerEntry(NamedTuple):
     held_tokens: int | None = None
     usd: float | None = None
     tokens: int | None = None
-    """What it came to; None while that is not known."""
+    """What it cost; None while that is not known."""
 
     @property
     def key(self) -> Key:
-        """Return what it is known by."""
+        """Return the key that identifies the attempt."""
         return self[:4]
 
     @property
     def run(self) -> RunDir:
-        """Return the run's directory; made only where it is asked for, since paths take longest."""
+        """Return the run's directory; made only on demand, since paths take longest."""
         return RunDir(Path(self.root), self.run_id)
 
 
@@ -107,7 +107,7 @@ def attempt_of(run: RunDir, worker: str, attempt: int) -> LedgerEntry:
 
 
 def entries_of(path: Path) -> dict[Key, LedgerEntry]:
-    """Read one day of the ledger; what was cut by a kill, or makes no sense, is passed over."""
+    """Read one day of the ledger; a line that was cut by a kill or is malformed is skipped."""
     found: dict[Key, LedgerEntry] = {}
     for record in read_journal(path):
         with suppress(KeyError, TypeError, ValueError, AttributeError):
@@ -116,7 +116,7 @@ def entries_of(path: Path) -> dict[Key, LedgerEntry]:
 
 
 def days_since(folder: Path, run_id: str) -> list[Path]:
-    """List the days of the ledger in which a run can stand: its id begins with the day of its birth."""
+    """List the days of the ledger that can hold a run: its id begins with the day of its start."""
     first = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}" if run_id[:8].isdigit() else ""
     with suppress(FileNotFoundError):
         return sorted(path for path in folder.iterdir() if path.suffix == ".jsonl" and path.stem >= first)
@@ -129,7 +129,7 @@ def spent_on(folder: Path, day: str, is_live: IsLive | None = None) -> Spent:
 
 
 def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None) -> list[Spent]:
-    """Return what each of some runs has cost, on all days."""
+    """Return the cost of each of some runs, on all days."""
     runs, known = list(runs), is_live or liveness(folder)
     return [total(entries, known) for entries in _entries_by(folder, runs)]
 
@@ -150,13 +150,13 @@ def told_by(state: RunState) -> Spent:
 
 
 def spending(folder: Path, day: str, state: RunState | None) -> Spending:
-    """Return what a day and a run have cost."""
+    """Return the cost of a day and of a run."""
     (in_run,) = spent_in(folder, [state]) if state else [Spent()]
     return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
 def total(entries: Iterable[LedgerEntry], is_live: IsLive) -> Spent:
-    """Add up attempts: what each is known to have cost, and what those that may still spend hold."""
+    """Sum up attempts: the known cost of each, and the reservations of those that may still spend."""
     entries = list(entries)
     last: dict[tuple[str, str, str], int] = {}
     for one in entries:
@@ -198,7 +198,7 @@ def liveness(folder: Path) -> IsLive:
 
 
 def workers(number: int) -> str:
-    """Count workers."""
+    """Describe a number of workers."""
     return f"{number} worker{'' if number == 1 else 's'}"
 
 
@@ -251,7 +251,7 @@ def _amount(value: Any) -> float | None:
 
 
 def _known(entry: LedgerEntry, last: int) -> tuple[float | None, int]:
-    """Return what an attempt has cost: as it was settled, else as the record of its worker says."""
+    """Return the cost of an attempt: as it was settled, else as the record of its worker states."""
     if entry.tokens is not None:
         return entry.usd, entry.tokens
     for number in dict.fromkeys((entry.attempt, last)):
@@ -262,7 +262,7 @@ def _known(entry: LedgerEntry, last: int) -> tuple[float | None, int]:
 
 
 def _usages(facts: Mapping[str, Any], number: int) -> Mapping[int, Any]:
-    """Return what each attempt used; `usage` is the sum of all, and that of the only one without `tries`."""
+    """Return the use of each attempt; `usage` is the sum of all, and that of the only one without `tries`."""
     tries = facts.get("tries")
     return {one["attempt"]: one["usage"] for one in tries} if tries else {number: facts.get("usage")}
 

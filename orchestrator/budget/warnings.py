@@ -1,4 +1,4 @@
-"""What `plan`, `run` and `deploy` report of money before a start: limits, what holds each agent, warnings."""
+"""The budget report of `plan`, `run` and `deploy` before a start: limits, their effect, warnings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,15 +19,15 @@ _SECTION = "[budget]"
 
 
 class Doers(NamedTuple):
-    """Who does the tickets of a phase."""
+    """The agents that do the tickets of a phase."""
 
     agents: Mapping[str, AgentName]
-    """By ticket, who does it, where that is not its own agent."""
+    """By ticket, its agent, where that is not its own one."""
     able: Collection[AgentName]
-    """Agents that can do anything at all: a ticket falls back to no other."""
+    """Agents that are available at all: a ticket falls back to no other."""
 
     def of(self, ticket: Ticket) -> AgentName:
-        """Return the agent that does a ticket at first."""
+        """Return the agent that does a ticket first."""
         return self.agents.get(ticket.id, ticket.agent)
 
     def others(self, ticket: Ticket) -> list[AgentName]:
@@ -37,7 +37,7 @@ class Doers(NamedTuple):
 
 
 def budget_of(settings: Settings, tickets: Iterable[Ticket], doers: Doers, today: Spent) -> dict[str, Any]:
-    """Return the limits, what the day has cost so far, and each agent and model that may have tickets.
+    """Return the limits, the cost of the day so far, and each agent and model that may have tickets.
 
     Command workers use no model, and are left out.
     """
@@ -94,7 +94,7 @@ def _without_room(settings: Settings, tickets: Sequence[Ticket], today: Spent) -
 
     Tickets of one line of a template, a fan-out, are one warning for each limit.
     """
-    # What others hold of the day may be released.
+    # What others have reserved of the day may be released.
     spent = Spent(today.usd, today.tokens)
     never: dict[_Lack, list[str]] = {}
     not_today: dict[_Lack, list[str]] = {}
@@ -112,7 +112,7 @@ def _without_room(settings: Settings, tickets: Sequence[Ticket], today: Spent) -
 
 
 def _asked(settings: Settings, ticket: Ticket, limit: str) -> tuple[Budget, _Lack]:
-    """Return what a ticket asks of a limit, and the lack that this would be."""
+    """Return what a ticket asks of a limit, and the lack that it would cause."""
     unit = limit.partition("_")[2]
     own = Budget(usd=ticket.budget_usd) if unit == "usd" else Budget(tokens=ticket.budget_tokens)
     if any(own):
@@ -165,7 +165,7 @@ def _unheld(agents: Iterable[Mapping[str, Any]]) -> list[Problem]:
 
 
 def budget_lines(budget: Mapping[str, Any]) -> list[str]:
-    """Describe it for a person; nothing where no ticket can cost anything."""
+    """Describe it for a person; empty where no ticket can cost anything."""
     if not budget["agents"]:
         return []
     limits, today = (
@@ -196,7 +196,7 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
 
 
 def _to(one: Mapping[str, Any]) -> str:
-    """Describe why an agent is listed that no ticket names first."""
+    """Describe why an agent is listed that is no ticket's first agent."""
     number = one["fallback_for"]
     if one["tickets"]:
         return ""
@@ -230,6 +230,6 @@ def _priced_by(agent: AgentName, model: str | None, settings: Settings) -> Price
         return "agent"
     prices = settings.prices
     if model is None and agent_named(agent).REPORTS_MODELS:
-        # Which it will use nobody knows yet; that some are priced shows that somebody has seen to it.
+        # Which model it will use is not known yet; that some have a price shows that the table is maintained.
         return "table" if any(name.startswith(agent) for name in prices) else "unpriced"
     return "table" if price_of(model, prices) else "unpriced"

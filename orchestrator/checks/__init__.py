@@ -1,1 +1,1 @@
-"""The project's own checks: run, counted, kept by commit."""
+"""The project's own checks: run, counted, and kept by commit."""

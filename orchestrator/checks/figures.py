@@ -1,4 +1,4 @@
-"""The result of each check, as it is kept below `.taskers/checks/`."""
+"""The results of checks, as kept below `.taskers/checks/`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ class Figure(NamedTuple):
     command: str
     commit: str
     changed: bool
-    """There were uncommitted changes: the commit alone may come to something else."""
+    """There were uncommitted changes: the commit alone may give another result."""
     at: str
     passed: bool
     ended: str
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
     output: str
 
     def in_words(self) -> str:
-        """Describe it as a status report does."""
+        """Describe the result as a status report does."""
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
         # All that was counted may pass and the command fail all the same.
         text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def known_figures(root: Path) -> tuple[Figure, ...]:
-    """Return the newest figure of each check that was run, in the order of NAMES."""
+    """Return the newest figure of each check, in the order of NAMES."""
     found: dict[str, Figure] = {}
     folder = root / FOLDER
     stamps = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []

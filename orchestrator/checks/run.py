@@ -1,4 +1,4 @@
-"""Checks run below a shim, one after the other, and counted by what they print or write."""
+"""Checks run below a shim, one after another, and counted by what they print or write."""
 
 import re
 from collections.abc import Mapping
@@ -45,9 +45,9 @@ def verify(
     environ: Mapping[str, str],
     timeout: float,
 ) -> tuple[Figure, ...]:
-    """Run checks one after the other in the work tree, each within `timeout` seconds, its whole tree dead.
+    """Run checks one after another in the work tree, each within `timeout` seconds with its whole tree.
 
-    What they printed and how they ended is kept below `.taskers/checks/`. Raises WorkerError.
+    Their output and results are kept below `.taskers/checks/`. Raises WorkerError.
     """
     folder = _new_folder(root, at)
 
@@ -69,7 +69,7 @@ def verify(
 
 
 def counted(text: str) -> tuple[int, int] | None:
-    """Read (passed, all) from what a test runner printed: the last summary counts."""
+    """Read (passed, all) from the output of a test runner: the last summary counts."""
     best: tuple[int, tuple[int, int]] | None = None
     for at, found in _summaries(text):
         if best is None or at >= best[0]:
@@ -78,7 +78,7 @@ def counted(text: str) -> tuple[int, int] | None:
 
 
 def counted_junit(text: bytes) -> tuple[int, int] | None:
-    """Read (passed, all) from JUnit XML; what was skipped is neither. None where it cannot be read."""
+    """Read (passed, all) from JUnit XML; skipped tests are not counted. None where it cannot be read."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415 - rarely needed; entities are refused below
 
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
@@ -101,7 +101,7 @@ def _summaries(text: str) -> list[tuple[int, tuple[int, int]]]:
         full = [int(one.get("total") or int(one["passed"]) + int(one.get("failed") or 0)) for one in named]
         sums = list(zip(goods, full, strict=True))
         if sums and "failed" in named[0]:
-            # Cargo says it once for each crate, and all of them count.
+            # Cargo prints one for each crate, and all of them count.
             sums = [(sum(good for good, _ in sums), sum(total for _, total in sums))]
         found += [(matches[-1].start(), sums[-1])] if sums else []
     for match in _PYTEST.finditer(text):
@@ -153,7 +153,7 @@ def _command(
         limits=Limits(timeout, 5.0),
         cancel_paths=(folder / f"{name}.cancel",),
         mark=f"{folder.name}/check-{name}",
-        # Nobody adopts a check: its answer is for the caller, and goes with it.
+        # No process adopts a check: its answer is for the caller, and ends with it.
         stops_with_runtime=True,
     )
 

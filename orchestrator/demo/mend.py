@@ -19,7 +19,7 @@ MANY_BRANCHES = 4
 
 
 class Fault(NamedTuple):
-    """A fault on one line, and the bytes that take the place of others; None: left to a person."""
+    """A fault on one line, and the bytes that replace others; None: left to a person."""
 
     line: int
     what: str
@@ -141,7 +141,7 @@ def fix(paths: "list[Path]") -> "list[str]":
 
 
 def report(target: Path, ticket: str, paths: "list[Path]") -> "list[str]":
-    """Write what the workers before this one found and fixed, as their outputs in the ticket say."""
+    """Write what the earlier workers found and fixed, as their outputs in the ticket report it."""
     done: dict[str, list[str]] = {}
     noted: list[str] = []
     for path, word, what in FINDING.findall(ticket):
@@ -161,7 +161,7 @@ def report(target: Path, ticket: str, paths: "list[Path]") -> "list[str]":
 
 
 def main() -> int:
-    """Do what the arguments ask for; the last line printed is the result that the runtime reads."""
+    """Run the action of the arguments; the last line printed is the result that the runtime reads."""
     parser = argparse.ArgumentParser(description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--audit", action="store_true", help="list the faults")

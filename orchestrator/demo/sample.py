@@ -28,14 +28,14 @@ PHASE = "phase-1"
 LEAD = "Demo Lead"
 PROGRAM = "tools/mend.py"
 SUFFIX = ".txt"
-"""Ends every name in `files/`: neither linters nor test runners shall take faulty code for ours."""
+"""Suffix of every name in `files/`, so that neither linters nor test runners take faulty code for ours."""
 TESTS = "-m unittest -q"
 _LONGEST = 60.0
 """Seconds; the tests take less than one."""
 
 
 class Sample(NamedTuple):
-    """A repository with the package committed, and what the set-up adds to it."""
+    """A committed sample repository, and what the set-up adds to it."""
 
     repository: Repository
     there: dict[str, bytes]
@@ -64,16 +64,16 @@ def make_sample(folder: Path, facts: Facts, environ: Mapping[str, str]) -> Sampl
         what = f"cannot be made: {error.strerror or error}"
         raise Refusal(Problem(str(folder), what, "name another folder: orchestrate demo DIR")) from error
     except GitError as error:
-        raise Refusal(Problem(str(folder), str(error), "mend that, and delete the folder")) from error
+        raise Refusal(Problem(str(folder), str(error), "fix that, and delete the folder")) from error
     except WorkerError as error:
-        raise Refusal(Problem("tests", str(error), "mend that, and delete the folder")) from error
+        raise Refusal(Problem("tests", str(error), "fix that, and delete the folder")) from error
     repository = Repository(folder, folder / ".git")
     there = {PLAN: _filled(plan, {"@TESTS@": tests}), GITIGNORE: texts[GITIGNORE]}
     return Sample(repository, there, templates, _settings(f"{python} {TESTS}"))
 
 
 def _take(folder: Path) -> None:
-    """Make the folder, or take one that is empty. Raises Refusal for any other, OSError."""
+    """Create the folder, or use an empty one. Raises Refusal for any other, OSError."""
     if folder.is_dir():
         what = "is not empty" if any(folder.iterdir()) else ""
     else:
@@ -103,7 +103,7 @@ def _settings(tests: str) -> bytes:
 
 
 def _counted(folder: Path, tests: str, facts: Facts, environ: Mapping[str, str]) -> str:
-    """Run the tests of the package, and say what they came to: STATUS.md states no figure that nobody saw."""
+    """Run the tests of the package, and describe the result: STATUS.md states only measured figures."""
     commit = git_line("rev-parse", "HEAD", cwd=folder)
     [figure] = verify(
         folder, {"test": tests}, commit=commit, changed=False, at=facts.at, environ=environ, timeout=_LONGEST

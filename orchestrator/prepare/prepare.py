@@ -1,4 +1,4 @@
-"""Before anything starts: templates to a plan, and every reason why it must not run."""
+"""The plan before a start: templates to a plan, and every reason why it must not run."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ SHOWN = 5
 
 
 class Request(NamedTuple):
-    """What was asked for."""
+    """The request of a command."""
 
     phase: str
     lead: str
@@ -47,18 +47,18 @@ class Request(NamedTuple):
     wait: float = 0.0
     """Seconds to wait for scopes that other runs hold."""
     day: str = ""
-    """Today (UTC, 2026-02-16): what it has cost already is told; not looked at where it is left out."""
+    """Today (UTC, 2026-02-16): its cost so far is reported; empty: not read."""
 
 
 class Prepared(NamedTuple):
-    """A phase that may run: nothing is wrong with it, `warnings` are worth saying."""
+    """A phase that may run: nothing is wrong with it, `warnings` are for the reader."""
 
     plan: Plan
     values: Values
     head: Head
     rules: PathRules
     doers: Doers
-    """The agent that will do each ticket: its own, or a fallback where that one is not to be had."""
+    """The agent that will do each ticket: its own, or a fallback where that is not available."""
     skipped: Mapping[str, str]
     """Tickets that cannot be started, with the reason."""
     warnings: tuple[Problem, ...]
@@ -77,7 +77,7 @@ def prepare(project: Project, request: Request) -> Prepared:
 def examine(
     repository: Repository, settings: Settings, request: Request, environ: Mapping[str, str]
 ) -> tuple[Prepared, tuple[Problem, ...]]:
-    """Render a phase, and give it with every reason why it must not run; starts and writes nothing."""
+    """Render a phase, and return it with every reason why it must not run; starts and writes nothing."""
     problems: list[Problem] = []
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
@@ -89,7 +89,7 @@ def examine(
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
-    # Where something is in the way, nothing can be read there, and that is said already.
+    # Where something is in the way, nothing can be read there, and that is reported already.
     is_told = bool(request.day) and not problems
     today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
     warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
@@ -110,14 +110,14 @@ def in_use(repository: Repository, prepared: Prepared, *, new: bool) -> list[Con
 
 
 def problems_besides(repository: Repository, request: Request) -> list[Problem]:
-    """List what stands in the way of a phase whose settings cannot be read: one look should find it all."""
+    """List the problems of a phase whose settings cannot be read, so that one call reports them all."""
     problems: list[Problem] = []
     _examine(repository, UserRepo(repository), FAMILIES, request, problems)
     return problems
 
 
 def template_problems(repository: Repository, phase: str) -> list[Problem]:
-    """List what is wrong with the templates of a phase, and what is worth knowing of them; of them alone."""
+    """List the problems and warnings of the templates of a phase alone."""
     problems: list[Problem] = []
     root, repo = repository.root, UserRepo(repository)
     tickets = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
@@ -127,7 +127,7 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
 
 
 class Starter(NamedTuple):
-    """What decides when a ticket starts."""
+    """The facts that decide when a ticket starts."""
 
     ticket: str
     agent: str
@@ -176,7 +176,7 @@ def starting_order(
 def _granted(
     waiting: Mapping[str, list[tuple[str, int, str]]], total: int, rooms: Mapping[str, int]
 ) -> list[str]:
-    """Choose those that have room, each time the first of all that wait for an agent."""
+    """Choose the tickets that have room, each time the first of all that wait for an agent."""
     held: dict[str, int] = {}
     wave: list[str] = []
     while len(wave) < total:
@@ -192,7 +192,7 @@ def _granted(
 
 
 class _Examined(NamedTuple):
-    """A phase as the files have it, whatever the settings say of agents."""
+    """A phase as the files define it, apart from the settings of agents."""
 
     plan: Plan
     values: Values
@@ -204,7 +204,7 @@ class _Examined(NamedTuple):
 def _examine(
     repository: Repository, repo: UserRepo, families: Sequence[str], request: Request, problems: list[Problem]
 ) -> _Examined:
-    """Read repository, state and templates; whatever is wrong is added to `problems`."""
+    """Read repository, state and templates; every problem is added to `problems`."""
     root = repository.root
     head = repo.head()
     problems += _repository_problems(repo, head)
@@ -225,7 +225,7 @@ def _examine(
 def _rules(
     root: Path, repo: UserRepo, families: Sequence[str], tickets: Sequence[Ticket], *, has_base: bool
 ) -> PathRules:
-    """Read from the repository what decides which paths the tickets' patterns stand for."""
+    """Read from the repository the rules that decide which paths the tickets' patterns match."""
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
     return PathRules(reserved_paths(families), links, repo.setting("core.ignorecase") == "true", tuple(files))
@@ -242,7 +242,7 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
 
 
 def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
-    """Read what templates may ask; a state file that could not show the run is a problem now, not later."""
+    """Read what templates may use; a state file that could not record the run is a problem now, not later."""
     roster = (RosterEntry("Command-Worker-1", "title", ()),)
     trial = RunDeployed("00000000_000000", phase, datetime(2026, 1, 1, tzinfo=UTC), "lead", roster)
     texts: dict[str, bytes | None] = {"STATUS.md": None, "DECISIONS.md": None}
@@ -281,8 +281,8 @@ def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | N
         except Refusal as refusal:
             problems += refusal.problems
         else:
-            # A name that is listed and not there is a link to nothing.
-            problems += [Problem(path, "cannot be read: it leads nowhere", "mend the link")] * (text is None)
+            # A name that is listed and does not exist is a broken link.
+            problems += [Problem(path, "is a broken link", "fix the link")] * (text is None)
             files[path] = text or b""
     if not files and len(problems) == known:
         problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
@@ -317,7 +317,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:
-    """Give where a symlink leads, relative to the root; None where that is outside.
+    """Return the target of a symlink, relative to the root; None where that is outside.
 
     A `..` in it stays: it may come behind another link, and is then not the folder that the text names.
     """

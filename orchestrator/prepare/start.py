@@ -1,4 +1,4 @@
-"""A proven phase written down as a run: its manifest, the scopes that it owns, its workers on the roster."""
+"""The start of a run: a proven phase written down, with its manifest, the scopes it owns, its workers."""
 
 import time
 from datetime import UTC
@@ -26,7 +26,7 @@ POLL = 0.1
 
 
 async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
-    """Prove a phase and begin its run, once the scopes are free that it needs; return it with its warnings.
+    """Prove a phase and begin its run, once its scopes are free; return it with its warnings.
 
     Waits as long as was asked for where other runs hold them. Raises Refusal before anything is written.
     """
@@ -57,7 +57,7 @@ def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Pro
 
 
 def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
-    """Write down what is to run, then put its workers on the roster. Raises StateError, nothing written."""
+    """Write down the run, then put its workers on the roster. Raises StateError, nothing written."""
     store, at = Store(project.repository), project.clock()
     roster = tuple(
         RosterEntry(ticket.worker, ticket.title, ticket.owns)

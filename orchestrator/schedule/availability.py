@@ -1,4 +1,4 @@
-"""What the settings ask for and is not to be had here: an agent that can run, a fence that holds."""
+"""What the settings require and this machine lacks: an agent that can run, a fence that holds."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ def why_disabled(name: AgentName, settings: Settings) -> str | None:
 
 
 def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:
-    """List what the settings ask of the fence and it does not hold here: nothing may be started then."""
+    """List what the settings require of the fence and this machine lacks: nothing may be started then."""
     found = []
     if settings.fence in ("required", "landlock") and not fence.holds:
         what = f'`fence = "{settings.fence}"`, and the kernel holds nothing here: {fence.reason}'

@@ -24,9 +24,9 @@ from workers.files.locks import GLANCE, held_folder
 from workers.files.read import read_whole
 
 WINDOW = 2400.0
-"""Seconds after an answer for which a token is taken to hold; the shortest known holds for an hour."""
+"""Seconds for which a token is taken as valid after an answer; the shortest known lasts an hour."""
 ALONE = 20.0
-"""Seconds after which the next one starts, answered or not: a model may think for long."""
+"""Seconds after which the next one starts, with or without an answer: a model may think for long."""
 POLL = 0.1
 _NUMBERS = count()
 
@@ -52,7 +52,7 @@ class LoginLock:
     async def wait_turn(self, agent: AgentName, tell: Callable[[str], None] | None = None) -> str:
         """Wait until a CLI of an agent may start beside the others that use its login.
 
-        `tell` is called once with the reason if it waits. Return its own mark where it goes alone: no other
+        `tell` is called once with the reason if it waits. Return its own mark where it starts alone: no other
         starts until `answered`, until `release` of that mark, or for `ALONE` seconds; else return "".
         """
         if not self.is_shared(agent):
@@ -63,7 +63,7 @@ class LoginLock:
                 if self._acquire(agent, mark):
                     return mark
             except OSError:
-                return ""  # best effort: no file of ours keeps a worker from its work
+                return ""  # best effort: a fault of our own file must not stop a worker
             if tell is not None:
                 tell(f"another {agent} worker goes first, since it may renew the login")
                 tell = None
@@ -77,9 +77,9 @@ class LoginLock:
                 self._write(agent, f"answered {self._clock()}")
 
     def release(self, agent: AgentName, mark: str) -> None:
-        """Let the next one start, where the one that went alone has ended without an answer.
+        """Let the next one start, where the one that started alone has ended without an answer.
 
-        One whose time was over has nothing to release: the lock may be another's by now.
+        One that has expired releases nothing: the lock may be another's by now.
         """
         if mark and mark in self._read(agent):
             with suppress(OSError), self._changing():

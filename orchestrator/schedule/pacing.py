@@ -14,7 +14,7 @@ POLL = 1.0
 FRESH = 0.25
 """Seconds for which one measurement serves all starts: a thousand short commands need no more."""
 WARN = 120.0
-"""Seconds of waiting for memory after which that is worth a warning."""
+"""Seconds of waiting for memory after which a warning is given."""
 _ROOT = Path("/")
 _CACHES = ("active_file", "inactive_file", "slab_reclaimable")
 """What the kernel frees before memory runs out: reading a large checkout does not fill the memory."""
@@ -40,8 +40,8 @@ class Pacing:
     """The starts of one runtime: `interval` seconds between two agent CLIs, none above `max_memory` percent.
 
     An agent CLI costs a second of processor time to start, so all at once would be slower than one by one.
-    An interval of 0 is not waited for, and a `max_memory` of 0 is not measured. `warn` is called once for
-    each time in which nothing started for `WARN` seconds.
+    An interval of 0 means no wait, and a `max_memory` of 0 no measuring. `warn` is called once for each time
+    in which nothing started for `WARN` seconds.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Pacing:
             self._started = anyio.current_time()
 
     async def _wait_memory(self, tell: Callable[[str], None] | None) -> bool:
-        """Wait until there is memory; return whether there was none at first."""
+        """Wait until there is enough memory; return whether it was short at first."""
         if not self._is_full():
             return False
         began = anyio.current_time()
@@ -106,7 +106,7 @@ class Pacing:
 
 
 def limited(total: int, root: Path = _ROOT) -> Iterator[tuple[int, int]]:
-    """Yield (bytes in use, limit) of each control group around this process with less than `total` bytes."""
+    """Yield (bytes in use, limit) of each control group of this process with less than `total` bytes."""
     for folder, limit_name, used_name, prefix in _groups(root):
         try:
             limit = int((folder / limit_name).read_text())

@@ -1,6 +1,6 @@
-"""In which order the tickets of one runtime get slots: by priority, then by age, each agent for itself.
+"""The order in which the tickets of one runtime get slots: by priority, then by age, each agent apart.
 
-Whoever waits costs one entry in one heap: ten thousand are as quick, each, as ten.
+A waiting ticket costs one entry in one heap: of ten thousand each is as quick as of ten.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 
 
 class _Entry:
-    """One ticket that waits, or has its turn."""
+    """One ticket that waits for its turn or holds it."""
 
     __slots__ = ("is_gone", "key", "turn")
 
@@ -29,9 +29,9 @@ class _Entry:
 
 
 class Queue:
-    """The turns of one runtime: `total` at once, and of each agent as many as `room` says at that moment.
+    """The turns of one runtime: `total` at once, and of each agent as many as `room` returns at that moment.
 
-    `room` gives None for an agent without a limit of its own. What it says may change: `look` takes it up.
+    `room` returns None for an agent without a limit of its own. Its value may change: `look` reads it again.
     """
 
     def __init__(self, total: int, room: Callable[[str], int | None]) -> None:
@@ -58,11 +58,11 @@ class Queue:
     async def turn(
         self, agent: str, priority: str, ask: Callable[[], Awaitable[Found]] | None = None, who: str = ""
     ) -> AsyncIterator[Found | None]:
-        """Wait for a turn and hold it for the block; what `ask` answers is the block's.
+        """Wait for a turn and hold it for the block; the block gets the result of `ask`.
 
-        Who was here before is as old as then: a ticket's next attempt goes ahead of those that came later.
+        A ticket keeps its age: its next attempt goes ahead of tickets that came later.
 
-        `ask` gets what other processes want, too (a slot of the shared pool), and may take long. Only one
+        `ask` takes what other processes want, too (a slot of the shared pool), and may take long. Only one
         ticket of an agent asks at a time, so that an urgent one finds at most one ahead of it.
         """
         age = next(self._numbers)
@@ -92,11 +92,11 @@ class Queue:
         self._grant()
 
     def waiting(self) -> int:
-        """Count those who wait for a turn."""
+        """Count the tickets that wait for a turn."""
         return sum(not entry.is_gone for heap in self._waiting.values() for entry in heap)
 
     def _grant(self) -> None:
-        """Grant turns while there is room, each to the first of those agents that have some."""
+        """Grant turns while there is room, each to the first ticket of the agents that have some."""
         if self._is_gathering:
             return
         held = sum(self._held.values())

@@ -1,4 +1,4 @@
-"""Rate limits of the agents' providers: until when one is parked, and how many workers it bears.
+"""Rate limits of the agents' providers: until when one is parked, and how many workers it allows.
 
 One file an agent, shared by every process on the repository. No file: no limit, as one `stat` shows.
 """
@@ -16,17 +16,17 @@ from workers.files.read import read_whole
 from workers.pool.slots import PoolLimits
 
 FIRST_PAUSE = 15.0
-"""Seconds that a provider is left alone where neither it nor the settings name a time; each further pause is
+"""Seconds that a provider is parked where neither it nor the settings name a time; each further pause is
 twice as long."""
 LONGEST_PAUSE = 900.0
 FARTHEST = 32 * 86400.0
-"""A time that is named further off than any quota lasts is a misreading, milliseconds for instance."""
+"""A time further ahead than any quota lasts is a misreading, milliseconds for instance."""
 _LAST = 250_000_000_000.0
-"""A second in the year 9892: what comes later no clock can show."""
+"""A second in the year 9892: no clock can show a later time."""
 
 
 class Parked(NamedTuple):
-    """A provider that nothing is started with for now; `named` if it said itself until when."""
+    """A provider with which nothing is started for now; `named` if the provider itself named the time."""
 
     agent: str
     until: float
@@ -35,7 +35,7 @@ class Parked(NamedTuple):
 
 
 class ProviderState(NamedTuple):
-    """How one provider stands: the limit in force beside the full one; None where it has none."""
+    """The state of one provider: the limit in force beside the full one; None where it has none."""
 
     agent: str
     limit: int | None
@@ -45,7 +45,7 @@ class ProviderState(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What stands in a provider's file."""
+    """The content of a provider's file."""
 
     limit: int | None = None
     full: int | None = None
@@ -61,7 +61,7 @@ class _Known(NamedTuple):
 
 
 class Providers:
-    """The providers' state below a folder. All processes that give the same folder share it."""
+    """The state of the providers, below a folder. All processes with the same folder share it."""
 
     def __init__(
         self, folder: Path, limits: PoolLimits, clock: Callable[[], float], first_pause: float = FIRST_PAUSE
@@ -75,7 +75,7 @@ class Providers:
     def park(self, agent: str, reason: str, until: float | None, began: float | None = None) -> Parked:
         """Start nothing with a provider until a time that it names (epoch seconds), else for a growing pause.
 
-        Whoever runs into the limit during the pause, or `began` before it, tells nothing new: the pause may
+        A worker that meets the limit during the pause, or `began` before it, adds nothing new: the pause may
         become longer, but neither the next one nor the halved limit counts again.
         """
         now = self._clock()
@@ -112,7 +112,7 @@ class Providers:
         return 0 if self.parked(agent) else self.limit(agent)
 
     def went_well(self, agent: str) -> None:
-        """Count a success: one more worker up to the full limit, and the next pause is the shortest again.
+        """Count a success: one worker more up to the full limit, and the next pause is the shortest again.
 
         While a provider is parked, only workers from before the pause can end: those prove nothing.
         """
@@ -129,9 +129,9 @@ class Providers:
                 self._write(agent, _Known(limit + 1, full, since=known.since))
 
     def chosen(self, agents: Sequence[str], after: float) -> str:
-        """Choose of an agent and its fallbacks: itself, unless it is parked for more than `after` seconds.
+        """Choose an agent or one of its fallbacks: itself, unless it is parked for more than `after` seconds.
 
-        Then the first that would not keep a ticket waiting as long; the agent itself where none is better.
+        Then the first for which a ticket would wait less; the agent itself where none is better.
         """
         latest = self._clock() + after
         for agent in agents:
@@ -141,7 +141,7 @@ class Providers:
         return agents[0]
 
     def provider_states(self) -> list[ProviderState]:
-        """List the providers that are parked, or bear fewer workers than usual."""
+        """List the providers that are parked, or allow fewer workers than usual."""
         return provider_states(self.folder, self._clock())
 
     def _pause(self, number: int) -> float:
@@ -183,7 +183,7 @@ class Providers:
 
 
 def provider_states(folder: Path, now: float) -> list[ProviderState]:
-    """List the providers below a folder that are parked, or bear fewer workers than usual."""
+    """List the providers below a folder that are parked, or allow fewer workers than usual."""
     found = []
     for path in sorted(folder.glob("*.json")):
         known = _known_in(path)
@@ -207,7 +207,7 @@ def _signature(path: Path) -> tuple[int, ...] | None:
 
 
 def _known_in(path: Path) -> _Known:
-    """Read a provider's file; one that cannot be read, or says what cannot be, is as none."""
+    """Read a provider's file; one that cannot be read, or holds an impossible value, counts as missing."""
     try:
         said = json.loads(read_whole(path))
         until, since = float(said["until"]), float(said["since"])

@@ -32,7 +32,7 @@ class _Section(BaseModel):
 
 
 def checked(values: Mapping[str, Any], text: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values as the plain reader takes them, or every problem, each with its line of `text`."""
+    """Return the values as the plain reader reads them, or every problem, each with its line of `text`."""
     try:
         found = _model_of(Tables).model_validate(values)
     except ValidationError as error:
@@ -90,7 +90,7 @@ def _model_of_names(kinds: tuple[tuple[str, Any], ...]) -> type[BaseModel]:
 
 
 _LONGEST = 80
-"""Characters of a value that a message repeats."""
+"""Characters of a value that a message quotes."""
 _SAID = {
     "tuple_type": ("not a list", 'write it in brackets: `["..."]`'),
     "string_type": ("not text", "put it in quotes"),
@@ -106,7 +106,7 @@ _SAID = {
     "int_from_float": ("not a whole number", "write a whole number"),
     "float_type": ("not a number", "write a number"),
 }
-"""What a person reads for the faults that pydantic names by a word."""
+"""Messages for the faults that pydantic names by a word."""
 
 
 def _problem(error: Mapping[str, Any], values: Mapping[str, Any], lines: Sequence[str]) -> Problem:
@@ -129,7 +129,7 @@ def _problem(error: Mapping[str, Any], values: Mapping[str, Any], lines: Sequenc
         do = _nearest(given, known) or f"write one of: {', '.join(known)}"
         return Problem(place, f"`{where}` is {given!r}: not a word that is known here", do)
     what, _, do = str(error["msg"]).removeprefix("Value error, ").partition("; ")
-    what, do = _SAID.get(error["type"], (what, do or "mend that value"))
+    what, do = _SAID.get(error["type"], (what, do or "fix that value"))
     do = do.format(name=where, most=int(error.get("ctx", {}).get("le", 0)))
     return Problem(place, f"`{where}` is {_shown(given)}: {what}", do)
 
@@ -145,7 +145,7 @@ def _nearest(word: object, known: Sequence[str]) -> str:
 
 
 def _place(path: Sequence[object], lines: Sequence[str]) -> str:
-    """Find the line of a key, or else that of the nearest table around it."""
+    """Return the line of a key, or else that of the nearest table around it."""
     names = [str(part) for part in path if not isinstance(part, int)]
     table: list[str] = []
     best, number = 0, 0

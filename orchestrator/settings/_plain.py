@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class UnclearError(ValueError):
-    """A value that is wrong, or right in a way that the models know."""
+    """Raised for a value that is wrong, or valid in a form that only the models know."""
 
 
 def plain(kind: type[T], table: object) -> T:
-    """Return a NamedTuple made of a table, each value as its annotation has it. Raises UnclearError."""
+    """Return a NamedTuple made from a table, each value by its annotation. Raises UnclearError."""
     known: Mapping[str, Any] = kind.__annotations__
     if type(table) is not dict or not table.keys() <= known.keys():
         raise UnclearError

@@ -19,12 +19,12 @@ _DEFAULT = Path(__file__).with_name("default.toml")
 
 
 class Settings(Tables):
-    """All that a run needs to know, from both files; `warnings` are for the person who reads the output."""
+    """All settings of a run, from both files; `warnings` are for the reader of the output."""
 
     slots: rules.Pool
     warnings: tuple[Problem, ...]
     unapproved: Problem | None
-    """A pool that is larger than the user has agreed to; `slots` is cut to what is approved."""
+    """A pool larger than the user has approved; `slots` is cut to what is approved."""
 
     @classmethod
     def of(
@@ -34,7 +34,7 @@ class Settings(Tables):
         warnings: tuple[Problem, ...] = (),
         unapproved: Problem | None = None,
     ) -> "Settings":
-        """Make one value of what both files hold."""
+        """Make one value from the content of both files."""
         made = cls(*tables)
         made.slots, made.warnings, made.unapproved = slots, warnings, unapproved
         return made
@@ -45,7 +45,7 @@ class Settings(Tables):
 
     @cached_property
     def _agents_by_name(self) -> dict[str, AgentSettings]:
-        # Made once: they are asked for several times for each worker.
+        # Made once: it is asked for several times for each worker.
         return {name: AgentSettings(**table._asdict()) for name, table in self.agents.items()}
 
     @property
@@ -74,7 +74,7 @@ def default_settings() -> str:
 
 
 def read_settings(root: Path) -> Settings:
-    """Read both files as they stand in the work tree. Raises Refusal with every problem of both."""
+    """Read both files from the work tree. Raises Refusal with every problem of both."""
     problems: list[Problem] = []
     text = _read(root, FILE, problems) or b""
     values = read_toml(FILE, text, problems)
@@ -89,7 +89,7 @@ def read_settings(root: Path) -> Settings:
 
 
 def _tables(values: Mapping[str, Any], text: bytes, problems: list[Problem]) -> Tables:
-    """Return what the file says; the defaults, and problems noted, where something is wrong with it."""
+    """Return the content of the file; the defaults, with problems noted, where something is wrong with it."""
     try:
         return plain(Tables, values)
     except UnclearError:
@@ -101,7 +101,7 @@ def _tables(values: Mapping[str, Any], text: bytes, problems: list[Problem]) -> 
 
 
 def _pool(text: bytes | None, root: Path) -> tuple[rules.Pool, list[Problem]]:
-    """Read the pool; one that is larger than usual holds where DECISIONS.md has the user's approval."""
+    """Read the pool; a larger one than usual is valid where DECISIONS.md has the user's approval."""
     slots, found = rules.read_pool(text)
     if not any(problem.severity == "error" for problem in found):
         return slots, found

@@ -1,4 +1,4 @@
-"""The text of `orchestrate.toml` to values, before anybody asks whether they are settings."""
+"""The text of `orchestrate.toml` parsed to values, before they are checked as settings."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from tickets.problems import Problem
 
 
 def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]:
-    """Read the file; nothing, and a problem noted, where it is no TOML."""
+    """Parse the file; return nothing, and note a problem, where it is not TOML."""
     try:
         return tomllib.loads(text.decode())
     except UnicodeDecodeError as error:
@@ -18,7 +18,7 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
         said, _, where = str(error).partition(" (at ")
         at = re.search(r"line (\d+)", where)
         line = int(at[1]) if at else text.count(b"\n") + 1
-        do = "mend that line"
+        do = "fix that line"
         # Nothing is wrong with that line by itself: what is in the way stands somewhere above.
         if names := re.search(r"Cannot declare \((.*?),?\) twice", said):
             table = names[1].replace("'", "").replace(", ", ".")

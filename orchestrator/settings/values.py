@@ -1,7 +1,7 @@
-"""The tables of `orchestrate.toml` as NamedTuples: each annotation is what a key may hold.
+"""The tables of `orchestrate.toml` as NamedTuples: each annotation describes the valid values of a key.
 
 `_plain.py` makes them of well-formed input; `_explain.py` makes pydantic models of the same annotations,
-which say what is wrong with any other.
+which explain what is wrong with any other.
 """
 
 import re
@@ -16,13 +16,13 @@ FILE = "orchestrate.toml"
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEAR = 365 * 86400
-"""Seconds; with much longer ones the clock cannot reckon."""
+"""Seconds; the clock cannot compute with much longer times."""
 _MOST = 10**15
-"""Bytes, tokens, USD: more than there is; a slip of the key, and too long to be shown."""
+"""Bytes, tokens, USD: more than exists; a typing error, and too long to be shown."""
 
 
 class Number(NamedTuple):
-    """How a number is spelled, and how large it may be."""
+    """The spelling and the bounds of a number."""
 
     read: Callable[[object], object]
     """Returns a number. Raises ValueError: `what is wrong; what to do`."""
@@ -31,14 +31,14 @@ class Number(NamedTuple):
     above: float | None = None
 
     def within(self, found: object) -> bool:
-        """Return whether a number is as large as it may be."""
+        """Return whether a number is within the bounds."""
         if not isinstance(found, (int, float)) or (self.least is not None and not found >= self.least):
             return False
         return found <= self.most and (self.above is None or found > self.above)
 
 
 class Text(NamedTuple):
-    """What a text must be, beside a text."""
+    """A further condition on a text."""
 
     check: Callable[[str], str]
     """Raises ValueError."""
@@ -127,7 +127,7 @@ def read_size(text: str) -> int:
     """Read a number of bytes as the command line has it. Raises ValueError."""
     found = _size(int(text) if text.isdecimal() else text)
     if not isinstance(found, int) or not Number(_size, _MOST, above=0).within(found):
-        raise ValueError("not a size that there is")
+        raise ValueError("not a possible size")
     return found
 
 
@@ -170,7 +170,7 @@ class SpendingLimits(NamedTuple):
     day_tokens: int | None = None
 
     def in_words(self) -> str:
-        """Describe all that is set on one line."""
+        """Describe all limits that are set on one line."""
         amounts = {"run": (self.run_usd, self.run_tokens), "day": (self.day_usd, self.day_tokens)}
         said = []
         for whose, (usd, tokens) in amounts.items():
@@ -189,7 +189,7 @@ class Price(NamedTuple):
 
 
 class WorktreeSettings(NamedTuple):
-    """`[worktree]`: what is brought into a worker's tree that a fresh checkout lacks."""
+    """`[worktree]`: what is added to a worker's tree that a fresh checkout lacks."""
 
     setup: tuple[str, ...] = ()
     setup_timeout: Seconds = 600.0
@@ -199,7 +199,7 @@ class WorktreeSettings(NamedTuple):
 
 
 class IntegrationSettings(NamedTuple):
-    """`[integration]`: what is done with what comes back."""
+    """`[integration]`: how the results of workers are integrated."""
 
     on_violation: Literal["hold", "reject", "land-in-scope"] = "hold"
     gate: tuple[str, ...] = ()

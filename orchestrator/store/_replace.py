@@ -1,6 +1,6 @@
 """Files that are replaced as one: written beside their targets, decided by an intent, then moved.
 
-The store's own hands: nobody else may call them, and they decide nothing.
+Private to the store: no other module may call them, and they decide nothing.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Files:
-    """The files of one work tree, and what is written beside them."""
+    """The files of one work tree, and the new files beside them."""
 
     def __init__(self, root: Path, note: Path) -> None:
         self.root = root.resolve()
@@ -40,7 +40,7 @@ class Files:
             ) from error
 
     def target(self, path: str) -> Path:
-        """Follow a state file that is a symlink, as long as it stays in the repository. Raises Refusal."""
+        """Resolve a state file that is a symlink, as long as it stays in the repository. Raises Refusal."""
         target = led_to(self.root, path)
         if not target.is_relative_to(self.root):
             raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
@@ -50,7 +50,7 @@ class Files:
         """Write new texts beside their targets, with the modes of the files that they will replace."""
         moves = [self._planned(path, old[path], text) for path, text in sorted(texts.items())]
         if moves:
-            # Whoever comes after a kill knows from this what to take away.
+            # After a kill the next command knows from this note what to remove.
             names = [*self._noted(), *(move.temporary for move in moves)]
             write_over(self._note, json.dumps(names).encode(), synced=False)
         for move in moves:
@@ -62,17 +62,17 @@ class Files:
         return moves
 
     def are_current(self, moves: Iterable[Move]) -> bool:
-        """Tell whether each target still holds what its new text was made of."""
+        """Return whether each target still holds the text from which its new text was made."""
         return all(digest(self.text(move.path)) == move.old for move in moves)
 
-    def wait(self, moves: Iterable[Move]) -> bool:
-        """Tell whether some of them are not made yet."""
+    def are_left(self, moves: Iterable[Move]) -> bool:
+        """Return whether some moves are still to be made."""
         return any((self.root / move.temporary).exists() for move in moves)
 
     def move(self, moves: Sequence[Move]) -> Sequence[Move]:
-        """Replace each target that still holds what it is to be replaced for; give those left at a miss."""
+        """Replace each target that still holds the expected text; return the moves left at a mismatch."""
         for at, move in enumerate(moves):
-            if not self.wait([move]):
+            if not self.are_left([move]):
                 continue
             if digest(self.text(move.path)) not in (move.old, move.new):
                 return moves[at:]
@@ -81,29 +81,29 @@ class Files:
         return ()
 
     def new_text(self, move: Move) -> bytes:
-        """Give what waits to be moved."""
+        """Return the text that a move will put in place."""
         return read_whole(self.root / move.temporary)
 
     def keep(self, move: Move) -> str:
-        """Leave what was to be moved beside its target, under a name for a person."""
+        """Keep the text of a move beside its target, under a name for a person."""
         target = self.root / move.target
         kept = target.with_name(f"{target.name}.orchestrate-kept")
         (self.root / move.temporary).replace(kept)
         return kept.name
 
-    def take_away(self, moves: Iterable[Move]) -> None:
-        """Give moves up."""
+    def discard(self, moves: Iterable[Move]) -> None:
+        """Discard moves."""
         for move in moves:
             (self.root / move.temporary).unlink(missing_ok=True)
 
-    def settle(self) -> None:
-        """Say that nothing lies beside any file."""
+    def clear_note(self) -> None:
+        """Note that no file is left beside any target."""
         self._note.unlink(missing_ok=True)
 
     def sweep(self, folders: Iterable[Path], waiting: Iterable[Move]) -> None:
-        """Take away what a killed command has written beside files, but for the moves that wait.
+        """Remove what a killed command has written beside files, except for moves that are decided.
 
-        What cannot be taken away stays for the next command: it is in nobody's way.
+        What cannot be removed stays for the next command: it does no harm.
         """
         named = {self.root / move.temporary for move in waiting}
         lost = {left for folder in folders for left in folder.glob(".*.orchestrate-*.tmp")}
@@ -111,8 +111,8 @@ class Files:
         with suppress(OSError):
             for left in lost - named:
                 left.unlink(missing_ok=True)
-            # Last: without the note nobody would know the rest.
-            self.settle()
+            # Last: without the note the rest could not be found.
+            self.clear_note()
 
     def _planned(self, path: str, old: bytes | None, new: bytes) -> Move:
         target = self.target(path)
@@ -136,5 +136,5 @@ class Files:
 
 
 def write_intent(path: Path, intent: Mapping[str, Any]) -> None:
-    """Decide: when this returns, or is killed after its rename, the intent will be carried out."""
+    """Write the intent: once its rename is done, it will be carried out, also after a kill."""
     replace_file(path, json.dumps(intent).encode(), synced=True)

@@ -1,4 +1,4 @@
-"""What was decided and may not be done yet: the intents of a work tree, as any command finds them."""
+"""The intents of a work tree: changes that are decided and may not be complete yet."""
 
 import json
 from pathlib import Path
@@ -15,18 +15,18 @@ class Move(NamedTuple):
 
     path: str
     temporary: str
-    """Below the root, as `target` is: a project that was moved meanwhile is finished all the same."""
+    """Relative to the root, as `target` is: a project that was moved meanwhile can still be finished."""
     target: str
-    """Where `path` leads: a state file may be a symlink."""
+    """The file that `path` resolves to: a state file may be a symlink."""
     old: str
     new: str
     """Digests; the old one is `absent` where there was no file."""
     was: str
-    """The old text itself, byte for byte as latin-1: without it a hand's later edit could not be merged."""
+    """The old text, byte for byte as latin-1: without it a later manual edit could not be merged."""
 
 
 def decided(repository: Repository, kind: str) -> Path:
-    """Give the place of an intent of this work tree, `intent` or `landing`: another tree's is not ours."""
+    """Return the path of an intent of this work tree, `intent` or `landing`; each work tree has its own."""
     link = repository.root / ".git"
     if not link.is_file():
         return repository.own / f"{kind}.json"
@@ -36,7 +36,7 @@ def decided(repository: Repository, kind: str) -> Path:
 
 
 def read_intent(path: Path) -> dict[str, Any] | None:
-    """Give an intent, None where nothing is decided. Raises StateError for one that we did not write."""
+    """Read an intent; None where nothing is decided. Raises StateError where it is not valid."""
     try:
         found = json.loads(read_whole(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -44,13 +44,15 @@ def read_intent(path: Path) -> dict[str, Any] | None:
     except (NotRegularError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not (_is_change(found) or _is_landing(found)):
-        do = "somebody wrote over it; compare the state files with the last commit, then take it away"
-        raise StateError(Problem(str(path), "is no intent of ours", do))
+        do = (
+            "another program has overwritten it; compare the state files with the last commit, then delete it"
+        )
+        raise StateError(Problem(str(path), "is not a valid intent file", do))
     return found
 
 
 def _is_change(found: dict[str, Any]) -> bool:
-    """Tell whether this decides a change of state files: whatever has another shape was never ours."""
+    """Return whether this is a change of state files of the shape that the store writes."""
     moves, commit = found.get("moves"), found.get("commit")
     if set(found) != {"moves", "commit"} or not isinstance(moves, list) or not all(map(_is_move, moves)):
         return False
@@ -93,12 +95,12 @@ def _is_below(path: str) -> bool:
 
 
 def _is_old_text(text: str) -> bool:
-    """Tell whether this is bytes as latin-1."""
+    """Return whether this is bytes as latin-1."""
     return not text or max(text) <= "\xff"
 
 
 def digest(text: bytes | None) -> str:
-    """Tell texts apart; `absent` is no file."""
+    """Return the digest of a text; `absent` where there is no file."""
     import hashlib  # noqa: PLC0415 - for start-up time: readers hardly ever need it
 
     return "absent" if text is None else hashlib.sha256(text).hexdigest()

@@ -1,4 +1,4 @@
-"""Landing a run: one change of branch, index and work tree, which anybody can finish after a stop."""
+"""The landing of a run: one change of branch, index and work tree, finished by any command after a stop."""
 
 import os
 import shutil
@@ -14,28 +14,28 @@ from workers.worktree.change import ABSENT, GITLINK, Change
 
 MOVED = "the branch has moved"
 Side = tuple[str, str]
-"""Mode and sha of what stands at a path."""
+"""Mode and sha of the content of a path."""
 Word = Literal["old", "new", "third"]
 
 
 class Landing(NamedTuple):
-    """One change of a branch, its index and its work tree; plain data, so that another can finish it."""
+    """One change of a branch, its index and its work tree; plain data, so that any command can finish it."""
 
     run: str
     ref: str
-    """Full name of the branch; `""` where only the work tree is changed and nothing committed."""
+    """Full name of the branch; `""` where only the work tree is changed and no commit is made."""
     old: str
     new: str
     changes: tuple[Change, ...]
 
     @property
     def is_here(self) -> bool:
-        """Tell whether the work tree is changed too; a ref of ours alone leaves it as it is."""
+        """Return whether the work tree changes too; a detached ref of ours leaves it unchanged."""
         return not self.ref or self.ref.startswith("refs/heads/")
 
 
 def refuse_elsewhere(repo: UserRepo, branch: str | None) -> None:
-    """Raise RepoBlocked while the user is in the middle of something, or on another branch."""
+    """Raise RepoBlocked during a merge or the like of the user's, or on another branch."""
     repo.refuse_in_progress()
     if not branch:
         return
@@ -46,7 +46,7 @@ def refuse_elsewhere(repo: UserRepo, branch: str | None) -> None:
 
 
 def refuse_unready(repo: UserRepo, landing: Landing) -> None:
-    """Raise RepoBlocked unless a landing can be made now without touching anything of the user's."""
+    """Raise RepoBlocked unless a landing can be made now without changing the user's own work."""
     refuse_elsewhere(repo, landing.ref if landing.is_here else None)
     if not landing.is_here:
         return
@@ -64,7 +64,7 @@ def refuse_unready(repo: UserRepo, landing: Landing) -> None:
 def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
     """Make or finish a landing: the ref first, then work tree and index; safe to repeat after any stop.
 
-    A path that holds neither its old nor its new content is left alone, and named.
+    A path with neither its old nor its new content stays unchanged, and is named.
     """
     if landing.ref:
         old = landing.old if landing.is_here or repo.value_of(landing.ref) else "0" * len(landing.old)
@@ -86,17 +86,17 @@ def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
     return [Problem(path, what, "it keeps your text") for path in kept]
 
 
-# What stands
+# Current content
 
 
 def _staged(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
-    """Tell for each path whether the user's index holds its old side, its new side, or a third."""
+    """Return for each path whether the user's index holds its old side, its new side, or a third."""
     entries = repo.index_entries([change.path for change in changes])
     return {change.path: _word(change, {entries.get(change.path, _absent(change))}) for change in changes}
 
 
 def _standing(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
-    """Tell the same of the work tree."""
+    """Return the same for the work tree."""
     ours = {change.path for change in changes}
     files = [c.path for c in changes if _is_file(repo.root, c.path)]
     # A blob with CRLF that git would not store today is unchanged all the same: ask without filters too.
@@ -114,7 +114,7 @@ def _standing(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
 def _sides(
     repo: UserRepo, change: Change, hashes: Sequence[Mapping[str, str]], ours: set[str]
 ) -> Iterator[Side]:
-    """Give what may be said to stand at a path; nothing where it is the user's alone."""
+    """Yield the sides that the content of a path matches; none where it is the user's own."""
     path = repo.root / change.path
     obstacle = _obstacle(repo.root, change.path)
     if obstacle is not None:
@@ -142,7 +142,7 @@ def _is_file(root: Path, path: str) -> bool:
 
 
 def _obstacle(root: Path, path: str) -> str | None:
-    """Name the first part of a path that is no folder though it ought to be one."""
+    """Return the first part of a path that ought to be a folder and is none."""
     for parent in reversed(list(Path(path).parents)[:-1]):
         here = root / parent
         if here.is_symlink() or (here.exists() and not here.is_dir()):
@@ -168,7 +168,7 @@ def _index_mode(change: Change) -> str:
 
 
 def _place(repo: UserRepo, changes: Sequence[Change], landing: Landing) -> list[str]:
-    """Write the new side of each path in one step; give the paths that somebody stands in the way of."""
+    """Write the new side of each path in one step; return the paths where something is in the way."""
     for change in changes:
         if change.new_mode == ABSENT:
             _remove(repo.root, change)

@@ -1,4 +1,4 @@
-"""Files that a person keeps: read whole, or a problem that names what hinders."""
+"""Files that a person maintains: read whole, or a problem that names the obstacle."""
 
 import os
 import time
@@ -13,13 +13,13 @@ from workers.git.run import find_repository
 SAVING = 0.1
 """Seconds that an editor may take between emptying a file and writing it."""
 LARGEST = 1 << 24
-"""Bytes that a file may have which a person keeps: parsed it takes many times its size."""
+"""The most bytes that a file for people may have: parsed it takes many times its size."""
 
 
 def bytes_of(path: Path) -> bytes:
-    """Read a file; Markdown that is empty is looked at again, for an editor may be about to write it.
+    """Read a file; empty Markdown is read again, since an editor may be about to write it.
 
-    Raises OSError, also where something else stands there: a pipe would have us wait for ever.
+    Raises OSError, also for anything but a regular file: a pipe would block for ever.
     """
     found = read_whole(path, LARGEST)
     until = time.monotonic() + SAVING
@@ -41,7 +41,7 @@ def read_file(root: Path, path: str) -> bytes | None:
 
 
 def read_state(root: Path, path: str) -> bytes | None:
-    """Read a state file as it was last decided: what waits to be moved counts; None where there is none.
+    """Read a state file as it was last decided, with moves that wait; None where there is none.
 
     Raises Refusal, also for a link that leads out of the repository.
     """
@@ -54,7 +54,7 @@ def read_state(root: Path, path: str) -> bytes | None:
 
 
 def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
-    """Give the text that a command which was killed had decided for a file, and not put in its place."""
+    """Return the text of a file that a killed command had decided and not yet put in place."""
     repository = find_repository(root)
     if repository is None:
         return None
@@ -66,17 +66,17 @@ def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
     try:
         return read_whole(root / move.temporary)
     except FileNotFoundError:
-        return read_file(root, path)  # it was moved while we looked
+        return read_file(root, path)  # it was moved while we read it
 
 
 def led_to(root: Path, path: str) -> Path:
-    """Follow the links of a path below `root`; those that lead round in a circle are not followed."""
+    """Resolve the links of a path below `root`; a circle of links is not followed."""
     # `Path.resolve` raises at a circle, which is an error of the user's and no bug.
     return Path(os.path.realpath(root / path))
 
 
 def in_the_way(folder: Path, name: str) -> list[Problem]:
-    """Say what keeps a folder of ours from being there; it is made when it is first needed."""
+    """Return what prevents a folder of ours; it is made when it is first needed."""
     if folder.exists() and not folder.is_dir():
         return [Problem(name, "is not a folder", "move it away")]
     return []

@@ -1,4 +1,4 @@
-"""The user's repository: its state, commits of state, landing of code. The only user of GitPython."""
+"""The user's repository: its state, commits of state files, landing of code. The only user of GitPython."""
 
 import contextlib
 import itertools
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 LINK = "120000"
 LOCK_WAIT = 10.0
-"""Seconds to wait for somebody else's `index.lock`; one that nobody holds is never removed by us."""
+"""Seconds to wait for another process's `index.lock`; we never remove one."""
 TRIES = 5
 LIMIT = 20.0
-"""Seconds that git may take to store state files: a filter of the user's that hangs would stop others."""
+"""Seconds that git may take to store state files: a filter of the user's that hangs would block others."""
 MOST_NAMED = 32_000
-"""Characters of paths that are named to git on its command line."""
+"""Characters of paths on one command line of git."""
 NONE, UNKNOWN = (0, 1), (0, 1, 128)
-"""Exit codes of a git that was asked for what may not be there, or in a repository without a commit."""
+"""Exit codes of a git that was asked for something missing, or in a repository without a commit."""
 
 _COMMIT = (
     "-c", "user.useConfigOnly=true",  # a name that git makes of the host's is nobody's
@@ -51,7 +51,7 @@ _IN_PROGRESS = {
 
 
 class Head(NamedTuple):
-    """Where HEAD stands."""
+    """The commit and the branch of HEAD."""
 
     sha: str | None
     """None in a repository without a commit."""
@@ -60,17 +60,17 @@ class Head(NamedTuple):
 
 
 class RepoBlocked(Refusal):
-    """The repository is in somebody else's hands, or git will not; exit code 1."""
+    """Raised where another git process or git itself blocks a change of the repository; exit code 1."""
 
     def __init__(self, *problems: Problem, code: int = 0, said: str = "") -> None:
         self.code = code
-        """Git's exit code; 0 where it was not git."""
+        """Git's exit code; 0 where git did not fail."""
         self.said = said
         super().__init__(*problems, exit_code=1)
 
 
 class UserRepo:
-    """The repository that a person works in: we add commits to it, and take nothing of theirs."""
+    """The repository that a person works in: we add commits to it, and remove nothing of theirs."""
 
     def __init__(self, repository: Repository) -> None:
         self.root = repository.root
@@ -81,7 +81,7 @@ class UserRepo:
     # What state it is in
 
     def head(self) -> Head:
-        """Tell the commit and the branch."""
+        """Return the commit and the branch."""
         found = head_of(self._repository)
         if found != UNSURE:
             return Head(*found)
@@ -90,7 +90,7 @@ class UserRepo:
         return Head(sha or None, branch or None)
 
     def in_progress(self) -> str | None:
-        """Name what the user is in the middle of, with its article."""
+        """Return the operation that the user is in the middle of, with its article."""
         there = (words for name, words in _IN_PROGRESS.items() if (self._git_dir / name).exists())
         return next(there, None)
 
@@ -111,7 +111,7 @@ class UserRepo:
         return found
 
     def files_among(self, paths: Iterable[str]) -> set[str]:
-        """Give those paths that are regular files in the last commit."""
+        """Return the paths that are regular files in the last commit."""
         wanted = {path for path in paths if path and not path.startswith("-") and "\0" not in path}
         if not wanted:
             return set()
@@ -120,21 +120,21 @@ class UserRepo:
         return {path for head, _, path in entries if head.startswith("100")} & wanted
 
     def committed(self, path: str) -> bytes:
-        """Give a file of the last commit; nothing where there is none."""
+        """Return a file of the last commit; empty where there is none."""
         return os.fsencode(self._run("cat-file", "blob", f"HEAD:{path}", fine=UNKNOWN))
 
     def setting(self, name: str) -> str:
-        """Give a setting of git's, `""` where it is not set."""
+        """Return a setting of git's, `""` where it is not set."""
         return self._settings.get(name.lower(), "")
 
     @cached_property
     def _settings(self) -> dict[str, str]:
-        """Read all of git's settings at once; of one that is there twice the last holds."""
+        """Read all of git's settings at once; of a repeated one the last holds."""
         fields = self._run("config", "-z", "--list").split("\0")
         return dict(field.partition("\n")[::2] for field in fields if field)
 
     def commits_with(self, trailer: str, value: str, since: str, ref: str = "HEAD") -> dict[str, str]:
-        """Find commits of ours by a trailer line, oldest first: sha to message."""
+        """Return our commits with a trailer line, oldest first: sha to message."""
         if self.value_of(ref) in (None, since):
             return {}
         grep = f"--grep=^{trailer}: {value}$"
@@ -144,7 +144,7 @@ class UserRepo:
         return {sha: message for sha, _, message in pairs}
 
     def value_of(self, ref: str) -> str | None:
-        """Give the commit that a ref points to."""
+        """Return the commit that a ref points to."""
         commit, is_tree, _ = ref.partition("^{tree}")
         found = tree_of(self._repository, commit) if is_tree else value_of(self._repository, ref)
         return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None if found == UNSURE else found
@@ -152,9 +152,9 @@ class UserRepo:
     # Commits of state
 
     def commit_paths(self, paths: Iterable[str], message: str, *, is_patient: bool = True) -> str | None:
-        """Commit files as they stand, and nothing else of the user's; None where they are committed already.
+        """Commit files as they are, and nothing else of the user's; None where they are committed already.
 
-        No hooks, no signing, the user's staged work untouched. Raises RepoBlocked, at once where somebody
+        No hooks, no signing, the user's staged work untouched. Raises RepoBlocked, at once if another process
         holds the index and we are not patient.
         """
         if not is_patient:
@@ -182,10 +182,10 @@ class UserRepo:
         return missing - set(self._run("ls-tree", *options, commit, "--", *sorted(missing)).split("\0"))
 
     def _commit_only(self, feed: bytes, parent: str | None, message: str) -> str | None:
-        """Make a commit of files as they stand, on no branch; None where they are committed already.
+        """Make a commit of files as they are, on no branch; None where they are committed already.
 
-        As `git commit --only`, with a HEAD of its own: who looks at the user's HEAD meanwhile learns of the
-        commit first (`note_move`).
+        As `git commit --only`, with a HEAD of its own: a reader of the user's HEAD learns of the commit first
+        (`note_move`).
         """
         folder = self._own / f"commit-{os.getpid()}-{next(_NUMBERS)}"
         head = folder / "refs/worktree/state"
@@ -219,7 +219,7 @@ class UserRepo:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _committed_by(self, feed: bytes, message: Path, env: Mapping[str, str]) -> None:
-        """Commit in the user's name where git knows one, in ours for each role that it knows none for."""
+        """Commit in the user's name where git knows one, in ours for each role without a name."""
         commit = (
             *_COMMIT, "commit", "-q", "--only", "--no-gpg-sign", "--cleanup=verbatim",
             "--allow-empty-message", "--untracked-files=no", f"--file={message}",
@@ -239,7 +239,7 @@ class UserRepo:
         return self._do("commit-tree", tree, *parents, feed=message.encode(), env=self._identity()).strip()
 
     def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
-        """Merge two changes of one text by lines; None where they meet."""
+        """Merge two changes of one text by lines; None on a conflict."""
         import tempfile  # noqa: PLC0415 - for start-up time: hands and commands hardly ever meet
 
         with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
@@ -259,7 +259,7 @@ class UserRepo:
         self._set_index("update-index", "-z", "--index-info", feed=feed)
 
     def _set_index(self, *arguments: str, **options: Any) -> None:
-        """Have git change the user's index. Raises RepoBlocked while it is locked."""
+        """Let git change the user's index. Raises RepoBlocked while it is locked."""
         for _ in range(TRIES):
             self.wait_index_free()
             try:
@@ -273,7 +273,7 @@ class UserRepo:
         raise RepoBlocked(Problem("index", "other git processes keep locking it", "try again"))
 
     def move_ref(self, ref: str, new: str, old: str, message: str) -> bool:
-        """Move a ref if it still stands at `old`; tells whether it stands at `new` now."""
+        """Move a ref if it still points to `old`; return whether it points to `new` now."""
         note_move(self._own, new)
         try:
             self._run("update-ref", "-m", message.partition("\n")[0], ref, new, old)
@@ -284,10 +284,10 @@ class UserRepo:
             return at == new
         return True
 
-    # What a landing asks and does
+    # Reads and writes of a landing
 
     def index_entries(self, paths: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """List these of the user's index: path to (mode, sha); a conflict is neither side of anything."""
+        """Return these entries of the user's index: path to (mode, sha); a conflict matches no side."""
         found = {}
         # So many as one command line takes; of more all are listed.
         asked = ("--", *paths) if sum(map(len, paths)) < MOST_NAMED else ()
@@ -300,7 +300,7 @@ class UserRepo:
         return found
 
     def hashes(self, paths: Sequence[str], *options: str) -> dict[str, str]:
-        """Give the blob that each file of the work tree would be, with the user's filters."""
+        """Return the blob id that each file of the work tree would have, with the user's filters."""
         shas: dict[str, str] = {}
         plain = [path for path in paths if "\n" not in path and not path.startswith('"')]
         if plain:
@@ -312,7 +312,7 @@ class UserRepo:
         return shas
 
     def hash_of(self, data: bytes) -> str:
-        """Give the blob that some bytes would be."""
+        """Return the blob id that some bytes would have."""
         return self._line("hash-object", "--stdin", feed=data)
 
     def check_out(self, commit: str, paths: Sequence[str], folder: Path) -> None:
@@ -323,7 +323,7 @@ class UserRepo:
         self._do("checkout-index", "-f", "-z", "--stdin", f"--prefix={folder}/tree/", feed=feed, env=env)
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Tell whether a commit is in the history of another."""
+        """Return whether a commit is in the history of another."""
         return new == old or (bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old)
 
     def refuse_in_progress(self) -> None:
@@ -335,7 +335,7 @@ class UserRepo:
             )
 
     def wait_index_free(self, seconds: float | None = None) -> None:
-        """Wait a while for somebody's `index.lock`, never take it away. Raises RepoBlocked."""
+        """Wait a while for another process's `index.lock`, never remove it. Raises RepoBlocked."""
         lock = self._git_dir / "index.lock"
         deadline = time.monotonic() + (LOCK_WAIT if seconds is None else seconds)
         while lock.exists():
@@ -348,7 +348,7 @@ class UserRepo:
     # Git
 
     def _identity(self) -> dict[str, str]:
-        """Give a name for each role that git knows none for."""
+        """Return a name for each role that git knows none for."""
         if self.setting("user.name") and self.setting("user.email"):
             return {}
         return {key: value for key, value in WHO.items() if not os.environ.get(key)}
@@ -369,11 +369,11 @@ class UserRepo:
         env: Mapping[str, str] | None = None,
         limit: float | None = None,
     ) -> str:
-        """Ask git, where nothing comes of it but an answer."""
+        """Run a git command that only reads."""
         try:
             return os.fsdecode(git(*arguments, cwd=self.root, env=env, feed=feed, patience=limit))
         except GitError as error:
-            # A git that was killed has said nothing, which is not the same as "there is none".
+            # A git that was killed has printed nothing, which is not the same as "there is none".
             if error.code in fine:
                 return os.fsdecode(error.printed)
             command = "commit" if arguments[0] == "-c" else arguments[0]
@@ -386,7 +386,7 @@ class UserRepo:
         env: Mapping[str, str] | None = None,
         limit: float | None = None,
     ) -> str:
-        """Have git do something that lasts, by GitPython."""
+        """Run a git command that changes the repository, by GitPython."""
         import tempfile  # noqa: PLC0415 - as GitPython
 
         with contextlib.ExitStack() as stack:
@@ -413,12 +413,12 @@ class UserRepo:
 
 
 def import_gitpython() -> "type[Repo]":
-    """Import GitPython. Late: it is a fifth of all that a run imports, and only what lands needs it."""
+    """Import GitPython. Late: it is a fifth of all that a run imports, and only landing needs it."""
     from git import Repo  # noqa: PLC0415 - for start-up time: see above
 
     return Repo
 
 
 def _blocked(command: str, said: str, code: int) -> RepoBlocked:
-    problem = Problem(f"git {command}", said or f"exit code {code}", "see what git says")
+    problem = Problem(f"git {command}", said or f"exit code {code}", "read git's message")
     return RepoBlocked(problem, code=code, said=said)

@@ -27,7 +27,7 @@ from workers.git.run import Repository
 from workers.worktree.change import Change as ChangedPath
 
 LOCK_WAIT = 30.0
-"""Seconds that a command waits for another one that is writing."""
+"""Seconds to wait for another command that is writing."""
 
 ARCHIVES = ("docs/history", "docs/decisions")
 """Where files are written that no event changes."""
@@ -37,20 +37,20 @@ SAVED = "the state files are saved, their commit waits"
 
 Texts = dict[str, bytes | None]
 Change = Callable[[Texts], Mapping[str, bytes]]
-"""From texts by path to new ones; those that it gives are among those that it was given."""
+"""From texts by path to new ones, for a part of the same paths."""
 
 
 class Recorded(NamedTuple):
-    """What became of a transaction."""
+    """The result of a transaction."""
 
     changed: tuple[str, ...]
     commit: str | None
     problems: tuple[Problem, ...]
-    """A commit that could not be made yet, a path that somebody changed meanwhile; warnings and errors."""
+    """A commit that is still to be made, a path that another program changed; warnings and errors."""
 
 
 class Store:
-    """One repository's state files, as they stand in one of its work trees."""
+    """The state files of one repository, as they are in one of its work trees."""
 
     def __init__(self, repository: Repository) -> None:
         self._root = repository.root
@@ -86,10 +86,10 @@ class Store:
         message: str,
         commit: bool,
     ) -> Recorded:
-        """Make files what a function makes of their texts, as one change; a hand edit in between is in them.
+        """Make files what a function makes of their texts, as one change; a concurrent manual edit is kept.
 
         The function gets the state files and `paths`, and may be called again; new files are among `paths`.
-        Those of `also` are committed with it as they stand. Raises what the function raises, nothing changed.
+        Those of `also` are committed with it as they are. Raises what the function raises, nothing changed.
         """
         return self._change(function, message if commit else None, None, paths, also)
 
@@ -104,16 +104,16 @@ class Store:
             return self._finish_landing()
 
     def finish(self) -> list[Problem]:
-        """Finish whatever an earlier command had decided and could not complete."""
+        """Finish what an earlier command had decided and could not complete."""
         with self.settled() as problems:
             return problems
 
     @contextlib.contextmanager
     def settled(self) -> Iterator[list[Problem]]:
-        """Finish whatever was decided, and keep landings and changes of state out meanwhile.
+        """Finish what was decided, and block landings and changes of state during the block.
 
-        Who reads branch, index and work tree beside a landing sees it half made, as a user's open changes.
-        Where nothing was ever written there is no landing, and nothing is left behind.
+        A process that reads branch, index and work tree during a landing sees it half made, as open changes.
+        Where nothing was ever written there is no landing, and no file is created.
         """
         if not (self._own / "store.lock").exists():
             yield []
@@ -122,7 +122,7 @@ class Store:
             yield self._finish()
 
     def pending(self) -> list[str]:
-        """Say what waits to be finished, without finishing it."""
+        """Describe what is decided and not complete, without completing it."""
         found = []
         if self._intent.exists():
             found.append("a change of state files was decided and waits for its commit")
@@ -171,7 +171,7 @@ class Store:
         problems = self._finish_landing()
         if self._intent.exists():
             problems += self._complete(self._waiting())
-            problems += self._bring_back()
+            problems += self._restore()
             problems += self._finish_commit()[1]
         self._sweep()
         return problems
@@ -189,7 +189,7 @@ class Store:
         return problems
 
     def _sweep(self) -> None:
-        """Take away what a command that was killed before its commit point has left."""
+        """Remove what a command left that was killed before its commit point."""
         folders = {self._root / folder for folder in ARCHIVES}
         folders |= {self._files.target(path).parent for path in _paths()}
         self._files.sweep(folders, self._waiting())
@@ -213,7 +213,7 @@ class Store:
         also: Sequence[str],
     ) -> tuple[list[str], list[Problem]]:
         placed: dict[str, tuple[bytes | None, bytes]] = {}
-        """What stood in files that are replaced already, and what we made of it: no event counts twice."""
+        """The old and the new text of files that are replaced already: no event counts twice."""
         missed: Sequence[Move] = ()
         earlier = read_intent(self._intent)
         while True:
@@ -225,20 +225,20 @@ class Store:
                 if self._was_saved(now):
                     continue
                 if placed:
-                    # A hand took away what it is about, after half of it was made: the rest as planned.
+                    # A manual edit removed its subject after half of it was made: the rest as planned.
                     return sorted(placed), self._complete(self._waiting())
-                self._undecide(earlier)
+                self._withdraw(earlier)
                 raise
-            # A file that shows the change, and that somebody has saved since, is theirs.
+            # A file that shows the change and was saved by a person since is theirs.
             texts = {
                 path: text
                 for path, text in after.items()
                 if text != now[path] and (path not in placed or now[path] == placed[path][1])
             }
             moves = self._files.write_beside(texts, now)
-            # Somebody may have saved one of these files by hand while we were computing.
+            # A person may have saved one of these files while we were computing.
             if not self._files.are_current(moves):
-                self._files.take_away(moves)
+                self._files.discard(moves)
                 continue
             waiting = (read_intent(self._intent) or {}).get("commit")
             changed = sorted({*placed, *texts})
@@ -247,14 +247,14 @@ class Store:
             if moves or placed or (also and made is not waiting):
                 write_intent(self._intent, {"moves": moves, "commit": made})
             try:
-                self._files.take_away(missed)
+                self._files.discard(missed)
                 missed = self._files.move(moves)
                 if not missed:
-                    self._files.settle()
+                    self._files.clear_note()
                     return changed, []
             except OSError as error:
                 return changed, [_hindered(error, DECIDED)]
-            # A hand was faster between the check and the move: compute again from its text.
+            # A manual edit came between the check and the move: compute again from its text.
             moved = {move.path for move in moves} - {move.path for move in missed}
             placed |= {path: (placed.get(path, (now[path],))[0], texts[path]) for path in moved}
 
@@ -275,8 +275,8 @@ class Store:
                 message = waiting["message"]
         return {"paths": sorted(paths), "message": message, "branch": branch, "saved": saved}
 
-    def _undecide(self, earlier: dict[str, Any] | None) -> None:
-        """Take a decision back of which nothing has been carried out."""
+    def _withdraw(self, earlier: dict[str, Any] | None) -> None:
+        """Withdraw a decision of which nothing has been carried out."""
         if earlier != read_intent(self._intent):
             write_intent(self._intent, earlier or {"moves": [], "commit": None})
         if earlier is None:
@@ -286,7 +286,7 @@ class Store:
         return {path: self._files.text(path) for path in (*_paths(), *more)}
 
     def _was_saved(self, texts: Texts) -> bool:
-        """Tell whether a file has changed since it was read: what is wrong with it may be half a save."""
+        """Return whether a file has changed since it was read: its fault may be a half-written save."""
         until = time.monotonic() + SAVING
         while (is_same := self._read(tuple(texts)) == texts) and time.monotonic() < until:
             time.sleep(SAVING / 5)
@@ -295,7 +295,7 @@ class Store:
     # Recovery
 
     def _complete(self, moves: Sequence[Move]) -> list[Problem]:
-        """Finish moves whose computing is not known any more: a hand's text is merged, never lost."""
+        """Finish moves whose computation is not known any more: a manual edit is merged, never lost."""
         problems = []
         while missed := self._files.move(moves):
             move, *moves = missed
@@ -304,7 +304,7 @@ class Store:
             if merged:
                 moves = [*self._files.write_beside({move.path: merged}, {move.path: hand}), *moves]
                 write_intent(self._intent, {**(read_intent(self._intent) or {}), "moves": moves})
-                self._files.take_away([move])
+                self._files.discard([move])
             else:
                 kept = self._files.keep(move)
                 what = "was changed by hand while a change of ours was under way; yours stands"
@@ -317,8 +317,8 @@ class Store:
         except RepoBlocked:
             return None
 
-    def _bring_back(self) -> list[Problem]:
-        """Bring back what waited for its commit and was reset, as `git rebase --abort` does."""
+    def _restore(self) -> list[Problem]:
+        """Restore files that waited for their commit and were reset, as `git rebase --abort` does."""
         commit = (read_intent(self._intent) or {}).get("commit") or {}
         saved = {
             path: [one.encode("latin-1") for one in pair] for path, pair in commit.get("saved", {}).items()
@@ -334,7 +334,7 @@ class Store:
         return self._complete(moves)
 
     def _save(self, repo: UserRepo, commit: dict[str, Any]) -> None:
-        """Remember what waits for a commit: a reset of the work tree would take it away."""
+        """Record what waits for a commit: a reset of the work tree would lose it."""
         saved = {}
         with contextlib.suppress(OSError, RepoBlocked):
             for path in commit["paths"]:
@@ -344,7 +344,7 @@ class Store:
             write_intent(self._intent, {"moves": [], "commit": {**commit, "saved": saved}})
 
     def _finish_commit(self, *, is_patient: bool = True) -> tuple[str | None, list[Problem]]:
-        if self._files.wait(self._waiting()):
+        if self._files.are_left(self._waiting()):
             return None, []  # what it would commit is not there yet
         wanted, made = (read_intent(self._intent) or {}).get("commit"), None
         if wanted:
@@ -363,7 +363,7 @@ class Store:
 
 
 def _lock_free(path: Path) -> Callable[[], None] | None:
-    """Take filelock's lock where it is free; None where it is held, or is no plain file.
+    """Acquire filelock's lock where it is free; None where it is held, or is no plain file.
 
     The lock is flock(2) on the file. To import filelock takes longer than a change of state.
     """
@@ -371,7 +371,7 @@ def _lock_free(path: Path) -> Callable[[], None] | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError:
         return None
-    # A file that was taken away or has a second name locks nobody else out.
+    # A file that was deleted or has a second name locks out no other process.
     if try_lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink == 1:
         return partial(_unlock, descriptor)
     os.close(descriptor)
@@ -395,7 +395,7 @@ def _lock_patiently(path: Path, seconds: float) -> Callable[[], None]:
 
 def _hindered(error: OSError, how_far: str) -> Problem:
     said = (error.strerror or "cannot be used").lower() + (how_far and f"; {how_far}")
-    return Problem(str(error.filename or "git"), said, "see to it, then `orchestrate resume`")
+    return Problem(str(error.filename or "git"), said, "fix it, then run `orchestrate resume`")
 
 
 def _paths() -> list[str]:
@@ -405,7 +405,7 @@ def _paths() -> list[str]:
 def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
     changed: dict[str, bytes] = {}
     for event in events:
-        # The backlog takes what STATUS.md loses, and the decision log asks what it had shown already: all of
+        # The backlog receives what STATUS.md loses, and the decision log reads what it showed before: all of
         # them see the files as they were before the event.
         made = [document.changes(texts, event) for document in DOCUMENTS]
         for new in made:

@@ -187,6 +187,6 @@ def test_an_intent_that_was_written_over_is_refused_by_name(mine):
     mine.settings('fence = "off"\n')
     mine.templates(command_1=shell(f"{forge}; echo x > new", mode="write", owns=["new"]))
     called = mine.call("run", "phase-1", "--json")
-    assert "is no intent of ours" in called.out
+    assert "is not a valid intent file" in called.out
     assert not (mine.root / "new").exists()
     assert called.code != 3

@@ -85,6 +85,6 @@ def test_a_forged_intent_moves_nothing_and_every_command_says_so(lab):
     for arguments in (("status",), ("resume",), ("todo", "list"), ("todo", "add", "New")):
         called = lab.call(*arguments, "--json")
         assert called.code in (1, 2), arguments
-        assert any("is no intent of ours" in one for one in called.says()), arguments
+        assert any("is not a valid intent file" in one for one in called.says()), arguments
     assert (lab.root.parent / "outside").read_text() == "theirs\n"
     assert ((lab.root / "STATUS.md").read_bytes(), intent.exists()) == (before, True)
