@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import NamedTuple
 
 from orchestrator.runs.events import Noted
 from orchestrator.runs.state import RunState
 from orchestrator.settings.settings import Settings
+from tickets.value import Value
 from workers.git.run import Repository
 
 Tell = Callable[[Noted, RunState], None]
@@ -14,7 +14,7 @@ Tell = Callable[[Noted, RunState], None]
 Clock = Callable[[], datetime]
 
 
-class Project(NamedTuple):
+class Project(Value):
     """The values that every stage of any run needs."""
 
     repository: Repository

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tickets.problems import Problem
 from tickets.scopes.rules import NESTED_GIT, PathRules
@@ -10,11 +10,12 @@ from tickets.scopes.scope import Overlap, PatternError, Scope, collector_at_rest
 from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
+from tickets.value import Value
 
 OnOverlap = Literal["refuse", "serialize"]
 
 
-class Plan(NamedTuple):
+class Plan(Value):
     """What would run. It may run only if `problems` is empty."""
 
     tickets: tuple[Ticket, ...]

@@ -1,11 +1,13 @@
 """One problem of an input, as a value: where it is, what is wrong, and what to do."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from tickets.value import Value
 
 Severity = Literal["error", "warning", "info"]
 
 
-class Problem(NamedTuple):
+class Problem(Value):
     """A problem of an input: `place: what; do`.
 
     `place` is a path relative to the repository's root, with `:LINE` where a line is known.

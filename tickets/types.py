@@ -1,10 +1,12 @@
 """Literal types of tickets, journals and state files, and the table of agents; quick to import."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from tickets.value import Value
 
 
-class PoolDefault(NamedTuple):
+class PoolDefault(Value):
     """The pool limits of an agent that AGENTS.md does not mention."""
 
     most: int | None = 5

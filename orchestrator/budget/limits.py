@@ -1,10 +1,11 @@
 """Whether a start fits within the limits of a ticket, a run and a day, after spent and reserved amounts."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from orchestrator.budget.totals import Spent, workers
 from orchestrator.money import dollars, thousands
 from orchestrator.settings.values import SpendingLimits
+from tickets.value import Value
 
 LEAST_USD = 0.0001
 """The smallest amount that a CLI can be given; it would take 0 for no limit."""
@@ -17,7 +18,7 @@ LimitName = Literal[
 """The limit that forbids a start; `ledger`: another process holds the ledger's lock."""
 
 
-class Budget(NamedTuple):
+class Budget(Value):
     """The budget of one ticket, over all its attempts; None is not limited."""
 
     usd: float | None = None
@@ -31,7 +32,7 @@ class Budget(NamedTuple):
         return self.reserve_usd if self.usd is None else self.usd
 
 
-class Refused(NamedTuple):
+class Refused(Value):
     """A refused start; `reason` is one plain line that names the limit."""
 
     reason: str
@@ -41,7 +42,7 @@ class Refused(NamedTuple):
     limit: LimitName
 
 
-class _Account(NamedTuple):
+class _Account(Value):
     """One limit, and how far it is used."""
 
     name: LimitName

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from orchestrator.runs.events import PricedBy
 from orchestrator.settings.values import Price
+from tickets.value import Value
 from workers.agents.agent import ModelUse, Usage
 
 _MILLION = 1_000_000
 
 
-class Cost(NamedTuple):
+class Cost(Value):
     """What one attempt cost; `tokens` are those that went in, cached ones too, and those that came out."""
 
     usd: float | None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
+from tickets.value import Value
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
@@ -19,7 +20,7 @@ Key = tuple[str, str, str, int]
 """Root, run, worker, attempt: an attempt counts once, however often it is written down."""
 
 
-class Spent(NamedTuple):
+class Spent(Value):
     """A sum of the ledger. USD and tokens."""
 
     usd: float = 0.0
@@ -56,7 +57,7 @@ class Spent(NamedTuple):
         return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
 
 
-class Spending(NamedTuple):
+class Spending(Value):
     """The cost of a day (UTC), and of the newest run."""
 
     day: str

@@ -1,7 +1,7 @@
 """The budget report of `plan`, `run` and `deploy` before a start: limits, their effect, warnings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.budget.limits import Budget, refusal_of
 from orchestrator.budget.prices import price_of
@@ -13,12 +13,13 @@ from orchestrator.settings.values import SpendingLimits
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from tickets.value import Value
 from workers.agents.agent import agent_named
 
 _SECTION = "[budget]"
 
 
-class Doers(NamedTuple):
+class Doers(Value):
     """The agents that do the tickets of a phase."""
 
     agents: Mapping[str, AgentName]
@@ -80,7 +81,7 @@ def _agents(settings: Settings, tickets: Iterable[Ticket], doers: Doers) -> list
     ]  # fmt: skip
 
 
-class _Lack(NamedTuple):
+class _Lack(Value):
     """A limit that has no room for what a line of a template, or `[budget] worker_usd`, asks for."""
 
     limit: str

@@ -25,6 +25,8 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    # Imports leave no garbage, and a command that answers at once ends before any is worth collecting.
+    gc.disable()
     # Looking for garbage at the very end takes as long as importing half of our modules.
     atexit.register(gc.freeze)
     if arguments == ["--version"]:
@@ -48,8 +50,7 @@ def _main(arguments: list[str]) -> int:
     from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
 
     as_json = "--json" in arguments
-    # For start-up time: an import leaves no garbage to look for, and no plugin of pydantic's is for us.
-    gc.disable()
+    # For start-up time: no plugin of pydantic's is for us.
     has_word = _PLUGINS in os.environ
     os.environ.setdefault(_PLUGINS, "__all__")
     name = next((word for word in arguments if word in COMMANDS), "")
@@ -62,9 +63,6 @@ def _main(arguments: list[str]) -> int:
         do = error.do.replace("`orchestrate --help`", f"`{place} --help`") if name else error.do
         return _refuse(place, error.what, do, as_json=as_json, name=name)
     finally:
-        # What was imported stays: to go through it again and again finds nothing.
-        gc.freeze()
-        gc.enable()
         if not has_word:
             del os.environ[_PLUGINS]
     if found.command is None and not found.json:
@@ -92,6 +90,9 @@ def _main(arguments: list[str]) -> int:
         function = partial(twin.call, caller, asked, as_json=found.json)
     else:
         function = partial(module.call, caller, asked)
+    if command.lasts:
+        gc.freeze()  # what was imported stays: to go through it again and again finds nothing
+        gc.enable()
     answer = invoke(Invocation(name, command, asked), function)
     return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
 

@@ -6,11 +6,8 @@ from typing import Any
 
 from orchestrator.budget.warnings import budget_lines
 from orchestrator.cli.options import add_phase_options
-from orchestrator.cli.terminal.screen import on_screen
 from orchestrator.cli.text import clean, problem_lines
-from orchestrator.commands import plan
 from orchestrator.commands.answer import Answer
-from orchestrator.commands.caller import Caller
 from orchestrator.commands.plan import Arguments
 from orchestrator.prepare.prepare import SHOWN
 from tickets.templates.fan_out import gathered, stem_of
@@ -23,11 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `plan` takes."""
     parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
     add_phase_options(parser)
-
-
-def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]:
-    """Call the command, its logs set up."""
-    return on_screen(plan.call, caller, arguments, as_json=as_json)
 
 
 def lines(answer: Answer[None], _: Arguments) -> list[str]:

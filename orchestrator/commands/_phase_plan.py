@@ -1,7 +1,6 @@
 """What the commands about the plan share: the plan as it reads, the project's tests, the commit's message."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from orchestrator.commands._record import SETTINGS, Writer, chosen, writer_of
 from orchestrator.commands.answer import Answer, View
@@ -16,12 +15,13 @@ from orchestrator.state.facts import percent
 from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem
+from tickets.value import Value
 
 Summary = tuple[str, ...]
 """What was done, as the message of its commit lists it."""
 
 
-class Plan(NamedTuple):
+class Plan(Value):
     """STATUS.md as it stands, and who is about to change it."""
 
     writer: Writer
@@ -77,7 +77,7 @@ def whole_plan_of(caller: Caller) -> Plan:
     return plan
 
 
-class Tests(NamedTuple):
+class Tests(Value):
     """Whether the project's tests run before a step is recorded."""
 
     asked: bool | None

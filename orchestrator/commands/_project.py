@@ -1,32 +1,12 @@
-"""What the commands that work on a run share: the project, the request, the answer about a run."""
+"""The project and the phase that a command is about."""
 
-import gc
-import time
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any
-
-import anyio
-
-from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import APPROVAL, Refusal
 from orchestrator.prepare.prepare import Request, problems_besides
 from orchestrator.project import Project
-from orchestrator.run import Ended
-from orchestrator.runs.next_action import undone_problems
-from orchestrator.runs.state import RunState, unfinished_runs
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
 from tickets.plan import OnOverlap
-from tickets.problems import Problem
-from workers.fence.probe import begin_trial
-from workers.files.locks import GLANCE
-from workers.files.run_dir import RunDir
-from workers.git.run import Repository
-
-GARBAGE = 5_000
-"""New values after which garbage is collected: a worker makes hundreds, and hardly a cycle."""
 
 
 def project_of(caller: Caller, request: Request | None = None) -> Project:
@@ -62,71 +42,5 @@ def request_of(
     return Request(phase, lead, only, new, strict_agents, on_overlap, wait, day)
 
 
-def newest_unfinished(repository: Repository) -> RunDir:
-    """Return the newest run that is not integrated. Raises Refusal where there is none."""
-    found = unfinished_runs(repository.root)
-    if not found:
-        problem = Problem("run", "nothing is unfinished, and no phase was named", "name a phase")
-        raise Refusal(problem)
-    return found[-1].run
-
-
-def finish(
-    caller: Caller,
-    project: Project,
-    work: Callable[[], Coroutine[Any, Any, Ended]],
-    expected: tuple[str, ...] = ("integrated",),
-) -> Answer[RunState]:
-    """Run the stages and answer about the run; `expected` are the states that are no failure."""
-    begin_trial(project.settings.fence)
-    gc.set_threshold(GARBAGE)
-    try:
-        ended = anyio.run(partial(_beside, caller, work))
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
-    state = ended.state
-    problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
-    _wait_left(state)
-    document = state.document()
-    document["problems"] = [problem.as_json() for problem in problems]
-    return Answer(_exit_code(ended, document, expected), document, problems, state)
-
-
-def _wait_left(state: RunState) -> None:
-    """Wait until no process holds the lock of a run that we have just left.
-
-    A program that we were starting at that moment may hold a copy of it for an instant.
-    """
-    until = time.monotonic() + GLANCE
-    while state.status() == "running" and time.monotonic() < until:
-        time.sleep(0.005)
-
-
-async def _beside(caller: Caller, work: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:
-    """Run the stages, and beside them what the caller draws, until they have ended."""
-    if caller.beside is None:
-        return await work()
-    async with anyio.create_task_group() as group:
-        group.start_soon(caller.beside)
-        ended = await work()
-        group.cancel_scope.cancel()
-    return ended
-
-
 def _tell_nothing(*_: object) -> None:
     """Do nothing with an event: the caller reads the answer alone."""
-
-
-def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]) -> int:
-    if ended.signalled:
-        return 128 + ended.signalled
-    known = any(problem.severity == "error" for problem in ended.problems)
-    return 1 if known or ended.state.has_failures or document["status"] not in expected else 0
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what ended a task group: a refusal is one, however deep it is nested."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

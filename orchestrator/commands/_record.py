@@ -1,10 +1,9 @@
 """What the lead's writing commands share: one event through the store, and the answer about it."""
 
-import gc
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
@@ -15,6 +14,7 @@ from orchestrator.state.events import LeadEvent
 from orchestrator.store.read import read_file, read_state
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.git.run import Repository
 
 SETTINGS = "orchestrate.toml"
@@ -25,7 +25,7 @@ _LISTS = {
 """What may be chosen from, by the command that lists it."""
 
 
-class Writer(NamedTuple):
+class Writer(Value):
     """Who writes, where and when."""
 
     repository: Repository
@@ -54,7 +54,6 @@ class Writer(NamedTuple):
 
 def writer_of(caller: Caller) -> Writer:
     """Find out who writes, where and when. Raises Refusal."""
-    gc.disable()  # as `status` does: a grown file is a million small values, scanned for nothing
     repository = repository_of(caller)
     lead = read_back(lead_of(caller, repository)).strip()
     return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ)

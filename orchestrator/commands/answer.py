@@ -1,15 +1,16 @@
 """The answer of a command: an exit code, one JSON document, and what a text shows beside it."""
 
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tickets.problems import Problem
+from tickets.value import Value
 
 View = TypeVar("View")
 Other = TypeVar("Other")
 
 
-class Answer(NamedTuple, Generic[View]):
+class Answer(Value, Generic[View]):
     """The same answer for a program and for a person."""
 
     exit_code: int

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.git.run import Repository, find_repository, git_line
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.runs.state import RunState
 
 
-class Caller(NamedTuple):
+class Caller(Value):
     """What a front end knows of a call beside the command's own arguments."""
 
     folder: Path
@@ -30,7 +31,7 @@ class Caller(NamedTuple):
     """Runs beside the stages of a run, to show what is going on; cancelled when they have ended."""
 
 
-class NoArguments(NamedTuple):
+class NoArguments(Value):
     """The arguments of a command that has none."""
 
 

@@ -114,7 +114,8 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
 
 def _close(caller: Caller, run: RunDir) -> list[Problem]:
     """Do what the run's runtime would have done, had it lived: judge what ended, close the run."""
-    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands._project import project_of  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands._stages import finish  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(caller)

@@ -1,7 +1,7 @@
 """`decide TITLE`: add a decision to DECISIONS.md."""
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.commands._proposals import listing, proposed, taken
 from orchestrator.commands._record import Writer, chosen, read_back, record, shortened, writer_of
@@ -13,11 +13,12 @@ from orchestrator.state.canonical.decisions.read import PATH, spans
 from orchestrator.state.events import Decided, Decision, EditsAcknowledged
 from tickets.markdown import one_line, plain
 from tickets.problems import Problem
+from tickets.value import Value
 
 _SAID = re.compile(r"^\*\*Decision:\*\*[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `decide` takes."""
 
     title: str = ""

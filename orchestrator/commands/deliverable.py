@@ -1,6 +1,6 @@
 """`deliverable add|start|done|block|list`: what the current phase is to bring."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from orchestrator.commands._phase_plan import (
     TIMEOUT,
@@ -19,11 +19,12 @@ from orchestrator.commands.caller import Caller
 from orchestrator.state.canonical.status.plan import next_of
 from orchestrator.state.canonical.status.read import PATH, Deliverable, Phase
 from orchestrator.state.events import DeliverableAdded, DeliverableChanged, Grade
+from tickets.value import Value
 
 _STATUS = {"start": "IN PROGRESS", "done": "COMPLETE", "block": "BLOCKED"}
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `deliverable` takes."""
 
     action: Literal["add", "start", "done", "block", "list"]

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.commands._project import finish, project_of
+from orchestrator.commands._project import project_of
+from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.init import MESSAGE, files_to_write

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import anyio
 
 from orchestrator.commands._detach import detach
-from orchestrator.commands._project import finish, project_of, request_of
+from orchestrator.commands._project import project_of, request_of
+from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.prepare.start import start_run

@@ -4,7 +4,8 @@ from functools import partial
 from typing import NamedTuple
 
 from orchestrator.commands._names import judged, live_named, run_named
-from orchestrator.commands._project import finish, project_of
+from orchestrator.commands._project import project_of
+from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.integrate.integrate import Decision

@@ -5,13 +5,14 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from orchestrator.commands.answer import Answer, refused
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.table import Command
 from orchestrator.errors import Refusal
 from tickets.problems import Problem, ProblemError
+from tickets.value import Value
 from workers.files.read import NotRegularError
 from workers.git.run import drop_foreign_git
 
@@ -35,7 +36,7 @@ class CommandModule(Protocol):
         """Do it. May raise what `invoke` turns into an answer."""
 
 
-class Invocation(NamedTuple):
+class Invocation(Value):
     """Which command is called, with which arguments."""
 
     name: str

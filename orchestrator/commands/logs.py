@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.commands._names import live_named, workers_named
 from orchestrator.commands.answer import Answer, answer
@@ -20,6 +19,7 @@ from orchestrator.runs.live import LiveRun, doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.agents.follow import Follower, read_tail
 from workers.agents.stream import Lines, plain
 from workers.files.read import opened
@@ -33,11 +33,11 @@ SHOWN = 5
 """Workers of a fan-out that are named where the call does not name one of them."""
 TAIL = 20
 """Lines of what a command printed that are shown; its file has the others."""
-_SEE = re.compile(r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b")
+_SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
 _STREAMS = ("stdout", "stderr")
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `logs` takes."""
 
     run: str
@@ -53,7 +53,7 @@ class Arguments(NamedTuple):
     """None: the last."""
 
 
-class Piece(NamedTuple):
+class Piece(Value):
     """One thing that a worker said or did; as `note`, `check` or `attempt`, what it did not say itself."""
 
     kind: str
@@ -256,7 +256,7 @@ def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
 
 def _checks(state: RunState, reason: str) -> Iterator[Piece]:
     """Yield the last lines of what the commands printed that a reason names."""
-    for path in dict.fromkeys(found["path"] for found in _SEE.finditer(reason)):
+    for path in dict.fromkeys(found["path"] for found in re.finditer(_SEE, reason)):
         for stream in _STREAMS:
             name = f"{path}.{stream}"
             lines = read_tail(state.run.root / name).splitlines()

@@ -1,7 +1,7 @@
 """`plan PHASE`: what would run, in what order, who owns what; starts and writes nothing."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.budget.totals import spent_on
 from orchestrator.budget.warnings import budget_of
@@ -19,6 +19,7 @@ from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from tickets.value import Value
 from workers.fence.probe import fence_in_force
 from workers.git.run import Repository, git_fields
 
@@ -30,7 +31,7 @@ MOST_OVERLAPS = 1_000
 """Overlaps that the document lists; a fan-out of a thousand tickets can have half a million."""
 
 
-class _Seen(NamedTuple):
+class _Seen(Value):
     """A phase as `plan` shows it."""
 
     prepared: Prepared
@@ -41,7 +42,7 @@ class _Seen(NamedTuple):
     order: list[list[str]]
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `plan` takes."""
 
     phase: str

@@ -1,8 +1,7 @@
 """`ps`: the workers that run, the queue behind them, the slots. Imports little: asked often."""
 
-import gc
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.budget.totals import Spent, spent_in
 from orchestrator.commands.answer import Answer, answer
@@ -11,13 +10,14 @@ from orchestrator.runs.live import NEXT, LiveRun, Queue, Row, live_runs, parked_
 from orchestrator.runs.state import RunState
 from orchestrator.schedule.rate_limits import provider_states
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 
 Arguments = NoArguments
 
 
-class Seen(NamedTuple):
+class Seen(Value):
     """A run as a text shows it."""
 
     state: RunState
@@ -28,7 +28,6 @@ class Seen(NamedTuple):
 
 def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
     """Return what is running."""
-    gc.disable()  # the process ends before anything is worth collecting, and thousands of workers may wait
     repository, now = repository_of(caller), caller.now()
     problems: list[Problem] = []
     runs = live_runs(repository.root, problems=problems)

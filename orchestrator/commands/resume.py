@@ -34,7 +34,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
     if arguments.run is None:
         return _standing(caller, arguments)
     from orchestrator.commands._names import run_named  # noqa: PLC0415 - the report needs less
-    from orchestrator.commands._project import finish, project_of  # noqa: PLC0415 - as above
+    from orchestrator.commands._project import project_of  # noqa: PLC0415 - as above
+    from orchestrator.commands._stages import finish  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(caller)

@@ -3,7 +3,8 @@
 from functools import partial
 from typing import NamedTuple
 
-from orchestrator.commands._project import finish, newest_unfinished, project_of, request_of
+from orchestrator.commands._project import project_of, request_of
+from orchestrator.commands._stages import finish, newest_unfinished
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.run import go_on, run_phase

@@ -5,7 +5,8 @@ from functools import partial
 from typing import NamedTuple
 
 from orchestrator.commands._names import run_named
-from orchestrator.commands._project import finish, project_of
+from orchestrator.commands._project import project_of
+from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.run import go_on

@@ -1,7 +1,6 @@
 """`status`: the state at a glance, from files alone. Imports little: a lead asks often."""
 
-import gc
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.budget.totals import Spent, spent_in, spent_on
 from orchestrator.commands.answer import Answer, answer
@@ -13,6 +12,7 @@ from orchestrator.state.canonical.status.read import Status, doubts, read
 from orchestrator.store.intent import decided
 from orchestrator.store.read import read_file, read_state
 from tickets.problems import Problem, ProblemError
+from tickets.value import Value
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository
 
@@ -23,7 +23,7 @@ RUNS_SHOWN = 3
 Arguments = NoArguments
 
 
-class View(NamedTuple):
+class View(Value):
     """What a text shows beside the document."""
 
     p0: tuple[str, ...]
@@ -34,7 +34,6 @@ class View(NamedTuple):
 
 def call(caller: Caller, _: NoArguments) -> Answer[View]:
     """Return the state of the project."""
-    gc.disable()  # the process ends before anything is worth collecting, and thousands of workers may wait
     repository = repository_of(caller)
     problems: list[Problem] = []
     status, is_missing = _read(repository, problems)

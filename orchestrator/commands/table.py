@@ -1,9 +1,9 @@
 """The table of commands: the module of each, what it is for, who may call it."""
 
-from typing import NamedTuple
+from tickets.value import Value
 
 
-class Command(NamedTuple):
+class Command(Value):
     """Where a command lives, and what it is for; one without a module is not built yet."""
 
     module: str | None
@@ -12,20 +12,24 @@ class Command(NamedTuple):
     """It answers with the document of a run."""
     of_lead: bool = True
     """A worker must not call it."""
+    lasts: bool = False
+    """It may go on for hours; every other command ends before any garbage is worth collecting."""
 
 
 COMMANDS = {
     "init": Command("init", "write what a project needs; changes nothing that is there"),
     "plan": Command("plan", "show what would run: tickets, order, scopes, overlaps", of_lead=False),
-    "run": Command("run", "deploy a phase, wait, integrate", of_run=True),
-    "deploy": Command("deploy", "render, prove and start a phase, without integrating it", of_run=True),
+    "run": Command("run", "deploy a phase, wait, integrate", of_run=True, lasts=True),
+    "deploy": Command(
+        "deploy", "render, prove and start a phase, without integrating it", of_run=True, lasts=True
+    ),
     "ps": Command("ps", "what is running", of_lead=False),
-    "watch": Command("watch", "what is running, live", of_lead=False),
-    "logs": Command("logs", "what a worker printed", of_lead=False),
-    "wait": Command("wait", "wait until a run ends or something new happens", of_run=True),
+    "watch": Command("watch", "what is running, live", of_lead=False, lasts=True),
+    "logs": Command("logs", "what a worker printed", of_lead=False, lasts=True),
+    "wait": Command("wait", "wait until a run ends or something new happens", of_run=True, lasts=True),
     "cancel": Command("cancel", "stop a run, or some of its workers"),
-    "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True),
-    "resume": Command("resume", "after a stop: what is true, what is next; with RUN: go on"),
+    "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True, lasts=True),
+    "resume": Command("resume", "after a stop: what is true, what is next; with RUN: go on", lasts=True),
     "status": Command("status", "the state at a glance", of_lead=False),
     "report": Command("report", "the seven-section status report"),
     "todo": Command("todo", "add, finish, move TODO items"),
@@ -48,9 +52,9 @@ COMMANDS = {
     "archive": Command("archive", "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
     "mcp": Command(None, "the same calls as an MCP server"),
-    "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True),
+    "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True, lasts=True),
     "fake-agent": Command(
-        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up with", of_lead=False
+        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up with", of_lead=False, lasts=True
     ),
-    "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True),
+    "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True, lasts=True),
 }

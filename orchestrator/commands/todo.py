@@ -1,6 +1,6 @@
 """`todo add|done|move|list`: the prioritised list in STATUS.md."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from orchestrator.commands._proposals import listing, proposed, taken
 from orchestrator.commands._record import Writer, chosen, given, record, shortened, writer_of
@@ -12,11 +12,12 @@ from orchestrator.state.canonical.status.todo import TodoItem, todo_items
 from orchestrator.state.document import needed
 from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
 from tickets.problems import Problem
+from tickets.value import Value
 
 NEXT = "orchestrate todo list"
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `todo` takes."""
 
     action: Literal["add", "done", "move", "list"]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.commands._names import live_named
 from orchestrator.commands.answer import Answer
@@ -12,6 +12,7 @@ from orchestrator.runs.live import LiveRun
 from orchestrator.runs.next_action import undone_problems
 from orchestrator.runs.state import RunState
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.files.read import opened
 from workers.files.run_dir import RunDir
 
@@ -20,7 +21,7 @@ LOOK = 0.05
 TIMED_OUT = 1
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """What `wait` takes."""
 
     run: str
@@ -30,7 +31,7 @@ class Arguments(NamedTuple):
     """The cursor of an earlier answer: return as soon as there is something newer."""
 
 
-class WaitView(NamedTuple):
+class WaitView(Value):
     """What a text shows beside the document."""
 
     state: RunState

@@ -16,8 +16,9 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import placed_earlier
 from orchestrator.runs.events import AttemptRepeated, Begin
 from tickets.ticket import Ticket
+from workers.agents.agent import find_agent
 from workers.agents.follow import Follower
-from workers.engine.launch import Attempt, find_agent, mark_of, prepare_launch
+from workers.engine.launch import Attempt, mark_of, prepare_launch
 from workers.engine.process import RUNTIME_DIED, wait_adopted
 from workers.errors import WorkerError
 from workers.files.exit_record import Exit, read_exit

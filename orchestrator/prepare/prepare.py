@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
@@ -28,6 +27,7 @@ from tickets.templates.jinja import nearest
 from tickets.templates.render import FOLDER, Values, is_template, render_phase
 from tickets.ticket import Ticket
 from tickets.types import AgentName
+from tickets.value import Value
 from workers.fence.probe import fence_in_force
 from workers.git.run import Repository
 
@@ -35,7 +35,7 @@ SHOWN = 5
 """How many paths a message names before it counts the rest."""
 
 
-class Request(NamedTuple):
+class Request(Value):
     """The request of a command."""
 
     phase: str
@@ -50,7 +50,7 @@ class Request(NamedTuple):
     """Today (UTC, 2026-02-16): its cost so far is reported; empty: not read."""
 
 
-class Prepared(NamedTuple):
+class Prepared(Value):
     """A phase that may run: nothing is wrong with it, `warnings` are for the reader."""
 
     plan: Plan
@@ -126,7 +126,7 @@ def template_problems(repository: Repository, phase: str) -> list[Problem]:
     return [*problems, *plan.problems, *plan.notes]
 
 
-class Starter(NamedTuple):
+class Starter(Value):
     """The facts that decide when a ticket starts."""
 
     ticket: str
@@ -191,7 +191,7 @@ def _granted(
     return wave
 
 
-class _Examined(NamedTuple):
+class _Examined(Value):
     """A phase as the files define it, apart from the settings of agents."""
 
     plan: Plan

@@ -20,7 +20,7 @@ from orchestrator.state.canonical.rules import rules
 from orchestrator.store.read import bytes_of
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
-from workers.engine.launch import find_agent
+from workers.agents.agent import find_agent
 from workers.fence.probe import fence_in_force
 from workers.files.locks import is_locked
 from workers.git.run import Repository

@@ -5,23 +5,22 @@ number that is none, or a path that leads out of the project, would surface long
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    ClassVar,
     Literal,
-    Self,
     TypeVar,
     Union,
     cast,
-    dataclass_transform,
     get_args,
     get_origin,
 )
+
+from tickets.value import Value
 
 Reader = Callable[[Any], Any]
 """Returns the value that a part of JSON stands for. Raises UnsoundError."""
@@ -30,44 +29,6 @@ T = TypeVar("T")
 
 class UnsoundError(ValueError):
     """A value has another shape than ours."""
-
-
-@dataclass_transform(frozen_default=True)
-class _ValueType(type):
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_ValueType":
-        fields = tuple(one for one in body.get("__annotations__", ()) if one[0] != "_")
-        defaults = {one: body.pop(one) for one in fields if one in body}
-        getters = {one: property(itemgetter(at)) for at, one in enumerate(fields)}
-        own = {"__slots__": (), "_fields": fields, "_field_defaults": defaults}
-        return super().__new__(cls, name, bases, {**body, **getters, **own})
-
-
-class Value(tuple[Any, ...], metaclass=_ValueType):
-    """A NamedTuple that is defined in a seventh of the time: each `status` defines thirty of them."""
-
-    __slots__ = ()
-    _fields: ClassVar[tuple[str, ...]]
-    _field_defaults: ClassVar[Mapping[str, Any]]
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Return a value of the class, with the defaults of the fields that are not given."""
-        rest = cls._fields[len(values) :]
-        defaults = cls._field_defaults
-        more = (named.pop(one) if one in named else defaults[one] for one in rest)
-        made = tuple.__new__(cls, (*values, *more))
-        if named or len(made) != len(cls._fields):
-            raise TypeError(f"{cls.__name__}: {values}, {named}")
-        return made
-
-    def __repr__(self) -> str:
-        """Return the class and its fields as they are written."""
-        return f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in self._pairs())})"
-
-    def _pairs(self) -> Iterator[tuple[str, Any]]:
-        return zip(self._fields, self, strict=True)
-
-    def _replace(self, **changes: Any) -> Self:
-        return type(self)(**{**dict(self._pairs()), **changes})
 
 
 def typed(cls: type[T], found: Any) -> T:

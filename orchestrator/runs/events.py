@@ -14,7 +14,6 @@ from orchestrator.runs._shapes import (
     Time,
     Tokens,
     UnsoundError,
-    Value,
     as_json,
     is_time,
     text,
@@ -22,6 +21,7 @@ from orchestrator.runs._shapes import (
     unread,
 )
 from tickets.types import AgentName, Outcome, Verdict
+from tickets.value import Value
 
 PricedBy = Literal["agent", "table", "unpriced"]
 """Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""

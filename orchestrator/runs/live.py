@@ -3,11 +3,12 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from orchestrator.runs.state import JOURNAL, RunState, read_roster, unreadable
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.agents.follow import last_said
 from workers.files.exit_record import is_held, read_exit
 from workers.files.journal import JournalReader
@@ -27,7 +28,7 @@ SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judge
 """The same in a word, where there is a column for it."""
 
 
-class Row(NamedTuple):
+class Row(Value):
     """A worker that was started and has no outcome yet. `last` is the last thing it said, on one line."""
 
     run: str
@@ -41,7 +42,7 @@ class Row(NamedTuple):
     last: str
 
 
-class Waiting(NamedTuple):
+class Waiting(Value):
     """A worker that was not started yet, and for what it waits: a slot, a ticket, or a runtime."""
 
     run: str
@@ -51,7 +52,7 @@ class Waiting(NamedTuple):
     waits_for: str
 
 
-class Queue(NamedTuple):
+class Queue(Value):
     """Those that were not started yet, counted by what they wait for, and the first few of them."""
 
     total: int

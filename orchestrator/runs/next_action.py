@@ -4,11 +4,11 @@ All of it is decided from the run's state alone: `status` and `ps` ask often.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 from tickets.templates.fan_out import short_names
+from tickets.value import Value
 
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
@@ -31,7 +31,7 @@ _WaitsFor = Mapping[str, Collection[str]]
 # Verdicts to settle
 
 
-class Pending(NamedTuple):
+class Pending(Value):
     """The workers of a run whose verdict is still to be found, by what helps."""
 
     asked: tuple[str, ...]

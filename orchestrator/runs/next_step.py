@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.errors import Refusal
 from orchestrator.runs.state import RunState, told_of
@@ -14,6 +13,7 @@ from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import Status, slug
 from orchestrator.store.read import bytes_of, read_state
+from tickets.value import Value
 
 TEMPLATES = "docs/worker-ticket-templates"
 """As `tickets.template` has it, which `status` has no time to import."""
@@ -22,14 +22,14 @@ _PHASE = re.compile(rb"^phase:", re.MULTILINE)
 _RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
 
 
-class Step(NamedTuple):
+class Step(Value):
     """What comes next: the P0 that it is about, and the command."""
 
     p0: str
     command: str
 
 
-class Made(NamedTuple):
+class Made(Value):
     """Tickets of a phase that make lost work again."""
 
     phase: str

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,6 +21,7 @@ from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import PatternError, Scope, find_overlaps
 from tickets.ticket import Ticket
+from tickets.value import Value
 from workers.files.durable import create_file
 from workers.files.locks import held_lock, is_locked
 from workers.files.run_dir import RunDir, read_json
@@ -70,12 +70,13 @@ class Claimed(NamedTuple):
     def scope(self, *, ignore_case: bool) -> Scope:
         """Return the paths that it may change; the whole repository where its patterns cannot be read."""
         try:
-            return replace(self.rules, ignore_case=ignore_case).scope_of(self)
+            rules = self.rules
+            return PathRules(rules.reserved, rules.links, ignore_case, rules.files).scope_of(self)
         except PatternError:
             return Scope.of(["."], ignore_case=ignore_case)
 
 
-class Conflict(NamedTuple):
+class Conflict(Value):
     """A ticket that cannot start, the worker that is in its way, and a path that both own."""
 
     ticket: Ticket

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.runs._shapes import Name, UnsoundError, Value, as_json, typed
+from orchestrator.runs._shapes import Name, UnsoundError, as_json, typed
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
@@ -31,13 +31,14 @@ from orchestrator.runs.next_action import again_with_fallen, pending_of, settles
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName
+from tickets.value import Value
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of
 
 JOURNAL = "events.jsonl"
 FINAL = ("accepted", "partial", "rejected", None)
-_AGAIN = re.compile(r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)")
+_AGAIN = r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)"
 
 
 class RosterWorker(Value):
@@ -323,7 +324,7 @@ def told_of(worker: WorkerState) -> tuple[str | None, ...]:
 
 
 def _told(told: Iterable[str | None]) -> tuple[str | None, ...]:
-    return tuple(_AGAIN.sub(r"\1", one) if one and "/checks/" in one else one for one in told)
+    return tuple(re.sub(_AGAIN, r"\1", one) if one and "/checks/" in one else one for one in told)
 
 
 def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:

@@ -6,7 +6,7 @@ from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FILE
 from tickets.problems import Problem
 from tickets.types import AgentName
-from workers.engine.launch import find_agent
+from workers.agents.agent import find_agent
 from workers.fence.probe import Fence
 
 

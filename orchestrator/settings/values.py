@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from orchestrator.money import dollars, thousands
 from tickets.types import AGENTS
+from tickets.value import Value
 from workers.agents.agent import AgentSettings, FenceWanted
 
 FILE = "orchestrate.toml"
@@ -21,7 +22,7 @@ _MOST = 10**15
 """Bytes, tokens, USD: more than exists; a typing error, and too long to be shown."""
 
 
-class Number(NamedTuple):
+class Number(Value):
     """The spelling and the bounds of a number."""
 
     read: Callable[[object], object]
@@ -37,14 +38,14 @@ class Number(NamedTuple):
         return found <= self.most and (self.above is None or found > self.above)
 
 
-class Text(NamedTuple):
+class Text(Value):
     """A further condition on a text."""
 
     check: Callable[[str], str]
     """Raises ValueError."""
 
 
-class ByName(NamedTuple):
+class ByName(Value):
     """Tables under known names, each of its own kind."""
 
     kinds: Mapping[str, type[tuple[Any, ...]]]
@@ -131,7 +132,7 @@ def read_size(text: str) -> int:
     return found
 
 
-class OutputLimits(NamedTuple):
+class OutputLimits(Value):
     """`[limits]`: bytes and seconds."""
 
     output_cap: Size = 64 * 10**6
@@ -140,7 +141,7 @@ class OutputLimits(NamedTuple):
     acceptance_timeout: Seconds = 1800.0
 
 
-class PoolSettings(NamedTuple):
+class PoolSettings(Value):
     """`[pool]`: how workers are started; how many there may be stands in AGENTS.md."""
 
     start_interval: Seconds = 0.3
@@ -150,7 +151,7 @@ class PoolSettings(NamedTuple):
     retry_pause: Seconds = 2.0
 
 
-class BudgetSettings(NamedTuple):
+class BudgetSettings(Value):
     """`[budget]`: the most that a run and a day (UTC) may cost; None is counted and not limited."""
 
     run_usd: Usd | None = None
@@ -161,7 +162,7 @@ class BudgetSettings(NamedTuple):
     """What is reserved for a worker whose ticket has no `budget_usd`; None: nothing."""
 
 
-class SpendingLimits(NamedTuple):
+class SpendingLimits(Value):
     """The part of `[budget]` that a start is checked against."""
 
     run_usd: float | None = None
@@ -179,7 +180,7 @@ class SpendingLimits(NamedTuple):
         return ", ".join(said) or "not limited"
 
 
-class Price(NamedTuple):
+class Price(Value):
     """`[prices."MODEL"]`: USD for a million tokens."""
 
     input: Rate
@@ -188,7 +189,7 @@ class Price(NamedTuple):
     """None: as any other input."""
 
 
-class WorktreeSettings(NamedTuple):
+class WorktreeSettings(Value):
     """`[worktree]`: what is added to a worker's tree that a fresh checkout lacks."""
 
     setup: tuple[str, ...] = ()
@@ -198,7 +199,7 @@ class WorktreeSettings(NamedTuple):
     shared: Literal["auto", "always", "never"] = "auto"
 
 
-class IntegrationSettings(NamedTuple):
+class IntegrationSettings(Value):
     """`[integration]`: how the results of workers are integrated."""
 
     on_violation: Literal["hold", "reject", "land-in-scope"] = "hold"
@@ -206,14 +207,14 @@ class IntegrationSettings(NamedTuple):
     bisect: bool = True
 
 
-class GitSettings(NamedTuple):
+class GitSettings(Value):
     """`[git]`: what is committed."""
 
     commit: Literal["integration", "never"] = "integration"
     hooks: bool = False
 
 
-class Checks(NamedTuple):
+class Checks(Value):
     """`[checks]`: the project's own commands, run by `sh -c`."""
 
     smoke: str = ""
@@ -222,7 +223,7 @@ class Checks(NamedTuple):
     test: str = ""
 
 
-class NetworkedAgent(NamedTuple):
+class NetworkedAgent(Value):
     """`[agents.NAME]` of an agent that cannot work without a network."""
 
     enabled: bool | None = None

@@ -1,12 +1,13 @@
 """The closed union of what a state file can show. Plain values; `at` is always UTC."""
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tickets.types import Outcome, Verdict
+from tickets.value import Value
 
 
-class RosterEntry(NamedTuple):
+class RosterEntry(Value):
     """One worker that has been sent out."""
 
     worker: str
@@ -18,7 +19,7 @@ class RosterEntry(NamedTuple):
 Decider = Literal["lead", "gate", "conflict", "rule"]
 
 
-class Completion(NamedTuple):
+class Completion(Value):
     """One worker whose run has been integrated."""
 
     worker: str
@@ -39,7 +40,7 @@ class Completion(NamedTuple):
     """Paths that it changed and that did not land."""
 
 
-class RunDeployed(NamedTuple):
+class RunDeployed(Value):
     """A run has started: its workers stand on the roster."""
 
     run: str
@@ -49,7 +50,7 @@ class RunDeployed(NamedTuple):
     workers: tuple[RosterEntry, ...]
 
 
-class RunIntegrated(NamedTuple):
+class RunIntegrated(Value):
     """Verdicts of a run. It may be recorded again when pending verdicts are settled."""
 
     run: str
@@ -63,7 +64,7 @@ class RunIntegrated(NamedTuple):
     """Whether verdicts of this run were recorded before."""
 
 
-class RunClosed(NamedTuple):
+class RunClosed(Value):
     """A run ended without integration (cancelled, refused): its workers leave the roster."""
 
     run: str
@@ -75,7 +76,7 @@ class RunClosed(NamedTuple):
 Grade = Literal["P0", "P1", "P2"]
 
 
-class TodoAdded(NamedTuple):
+class TodoAdded(Value):
     """New items on the TODO list; one that is open there already is not added again."""
 
     items: tuple[str, ...]
@@ -84,7 +85,7 @@ class TodoAdded(NamedTuple):
     lead: str
 
 
-class TodoDone(NamedTuple):
+class TodoDone(Value):
     """An item of the TODO list is done. `text` is the whole item, as it reads."""
 
     text: str
@@ -93,7 +94,7 @@ class TodoDone(NamedTuple):
     lead: str
 
 
-class TodoMoved(NamedTuple):
+class TodoMoved(Value):
     """An item has another priority; `to` None takes it off the list, into the backlog."""
 
     text: str
@@ -103,7 +104,7 @@ class TodoMoved(NamedTuple):
     lead: str
 
 
-class Decision(NamedTuple):
+class Decision(Value):
     """One decision in the words of who made it; `supersedes` are headings of earlier entries."""
 
     title: str
@@ -114,7 +115,7 @@ class Decision(NamedTuple):
     supersedes: tuple[str, ...] = ()
 
 
-class Decided(NamedTuple):
+class Decided(Value):
     """Decisions of the lead."""
 
     decisions: tuple[Decision, ...]
@@ -122,7 +123,7 @@ class Decided(NamedTuple):
     lead: str
 
 
-class DeliverableChanged(NamedTuple):
+class DeliverableChanged(Value):
     """A deliverable was begun, finished or is stuck. `phase` is the phase's heading."""
 
     phase: str
@@ -142,7 +143,7 @@ class DeliverableChanged(NamedTuple):
     """What a report says of it while it is stuck; each may be empty."""
 
 
-class CriterionMet(NamedTuple):
+class CriterionMet(Value):
     """An acceptance criterion is met, or after all is not. `section` is the heading that it stands under."""
 
     section: str
@@ -153,7 +154,7 @@ class CriterionMet(NamedTuple):
     tests: str = ""
 
 
-class MilestoneReached(NamedTuple):
+class MilestoneReached(Value):
     """The milestone of a phase is reached."""
 
     phase: str
@@ -163,7 +164,7 @@ class MilestoneReached(NamedTuple):
     tests: str = ""
 
 
-class PhaseMoved(NamedTuple):
+class PhaseMoved(Value):
     """The project goes from one phase to the next. Both are headings of the plan."""
 
     ended: str | None
@@ -181,7 +182,7 @@ class PhaseMoved(NamedTuple):
     """Why it ends all the same; empty where nothing is left open."""
 
 
-class PhaseAdded(NamedTuple):
+class PhaseAdded(Value):
     """The plan has one more phase. `number` is the one that it gets."""
 
     number: str
@@ -195,7 +196,7 @@ class PhaseAdded(NamedTuple):
     lead: str
 
 
-class DeliverableAdded(NamedTuple):
+class DeliverableAdded(Value):
     """A phase is to bring one thing more. `phase` is its heading."""
 
     phase: str
@@ -206,7 +207,7 @@ class DeliverableAdded(NamedTuple):
     lead: str
 
 
-class CriterionAdded(NamedTuple):
+class CriterionAdded(Value):
     """One more criterion. `section` is the heading that it goes under."""
 
     section: str
@@ -215,7 +216,7 @@ class CriterionAdded(NamedTuple):
     lead: str
 
 
-class GateAnswered(NamedTuple):
+class GateAnswered(Value):
     """The user's answer to a request for approval."""
 
     gate: str
@@ -228,7 +229,7 @@ class GateAnswered(NamedTuple):
     lead: str
 
 
-class EditsAcknowledged(NamedTuple):
+class EditsAcknowledged(Value):
     """Old decisions that were mended by hand, and that is known: (heading, what its text is now)."""
 
     edits: tuple[tuple[str, str], ...]

@@ -3,15 +3,15 @@
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from tickets.markdown import one_line
+from tickets.value import Value
 
 _FIELD = re.compile(r"\*\*(?P<key>[^*]+):\*\* (?P<value>.*)")
 _RULE = "\n\n---\n\n"
 
 
-class Facts(NamedTuple):
+class Facts(Value):
     """The words of a new project's files that differ from project to project; `at` is UTC."""
 
     project: str
@@ -22,7 +22,7 @@ class Facts(NamedTuple):
     milestone: str = "Baseline reviewed"
 
 
-class NewFile(NamedTuple):
+class NewFile(Value):
     """The text of a new state file, and its parts: a file that lacks some is completed with them."""
 
     text: str

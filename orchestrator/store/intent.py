@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.errors import StateError
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.files.read import NotRegularError, read_whole
 from workers.git.run import Repository
 
 
-class Move(NamedTuple):
+class Move(Value):
     """One file to be replaced; plain data, so that another command can finish it."""
 
     path: str

@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from orchestrator.store.repo import LINK, RepoBlocked, UserRepo
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.worktree.change import ABSENT, GITLINK, Change
 
 MOVED = "the branch has moved"
@@ -18,7 +19,7 @@ Side = tuple[str, str]
 Word = Literal["old", "new", "third"]
 
 
-class Landing(NamedTuple):
+class Landing(Value):
     """One change of a branch, its index and its work tree; plain data, so that any command can finish it."""
 
     run: str

@@ -59,7 +59,7 @@ def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
     if repository is None:
         return None
     intent = read_intent(decided(repository, "intent"))
-    moves = map(Move._make, intent["moves"] if intent else ())
+    moves = (Move(*one) for one in (intent["moves"] if intent else ()))
     move = next((one for one in moves if one.path == path), None)
     if move is None or digest(found) != move.old:
         return None

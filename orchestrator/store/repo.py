@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.files.read import read_whole
 from workers.git.metadata import git_directory, note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
@@ -50,7 +51,7 @@ _IN_PROGRESS = {
 }
 
 
-class Head(NamedTuple):
+class Head(Value):
     """The commit and the branch of HEAD."""
 
     sha: str | None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.errors import HELD, Refusal
 from orchestrator.state import DOCUMENTS
@@ -22,6 +22,7 @@ from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refus
 from orchestrator.store.read import SAVING
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.files.locks import POLL, FairQueue, try_lock
 from workers.git.run import Repository
 from workers.worktree.change import Change as ChangedPath
@@ -40,7 +41,7 @@ Change = Callable[[Texts], Mapping[str, bytes]]
 """From texts by path to new ones, for a part of the same paths."""
 
 
-class Recorded(NamedTuple):
+class Recorded(Value):
     """The result of a transaction."""
 
     changed: tuple[str, ...]

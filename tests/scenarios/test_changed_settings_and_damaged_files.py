@@ -10,7 +10,7 @@ import time
 import pytest
 from support.faults import step, ticket
 
-from orchestrator.commands._project import _wait_left
+from orchestrator.commands._stages import _wait_left
 from orchestrator.errors import Refusal
 from orchestrator.execute._claims import claims_of, missing_of
 from orchestrator.execute.dispatch import budget_pause

@@ -4,9 +4,8 @@ import functools
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tickets.problems import Problem, TicketError
 from tickets.scopes._segment_intersection import common_name
@@ -42,8 +41,7 @@ class PatternError(TicketError):
     """Raised for patterns that cannot be owned; the place of each problem is the pattern's text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One pattern as it was written, and its routes."""
 
     text: str

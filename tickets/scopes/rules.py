@@ -6,7 +6,6 @@ scope that other runs see as taken, and the one that a worker's changes are judg
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -57,17 +56,23 @@ class Owner(Protocol):
         """The patterns of the paths that are excluded from these."""
 
 
-@dataclass(frozen=True)
 class PathRules:
     """The facts about a repository that decide which paths a pattern matches."""
 
-    reserved: tuple[str, ...] = ()
-    """Patterns of the paths that no ticket may own."""
-    links: Links = field(default_factory=lambda: NO_LINKS)
-    ignore_case: bool = False
-    """Whether the file system is case-insensitive."""
-    files: tuple[str, ...] = ()
-    """Patterns that name a regular file of the base: each owns that file and nothing below it."""
+    def __init__(
+        self,
+        reserved: tuple[str, ...] = (),
+        links: Links = NO_LINKS,
+        ignore_case: bool = False,  # noqa: FBT001, FBT002 - a fact like the others
+        files: tuple[str, ...] = (),
+    ) -> None:
+        self.reserved = reserved
+        """Patterns of the paths that no ticket may own."""
+        self.links = links
+        self.ignore_case = ignore_case
+        """Whether the file system is case-insensitive."""
+        self.files = files
+        """Patterns that name a regular file of the base: each owns that file and nothing below it."""
 
     def scope_of(self, ticket: Owner) -> Scope:
         """Return the paths that a ticket may change: no excluded, no reserved ones. Raises PatternError."""

@@ -6,7 +6,6 @@ A path is text here: one that does not exist yet counts as much as one that does
 import gc
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tickets.problems import Problem
@@ -26,6 +25,7 @@ from tickets.scopes.pattern import (
     split_path,
 )
 from tickets.scopes.segment import ANY_DEPTH
+from tickets.value import Value
 
 __all__ = [
     "Overlap",
@@ -48,8 +48,7 @@ class Overlap(NamedTuple):
     witness: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Value):
     """The paths that match one of `owns` and none of `excludes`.
 
     Two scopes can only be compared when both or neither ignore case (else ValueError). What compares them

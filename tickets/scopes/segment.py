@@ -7,7 +7,6 @@ code points; a name is never empty, `.` or `..`.
 import bisect
 import functools
 import unicodedata
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 CharSet: TypeAlias = tuple[tuple[int, int], ...]
@@ -26,19 +25,42 @@ class SegmentError(ValueError):
         super().__init__(f"{what}; {do}")
 
 
-@dataclass(frozen=True, slots=True)
 class Glob:
-    """A segment with wildcards. `None` among the tokens is `*`; all else matches one code point."""
+    """A segment with wildcards. `None` among the tokens is `*`; all else matches one code point.
 
-    spelling: str
-    ignore_case: bool
-    tokens: tuple[CharSet | None, ...] = field(compare=False, repr=False)
-    head: str = field(compare=False, repr=False)
-    tail: str = field(compare=False, repr=False)
-    one_star: bool = field(compare=False, repr=False)
-    """Whether the tokens are just head, `*` and tail."""
-    sample: str = field(default="", compare=False, repr=False)
-    """A name that it matches; empty where only the automaton can find one."""
+    `one_star`: the tokens are just head, `*` and tail. `sample` is a name that it matches; empty where only
+    the automaton can find one.
+    """
+
+    __slots__ = ("head", "ignore_case", "one_star", "sample", "spelling", "tail", "tokens")
+
+    def __init__(
+        self,
+        spelling: str,
+        *,
+        ignore_case: bool,
+        tokens: tuple[CharSet | None, ...],
+        head: str,
+        tail: str,
+        one_star: bool,
+        sample: str = "",
+    ) -> None:
+        self.spelling, self.ignore_case, self.tokens = spelling, ignore_case, tokens
+        self.head, self.tail, self.one_star, self.sample = head, tail, one_star, sample
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other one has the same spelling and the same case rule."""
+        if not isinstance(other, Glob):
+            return NotImplemented
+        return (self.spelling, self.ignore_case) == (other.spelling, other.ignore_case)
+
+    def __hash__(self) -> int:
+        """Return the hash of what is compared."""
+        return hash((self.spelling, self.ignore_case))
+
+    def __repr__(self) -> str:
+        """Return what is compared, as text."""
+        return f"Glob({self.spelling!r}, ignore_case={self.ignore_case})"
 
     def matches(self, name: str) -> bool:
         """Return whether the glob matches a name (folded, if case is ignored)."""
@@ -124,7 +146,10 @@ def _glob(raw: str, tokens: tuple[CharSet | None, ...], *, ignore_case: bool) ->
     head = _plain_run(tokens)
     tail = _plain_run(tokens[::-1])[::-1]
     one_star = len(tokens) == len(head) + len(tail) + 1 and tokens[len(head)] is None
-    return Glob(raw, ignore_case, tokens, head, tail, one_star, _sample(tokens, ignore_case=ignore_case))
+    sample = _sample(tokens, ignore_case=ignore_case)
+    return Glob(
+        raw, ignore_case=ignore_case, tokens=tokens, head=head, tail=tail, one_star=one_star, sample=sample
+    )
 
 
 def _sample(tokens: tuple[CharSet | None, ...], *, ignore_case: bool) -> str:

@@ -5,7 +5,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from tickets.problems import Problem, TicketError
 from tickets.templates._front_matter import Fields, Items, Scalar
@@ -22,6 +22,7 @@ from tickets.templates.template import (
     read_templates,
 )
 from tickets.ticket import Ticket
+from tickets.value import Value
 
 __all__ = [
     "FOLDER",
@@ -45,7 +46,7 @@ _BODY_ONLY = {
 _WORKER = re.compile(r"([a-z]+)-([1-9][0-9]*)")
 
 
-class Values(NamedTuple):
+class Values(Value):
     """The values of a project that a template may use."""
 
     project: str

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 from workers.agents._retry_after import Reset, delay_in, reset_in
 from workers.agents.agent import Answer, Failure, Progress
@@ -17,13 +18,13 @@ OVERLOADED = (503, 529)
 
 NO_RECORD = "no result: the stream ended without a closing record"
 
-_LOST = re.compile(
-    r"no rollout found for|no conversation found with session id|no previous sessions found for this project"
-    r"|invalid session identifier|error resuming session",
-    re.IGNORECASE,
+# Left as text until something has failed: to compile them is a tenth of what `ps` has time for.
+_LOST = (
+    r"(?i)no rollout found for|no conversation found with session id"
+    r"|no previous sessions found for this project|invalid session identifier|error resuming session"
 )
-_URL = re.compile(r"\b\w+://\S+")
-_STATUS = re.compile(r"(?:status|error|code|rejected)\W{0,4}(\d{3})\b", re.IGNORECASE)
+_URL = r"\b\w+://\S+"
+_STATUS = r"(?i)(?:status|error|code|rejected)\W{0,4}(\d{3})\b"
 _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
     ("budget", (r"max_budget|budget (?:exceeded|reached)|maximum budget",)),
     # An empty account is put right by a person: to wait, as for a rate limit, would not help.
@@ -57,13 +58,16 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_WORDS = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _KINDS)
-_NOISE = re.compile(
-    r"^(?:reading additional input from stdin|yolo mode is enabled|ripgrep is not available|"
+_NOISE = (
+    r"(?i)^(?:reading additional input from stdin|yolo mode is enabled|ripgrep is not available|"
     r"warning: 256-color|tip:|keychain initialization|for more information, try|usage:|loaded cached|"
-    r"at (?:\S+ )?\(?(?:file|node):|node\.js v\d)",
-    re.IGNORECASE,
+    r"at (?:\S+ )?\(?(?:file|node):|node\.js v\d)"
 )
+
+
+@cache
+def _words() -> tuple[tuple[Failure, re.Pattern[str]], ...]:
+    return tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _KINDS)
 
 
 def one_line(text: str) -> str:
@@ -86,17 +90,17 @@ def last_words(stderr_tail: str) -> str:
     # A refused flag is named first, and a page of help follows.
     page = next((at for at, line in enumerate(lines) if at and line.lower().startswith("usage:")), len(lines))
     for plain in reversed(lines[:page]):
-        if any(char.isalpha() for char in plain) and not _NOISE.match(plain):
+        if any(char.isalpha() for char in plain) and not re.match(_NOISE, plain):
             return one_line(plain)
     return ""
 
 
 def kind_of(error: str, status: int | None = None) -> Failure | None:
     """Return the kind of failure that an error text (or the HTTP status beside it) names."""
-    text = _URL.sub("", error)
-    if status is None and (named := _STATUS.search(text)):
+    text = re.sub(_URL, "", error)
+    if status is None and (named := re.search(_STATUS, text)):
         status = int(named[1])
-    by_words = next((kind for kind, words in _WORDS if words.search(text)), None)
+    by_words = next((kind for kind, words in _words() if words.search(text)), None)
     if by_words in ("budget", "rate_limited", "overloaded"):
         return by_words  # a spent quota comes as 400 and 403, too, and an overload as 500
     return _kind_of_status(status) or by_words
@@ -104,7 +108,7 @@ def kind_of(error: str, status: int | None = None) -> Failure | None:
 
 def retry(text: str, status: int | None = None) -> Progress:
     """Return the progress record of a failed request that a CLI repeats, from its message."""
-    if status is None and (named := _STATUS.search(_URL.sub("", text))):
+    if status is None and (named := re.search(_STATUS, re.sub(_URL, "", text))):
         status = int(named[1])
     return Progress("retry", printable(text), delay_in(text), status)
 
@@ -118,7 +122,7 @@ def is_throttled(progress: Progress) -> bool:
     return kind_of(progress.text, progress.status) in ("rate_limited", "overloaded")
 
 
-_EPOCH = re.compile(r"\|\d{10,13}\b")
+_EPOCH = r"\|\d{10,13}\b"
 
 
 def judge_end(
@@ -145,10 +149,10 @@ def judge_end(
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"
     told = f"{said.error}\n{stderr_tail}"
-    flags = (*said.flags, "thread_lost") if _LOST.search(told) else said.flags
+    flags = (*said.flags, "thread_lost") if re.search(_LOST, told) else said.flags
     reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
     # When to ask again is known by now, and seconds since 1970 tell a person nothing.
-    error = _EPOCH.sub("", error) or words
+    error = re.sub(_EPOCH, "", error) or words
     return said._replace(
         error=error or (NO_RECORD if said.ended == "none" else "the agent gave no reason"),
         failure=failure,

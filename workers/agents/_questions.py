@@ -14,12 +14,12 @@ LONGEST = 300
 _MOST_OPEN = 64
 """Calls that are remembered until they end."""
 
-_DENIED = re.compile(
-    r"requested permissions? to|haven't granted it|requires (?:approval|user confirmation)"
-    r"|permission (?:to use|for this action)\b.*\bdenied|denied by (?:policy|the user)|rejected by user",
-    re.IGNORECASE | re.DOTALL,
+# Left as text until it is looked for, as in `_failures`.
+_DENIED = (
+    r"(?is)requested permissions? to|haven't granted it|requires (?:approval|user confirmation)"
+    r"|permission (?:to use|for this action)\b.*\bdenied|denied by (?:policy|the user)|rejected by user"
 )
-_PROMPT = re.compile(r"[\[(](?:y/n|yes/no)[^\])]{0,12}[\])]\s*[:?>]?\s*$", re.IGNORECASE)
+_PROMPT = r"(?i)[\[(](?:y/n|yes/no)[^\])]{0,12}[\])]\s*[:?>]?\s*$"
 
 
 class Asking:
@@ -48,7 +48,7 @@ class Asking:
             self._denied = ""
         elif question:
             self._denied = question
-        elif denied or _DENIED.search(said[:2000]):
+        elif denied or re.search(_DENIED, said[:2000]):
             self._denied = f"no permission for {wanted}" if wanted else f"no permission: {said}"
         return Progress("text" if question else "tool_end", printable(said)[:LONGEST])
 
@@ -88,4 +88,4 @@ def _brief(given: Any) -> str:
 
 def _prompt_in(stderr: str) -> str:
     last = stderr.rstrip().rpartition("\n")[2]
-    return last if _PROMPT.search(last) else ""
+    return last if re.search(_PROMPT, last) else ""

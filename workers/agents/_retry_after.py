@@ -2,7 +2,8 @@
 
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
-from typing import NamedTuple
+
+from tickets.value import Value
 
 LONGEST = 7 * 86400.0
 """Seconds; who names a later time is taken to mean this one."""
@@ -44,7 +45,7 @@ _SHORT = {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST
 """What JavaScript calls the zones of the United States; it writes all others as `GMT+1`."""
 
 
-class Reset(NamedTuple):
+class Reset(Value):
     """When to ask again, as far as it was said."""
 
     after: float | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from tickets.types import AgentName, Mode
+from tickets.value import Value
 
 Failure = Literal["rate_limited", "overloaded", "login", "provider", "budget", "refused", "interrupted"]
 """Why a stream says that it failed, where it says so; anything else is told by its text alone."""
@@ -19,7 +20,7 @@ FenceWanted = Literal["auto", "required", "landlock", "off"]
 """`fence` in `orchestrate.toml`; here, for what reads settings and starts nobody."""
 
 
-class AgentSettings(NamedTuple):
+class AgentSettings(Value):
     """`[agents.NAME]` of `orchestrate.toml`."""
 
     enabled: bool | None = None
@@ -33,7 +34,7 @@ class AgentSettings(NamedTuple):
     """`none`: no network at all; only for command workers and checks."""
 
 
-class InvocationRequest(NamedTuple):
+class InvocationRequest(Value):
     """What an agent needs to know to build its command line."""
 
     worker: str
@@ -63,7 +64,7 @@ class InvocationRequest(NamedTuple):
     """
 
 
-class Invocation(NamedTuple):
+class Invocation(Value):
     """How to start one worker."""
 
     argv: tuple[str, ...]
@@ -74,7 +75,7 @@ class Invocation(NamedTuple):
     capture: Literal["file", "pipe"] = "file"
 
 
-class ModelUse(NamedTuple):
+class ModelUse(Value):
     """What of a worker's tokens one model took and gave; `input_tokens` include cached ones."""
 
     model: str
@@ -83,7 +84,7 @@ class ModelUse(NamedTuple):
     cached_tokens: int = 0
 
 
-class Usage(NamedTuple):
+class Usage(Value):
     """What a worker used, as far as its CLI tells. Tokens include cached ones; USD.
 
     Of one attempt; where an agent has `SUMS_THREAD_USAGE`, that of a resumed thread is the sum of the whole
@@ -111,7 +112,7 @@ class Progress(NamedTuple):
     """The HTTP status of that request, where it is told (`retry`)."""
 
 
-class Answer(NamedTuple):
+class Answer(Value):
     """What a whole stream amounts to."""
 
     ended: Literal["success", "error", "none"]
@@ -155,7 +156,7 @@ class Reader(Protocol):
         """
 
 
-class Login(NamedTuple):
+class Login(Value):
     """Where a CLI keeps the user's own login."""
 
     folders: tuple[str, ...] = ()
@@ -203,6 +204,11 @@ def agent_named(name: AgentName) -> Agent:
     """Return the module of an agent; imported late, since `plan` and `status` need none of them."""
     module: Agent = import_module(f"workers.agents.{name}")  # a module satisfies it
     return module
+
+
+def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
+    """Find an agent's executable as the worker's own PATH says; None where it is not installed."""
+    return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
 
 
 def find_executable(default: str, settings: AgentSettings, path: str) -> str | None:

@@ -70,11 +70,6 @@ def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
     return f"{run.path}/{worker}/{number}"
 
 
-def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, str]) -> str | None:
-    """Find an agent's executable as the worker's own PATH says; None where it is not installed."""
-    return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
-
-
 def prepare_launch(site: Site, attempt: Attempt) -> Launch:
     """Make everything an attempt needs but its tree, and return what its shim is told. Raises WorkerError."""
     run, ticket = site.run, attempt.ticket

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from tickets.types import Mode
+from tickets.value import Value
 from workers.agents.agent import NO_LOGIN, Login
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
@@ -24,7 +24,7 @@ CACHES = {
 """Variables that move a tool's cache out of a home that cannot be written, and where below `caches`."""
 
 
-class Walls(NamedTuple):
+class Walls(Value):
     """What holds one worker."""
 
     writable: tuple[Path, ...]

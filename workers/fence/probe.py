@@ -8,8 +8,9 @@ import tempfile
 import threading
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from tickets.value import Value
 from workers.agents.agent import FenceWanted
 from workers.fence import _bubblewrap as bubblewrap
 from workers.fence.policy import Walls
@@ -31,7 +32,7 @@ _HOLD = (
 )
 
 
-class Fence(NamedTuple):
+class Fence(Value):
     """What is in force here."""
 
     level: Level

@@ -4,8 +4,9 @@ import json
 import math
 from pathlib import Path
 from types import NoneType
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
+from tickets.value import Value
 from workers.files.locks import is_locked
 from workers.files.read import NotRegularError, read_whole
 
@@ -15,7 +16,7 @@ End = Literal[
 """How a worker ended; `lost`: its shim went without a record."""
 
 
-class Exit(NamedTuple):
+class Exit(Value):
     """How a worker ended, as its shim recorded it. Times are UTC, sizes exclude the mark of a cut."""
 
     worker: str

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+
+from tickets.value import Value
 
 GLANCE = 0.25
 """Seconds after which a lock is held for good, and not just tested by another process."""
@@ -69,7 +70,7 @@ def _held(descriptor: int, patience: float, pause: float) -> Iterator[bool]:
         os.close(descriptor)
 
 
-class Waiter(NamedTuple):
+class Waiter(Value):
     """An entry of a queue, as the others see it."""
 
     label: str

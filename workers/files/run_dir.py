@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from tickets.value import Value
 from workers.files.durable import create_file
 from workers.files.read import NotRegularError, read_whole
 
@@ -22,7 +23,7 @@ LARGEST = 1 << 26
 _encoded = json.JSONEncoder().encode
 
 
-class AttemptFiles(NamedTuple):
+class AttemptFiles(Value):
     """Where one attempt of one worker leaves what it leaves."""
 
     text: Path
@@ -38,7 +39,7 @@ class AttemptFiles(NamedTuple):
     """Made when the terminal record came and the worker did not go."""
 
 
-class RunDir(NamedTuple):
+class RunDir(Value):
     """One run's directory below `.taskers/runs/`."""
 
     root: Path

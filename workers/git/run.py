@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
+from tickets.value import Value
 from workers.files.durable import created
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ FOREIGN_GIT = (
 )  # fmt: skip
 
 
-class Repository(NamedTuple):
+class Repository(Value):
     """Where a repository's work tree and its shared metadata are."""
 
     root: Path

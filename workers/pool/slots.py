@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from tickets.types import SLOTS
+from tickets.value import Value
 from workers.files.locks import FairQueue, QueueEntry, Waiter, try_lock
 from workers.files.read import refuse_irregular
 
@@ -26,7 +27,7 @@ _STALE = 5.0
 """Seconds without a poll after which a waiting process is passed over: it is stopped (Ctrl-Z), not dead."""
 
 
-class PoolLimits(NamedTuple):
+class PoolLimits(Value):
     """How many workers run at once, in all and of each agent that has a limit of its own."""
 
     total: int = 15
@@ -37,7 +38,7 @@ class PoolLimits(NamedTuple):
         return self.agents.get(agent)
 
 
-class Taken(NamedTuple):
+class Taken(Value):
     """One slot in use; `dirty` if it names a holder whose shim is gone without having cleared it."""
 
     slot: str

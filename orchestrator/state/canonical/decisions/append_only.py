@@ -4,12 +4,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions._entries import ACKNOWLEDGED
 from orchestrator.state.canonical.decisions.read import spans
 from tickets.markdown import plain
+from tickets.value import Value
 
 REMOVED = "removed"
 _MARKED = re.compile(r"- Neutral: (?P<title>.*) \((?P<now>[0-9a-f]{12}|removed)\)$")
@@ -19,7 +19,7 @@ Log = Mapping[str, str]
 """Heading to the digest of what stands below it."""
 
 
-class Edit(NamedTuple):
+class Edit(Value):
     """One old entry that is not as it was; `now` is the digest of its text, or `removed`."""
 
     title: str

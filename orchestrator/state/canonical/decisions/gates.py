@@ -1,12 +1,12 @@
 """Approval gates: their meaning, and the user's answers on record in DECISIONS.md."""
 
 import re
-from typing import NamedTuple
 
 from orchestrator.state.canonical.decisions.read import read
 from orchestrator.state.canonical.status.read import Phase, Status, slug
 from orchestrator.state.events import GateAnswered
 from tickets.markdown import plain
+from tickets.value import Value
 
 KINDS = {
     "first-plan": "the first plan",
@@ -25,7 +25,7 @@ _TITLE = re.compile(
 )
 
 
-class GateAnswer(NamedTuple):
+class GateAnswer(Value):
     """The newest answer at a gate."""
 
     gate: str

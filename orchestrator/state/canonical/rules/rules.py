@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
@@ -25,6 +24,7 @@ from tickets.markdown import (
 from tickets.markdown.sections import Part
 from tickets.problems import Problem
 from tickets.types import AGENTS, SLOTS, AgentName
+from tickets.value import Value
 
 PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
@@ -49,7 +49,7 @@ _ASK = "orchestrate approve pool-"
 _ENABLED = {name: AGENTS[name].enabled for name in SLOTS}
 
 
-class Pool(NamedTuple):
+class Pool(Value):
     """How many workers may run at once, in all and of each agent; and which agents are enabled."""
 
     total: int = 15

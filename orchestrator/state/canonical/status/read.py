@@ -22,6 +22,7 @@ from tickets.markdown import (
     sections,
 )
 from tickets.problems import Problem
+from tickets.value import Value
 
 PATH = "STATUS.md"
 ACTIVE = "Active Workers"
@@ -51,7 +52,7 @@ _DONE = re.compile(
 )
 
 
-class Deliverable(NamedTuple):
+class Deliverable(Value):
     """One line of a phase's deliverables, or the current one."""
 
     name: str
@@ -121,7 +122,7 @@ class Completed(NamedTuple):
     item: Item
 
 
-class Status(NamedTuple):
+class Status(Value):
     """What STATUS.md says. What it does not say is an empty string or tuple."""
 
     last_updated: str
