@@ -34,6 +34,7 @@ OURS = {
         "orchestrator.commands.table",
         "orchestrator.cli.arguments",
         "orchestrator.cli.terminal.terminal",
+        "tickets.value",
     },
 }
 
@@ -93,7 +94,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown._edits", "tickets.markdown._front_matter",
         "tickets.markdown._text", "tickets.markdown._lines", "tickets.markdown.sections",
         "tickets.markdown._tables", "tickets.problems", "tickets.templates.fan_out", "tickets.types",
-        "workers.git.run", "workers.files.journal",
+        "tickets.value", "workers.git.run", "workers.files.journal",
         "workers.files.run_dir", "workers.pool.slots",
         "workers.files.durable", "workers.files.locks", "workers.files.read", "workers.shim.atomic",
     }  # fmt: skip
