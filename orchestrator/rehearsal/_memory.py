@@ -1,4 +1,4 @@
-"""What a fake agent keeps between two starts: its threads, and when it was first told of a limit.
+"""The state of a fake agent between two starts: its threads, and when it first met a limit.
 
 Part of a program of its own (`orchestrator.rehearsal.agent`): standard library only. Every file
 is created and never written again, so fakes that share a directory do not disturb each other.
@@ -22,25 +22,25 @@ class AgentMemory:
         self.folder = home and os.path.join(home, "fake-threads")  # noqa: PTH118 - pathlib is half of a start
 
     def knows(self, thread: str) -> bool:
-        """Tell whether a thread is one of its own; where nothing can be kept, every one is."""
+        """Return whether a thread is its own; True for every one where no state can be kept."""
         return self.folder is None or self._read(f"{thread}.steps") is not None
 
     def begin(self, thread: str, steps: list[Record]) -> None:
-        """Keep a thread with what it was asked to play."""
+        """Keep a thread with its prompt's steps."""
         self._create(f"{thread}.steps", steps)
 
     def plan(self, thread: str, steps: list[Record]) -> None:
-        """Keep what a thread plays when it is asked once more."""
+        """Keep the steps that a thread plays at its next turn."""
         self._create(f"{thread}.then", steps)
 
     def steps(self, thread: str) -> list[Record]:
-        """Give what a thread plays that is asked once more: what was planned, else the same again."""
+        """Return the steps of a thread's next turn: the planned ones, else the same again."""
         planned = self._read(f"{thread}.then")
         found: list[Record] = (planned if planned is not None else self._read(f"{thread}.steps")) or []
         return found
 
     def use(self, thread: str, taken: int, given: int) -> tuple[int, int]:
-        """Keep the tokens of one more turn, and give the sum of the thread's turns."""
+        """Keep the tokens of one more turn, and return the sum of the thread's turns."""
         turn, spent = 1, (taken, given)
         while (earlier := self._read(f"{thread}.used.{turn}")) is not None:
             taken, given, turn = taken + earlier[0], given + earlier[1], turn + 1
@@ -48,16 +48,16 @@ class AgentMemory:
         return taken, given
 
     def first(self, name: str, now: float) -> float:
-        """Give when something happened for the first time; that is now where nobody has kept it."""
+        """Return when something happened first; now, where that is not known."""
         self._create(f"first.{name}", now)
         return float(self._read(f"first.{name}") or now)
 
     def is_first(self, name: str) -> bool:
-        """Tell whether something happens for the first time; always, where nothing is kept."""
+        """Return whether something happens for the first time; always True where no state is kept."""
         return self._create(f"once.{name}", 1)
 
     def _create(self, name: str, value: object) -> bool:
-        """Keep a value, and tell whether there was none."""
+        """Keep a value, and return whether there was none."""
         if self.folder is None:
             return True
         os.makedirs(self.folder, exist_ok=True)  # noqa: PTH103 - as above

@@ -1,4 +1,4 @@
-"""The streams that a fake agent speaks: records of codex, claude and gemini, as the real ones print them.
+"""The streams of a fake agent: records of codex, claude and gemini, as the real ones print them.
 
 Part of a program of its own (`orchestrator.rehearsal.agent`): standard library only, and little of it.
 """
@@ -18,37 +18,37 @@ class Codex:
         self.items = 0
 
     def start(self) -> list[Record]:
-        """Open the stream."""
+        """Return the beginning of the stream."""
         return [{"type": "thread.started", "thread_id": self.session}, {"type": "turn.started"}]
 
     def said(self, text: str) -> list[Record]:
-        """Say something on the way."""
+        """Return a message on the way."""
         return [self._item("completed", type="agent_message", text=text)]
 
     def tool(self, command: str) -> list[Record]:
-        """Open a tool call."""
+        """Return the start of a tool call."""
         return [self._command("started", command, "", None)]
 
     def tool_end(self, command: str, output: str, code: int) -> list[Record]:
-        """Close it."""
+        """Return the end of a tool call."""
         return [self._command("completed", command, output, code)]
 
     def retry(self, attempt: int, status: int, message: str) -> tuple[list[Record], str]:
-        """Tell of a failed request that is made again."""
+        """Return the notice of a failed request that is made again."""
         said = f"Reconnecting... {attempt}/5 (unexpected status {status}: {message})"
         return [{"type": "error", "message": said}], ""
 
     def wording(self, status: int, message: str) -> str:
-        """Say that a request failed."""
+        """Return the text of a failed request."""
         return f"unexpected status {status}: {message}"
 
     def failed(self, _status: int, said: str, *, final: bool) -> tuple[list[Record], str, int]:
-        """Give up."""
+        """Return the records of a final failure."""
         closing = [{"type": "turn.failed", "error": {"message": said}}] if final else []
         return [{"type": "error", "message": said}, *closing], "", 1
 
     def limited(self, kind: str, left: float, until: float) -> tuple[int, str]:
-        """Say that nothing more is to be had for now: the status, and the whole of its words."""
+        """Return (status, text) of a limit: the provider refuses for now."""
         if kind == "overloaded":
             return 503, self.wording(503, f"server_is_overloaded; retry after {left:.1f}s")
         if kind == "rate":
@@ -60,28 +60,28 @@ class Codex:
         return 429, f"You've hit your usage limit. Upgrade to Pro, or try again {when}."
 
     def expired(self) -> tuple[list[Record], str, int]:
-        """Find that the login has expired."""
+        """Return the records of an expired login."""
         said = (
             "Your access token could not be refreshed: your refresh token has expired. Please sign in again."
         )
         return *self.failed(401, said, final=True)[:2], 1
 
     def untrusted(self) -> tuple[str, int]:
-        """Refuse a directory."""
+        """Return the text that refuses a directory."""
         return "Not inside a trusted directory and --skip-git-repo-check was not specified.\n", 1
 
     def lost(self) -> tuple[list[Record], str, int]:
-        """Know nothing of the thread that is to go on."""
+        """Return the text for an unknown thread that is to be resumed."""
         said = "Error: thread/resume: thread/resume failed: no rollout found for thread id"
         return [], f"{said} {self.session}\n", 1
 
     def asked(self, question: str) -> list[Record]:
-        """Open a tool call by which the user is asked."""
+        """Return the start of a tool call that asks the user."""
         given = {"questions": [{"id": "q1", "header": "Leave", "question": question}]}
         return [self._item("started", **self._call(given))]
 
     def refused(self, command: str) -> list[Record]:
-        """Have a command refused."""
+        """Return the records of a refused command."""
         opened = self._command("started", command, "", None)
         closed = self._command("completed", command, "", None)
         closed["item"]["status"] = "declined"
@@ -93,7 +93,7 @@ class Codex:
         return {**call, "result": None, "error": None, "status": "in_progress"}
 
     def ended(self, text: str, taken: int, given: int) -> list[Record]:
-        """Close the stream with success."""
+        """Return the end of the stream after a success."""
         usage = {
             "input_tokens": taken,
             "cached_input_tokens": 0,
@@ -124,23 +124,23 @@ class Claude:
         self.turns = 1
 
     def start(self) -> list[Record]:
-        """Open the stream."""
+        """Return the beginning of the stream."""
         fields = {"cwd": os.getcwd(), "tools": ["Bash", "Edit", "Read", "Write"], "mcp_servers": []}  # noqa: PTH109 - pathlib is half of a start
         more = {"model": self.model, "permissionMode": "acceptEdits", "claude_code_version": "0.0.0"}
         return [self._record("system", subtype="init", **fields, **more)]
 
     def said(self, text: str) -> list[Record]:
-        """Say something on the way."""
+        """Return a message on the way."""
         return [self._message({"type": "text", "text": text})]
 
     def tool(self, command: str) -> list[Record]:
-        """Open a tool call."""
+        """Return the start of a tool call."""
         self.turns += 1
         what = {"command": command, "description": "scripted"}
         return [self._message({"type": "tool_use", "id": self._tool(), "name": "Bash", "input": what})]
 
     def tool_end(self, command: str, output: str, code: int) -> list[Record]:
-        """Close it."""
+        """Return the end of a tool call."""
         result = {
             "type": "tool_result",
             "tool_use_id": self._tool(),
@@ -152,28 +152,28 @@ class Claude:
         return [self._record("user", message=message, parent_tool_use_id=None, tool_use_result=fields)]
 
     def retry(self, attempt: int, status: int, _message: str) -> tuple[list[Record], str]:
-        """Tell of a failed request that is made again."""
+        """Return the notice of a failed request that is made again."""
         kind = _claude_kind(status)
         fields = {"attempt": attempt, "max_retries": 10, "retry_delay_ms": 1000.0, "error_status": status}
         return [self._record("system", subtype="api_retry", **fields, error=kind)], ""
 
     def wording(self, status: int, message: str) -> str:
-        """Say that a request failed."""
+        """Return the text of a failed request."""
         return f"API Error: {status} {message}"
 
     def failed(self, status: int, said: str, *, final: bool) -> tuple[list[Record], str, int]:
-        """Give up: the stream says success, and `is_error` beside it."""
+        """Return the records of a final failure: the stream reports success, and `is_error` beside it."""
         shown = self._message({"type": "text", "text": said}, model="<synthetic>")
         shown["error"] = _claude_kind(status)
         closing = [self._result(said, 0, 0, is_error=True, api_error_status=status)] if final else []
         return [shown, *closing], "", 1
 
     def ended(self, text: str, taken: int, given: int) -> list[Record]:
-        """Close the stream with success."""
+        """Return the end of the stream after a success."""
         return [*self.said(text), self._result(text, taken, given, is_error=False, api_error_status=None)]
 
     def limited(self, kind: str, left: float, until: float) -> tuple[int, str]:
-        """Say that nothing more is to be had for now: the status, and the whole of its words."""
+        """Return (status, text) of a limit: the provider refuses for now."""
         if kind == "overloaded":
             return 529, self.wording(529, f"Overloaded. Retry after {left:.1f}s")
         if kind == "rate":
@@ -181,29 +181,29 @@ class Claude:
         return 429, f"Claude AI usage limit reached|{int(until) + 1}"
 
     def expired(self) -> tuple[list[Record], str, int]:
-        """Find that the login has expired."""
+        """Return the records of an expired login."""
         said = "Failed to authenticate. API Error: 401 OAuth token has expired \u00b7 Please run /login"
         return self.failed(401, said, final=True)
 
     def untrusted(self) -> tuple[str, int]:
-        """Refuse a directory; what it refuses in truth is root."""
+        """Return the text that refuses a directory; the real one refuses root."""
         return "--dangerously-skip-permissions cannot be used with root/sudo privileges\n", 1
 
     def lost(self) -> tuple[list[Record], str, int]:
-        """Know nothing of the thread that is to go on."""
+        """Return the text for an unknown thread that is to be resumed."""
         said = f"No conversation found with session ID: {self.session}"
         end = self._result("", 0, 0, is_error=True, api_error_status=None)
         end = {**end, "subtype": "error_during_execution", "errors": [said]}
         return [end], f"{said}\n", 1
 
     def asked(self, question: str) -> list[Record]:
-        """Open a tool call by which the user is asked."""
+        """Return the start of a tool call that asks the user."""
         what = {"questions": [{"question": question, "header": "Leave", "options": [], "multiSelect": False}]}
         block = {"type": "tool_use", "id": self._tool(), "name": "AskUserQuestion", "input": what}
         return [self._message(block)]
 
     def refused(self, command: str) -> list[Record]:
-        """Have a command refused."""
+        """Return the records of a refused command."""
         why = "This command requires approval"
         return [*self.tool(command), *self.tool_end(command, why, 1)]
 
@@ -239,19 +239,19 @@ class Gemini:
         self.calls = 0
 
     def start(self) -> list[Record]:
-        """Open the stream; it repeats the whole prompt."""
+        """Return the beginning of the stream, which repeats the whole prompt."""
         return [
             self._record("init", session_id=self.session, model=self.model),
             self._record("message", role="user", content=self.prompt),
         ]
 
     def said(self, text: str) -> list[Record]:
-        """Say something on the way."""
-        # What it says is put together without a break; a report begins on a line of its own.
+        """Return a message on the way."""
+        # Its messages are joined without a break; a report begins on a line of its own.
         return self._message(f"{text}\n")
 
     def tool(self, command: str) -> list[Record]:
-        """Open a tool call."""
+        """Return the start of a tool call."""
         self.calls += 1
         what = {"command": command}
         return [
@@ -259,30 +259,30 @@ class Gemini:
         ]
 
     def tool_end(self, _command: str, output: str, _code: int) -> list[Record]:
-        """Close it; how the command ended is not shown."""
+        """Return the end of a tool call; how the command ended is not shown."""
         return [self._record("tool_result", tool_id=self._tool(), status="success", output=output)]
 
     def retry(self, attempt: int, status: int, message: str) -> tuple[list[Record], str]:
-        """Tell of a failed request that is made again: on standard error alone."""
+        """Return the notice of a failed request that is made again, on standard error alone."""
         return [], f"Attempt {attempt} failed with status {status}. Retrying with backoff... {message}\n"
 
     def wording(self, _status: int, message: str) -> str:
-        """Say that a request failed."""
+        """Return the text of a failed request."""
         return f"[API Error: {message}]"
 
     def failed(self, status: int, said: str, *, final: bool) -> tuple[list[Record], str, int]:
-        """Give up; the exit code is the status, cut to eight bits."""
+        """Return the records of a final failure; the exit code is the status, cut to eight bits."""
         shown = self._record("error", severity="error", message=said)
         error = {"type": "unknown", "message": said}
         closing = [self._result(0, 0, status="error", error=error)] if final else []
         return [shown, *closing], f"{said} (status {status})\n", status & 255
 
     def ended(self, text: str, taken: int, given: int) -> list[Record]:
-        """Close the stream with success; what was said since the last tool is the answer."""
+        """Return the end of the stream after a success; the messages since the last tool are the answer."""
         return [*self._message(text), self._result(taken, given, status="success")]
 
     def limited(self, kind: str, left: float, _until: float) -> tuple[int, str]:
-        """Say that nothing more is to be had for now: the status, and the whole of its words."""
+        """Return (status, text) of a limit: the provider refuses for now."""
         if kind == "overloaded":
             return 503, self.wording(503, f"The model is overloaded. Please retry in {left:.1f}s.")
         if kind == "rate":
@@ -292,27 +292,27 @@ class Gemini:
         return 429, self.wording(429, said)
 
     def expired(self) -> tuple[list[Record], str, int]:
-        """Find that the login has expired: it never comes as far as its stream."""
+        """Return the records of an expired login: it fails before its stream begins."""
         said = "Please set an Auth method in your settings.json or specify GEMINI_API_KEY before running"
         return [], f"{said}\n", 41
 
     def untrusted(self) -> tuple[str, int]:
-        """Refuse a directory."""
+        """Return the text that refuses a directory."""
         said = "Gemini CLI is not running in a trusted directory. To proceed, use `--skip-trust`"
         return f"{said}\n", 55
 
     def lost(self) -> tuple[list[Record], str, int]:
-        """Know nothing of the thread that is to go on."""
+        """Return the text for an unknown thread that is to be resumed."""
         return [], "Error resuming session: No previous sessions found for this project.\n", 42
 
     def asked(self, question: str) -> list[Record]:
-        """Open a tool call by which the user is asked."""
+        """Return the start of a tool call that asks the user."""
         self.calls += 1
         given = {"questions": [{"question": question, "header": "Leave", "type": "yesno"}]}
         return [self._record("tool_use", tool_name="ask_user", tool_id=self._tool(), parameters=given)]
 
     def refused(self, command: str) -> list[Record]:
-        """Have a command refused."""
+        """Return the records of a refused command."""
         why = 'Tool execution for "Shell" requires user confirmation, which is not supported here.'
         error = {"type": "unhandled_exception", "message": why}
         ended = self._record("tool_result", tool_id=self._tool(), status="error", output=why, error=error)
@@ -339,7 +339,7 @@ VOICES: dict[str, type[Codex | Claude | Gemini]] = {"codex": Codex, "claude": Cl
 
 
 def clock() -> float:
-    """Give the time, in epoch seconds."""
+    """Return the time, in epoch seconds."""
     return time.time()
 
 
@@ -354,7 +354,7 @@ def _claude_kind(status: int) -> str:
 
 
 def _span(seconds: float, *units: str) -> str:
-    """Write a time span, rounded up to the second, without the units that are 0."""
+    """Format a time span, rounded up to the second, without the units that are 0."""
     whole = int(seconds) + 1
     counts = (whole // 86400, whole // 3600 % 24, whole // 60 % 60, whole % 60)
     return "".join(f"{count}{unit}" for count, unit in zip(counts, units, strict=True) if count).strip()

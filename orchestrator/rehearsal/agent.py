@@ -1,4 +1,4 @@
-"""A stand-in for an agent CLI: speaks the stream of codex, claude or gemini, and misbehaves as it is told.
+"""A stand-in for an agent CLI: prints the stream of codex, claude or gemini, and misbehaves on request.
 
 A program of its own, started by the scripts that `orchestrate fake-agent` writes: standard library only,
 and little of it. What it plays stands in its prompt, `<<fake {"do": "hang"}>>`, or among its arguments,
@@ -21,12 +21,12 @@ from orchestrator.rehearsal._troubles import AGES, TROUBLES
 VERSIONS = {"codex": "codex-cli 0.0.0", "claude": "0.0.0 (Claude Code)", "gemini": "0.0.0"}
 ON_INTERRUPT = {"codex": 1, "claude": 0, "gemini": 0}
 ON_TERMINATE = {"claude": 143, "gemini": 0}
-"""Exit codes of the real ones; codex dies of the signal."""
+"""Exit codes of the real CLIs; codex dies of the signal."""
 NESTED = (
     *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CODEX_SANDBOX", "CODEX_THREAD_ID"),
     *("CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI", "GEMINI_SANDBOX"),
 )
-"""By these a CLI knows that it was started inside another session."""
+"""Variables by which a CLI detects that it was started inside another session."""
 OPENING = "<<fake "
 BAD_STEP = 64
 """Exit code of a script that cannot be played."""
@@ -50,11 +50,11 @@ def main() -> NoReturn:
         put(2, f"fake-agent: a step cannot be played: {error!r}; see docs/rehearsing.md\n".encode())
         sys.exit(BAD_STEP)
     fake.close()
-    fake.leave(0)
+    fake.exit(0)
 
 
 def steps_in(prompt: str) -> Iterator[Record]:
-    """Find the steps that stand in a prompt. Raises ValueError for one that is not a JSON object."""
+    """Yield the steps in a prompt. Raises ValueError for one that is not a JSON object."""
     at = prompt.find(OPENING)
     while at >= 0:
         step, end = json.JSONDecoder().raw_decode(prompt, at + len(OPENING))
@@ -65,7 +65,7 @@ def steps_in(prompt: str) -> Iterator[Record]:
 
 
 def report(summary: str, status: str, files: Iterable[str], lacks: str = "") -> str:
-    """Write the report that a ticket asks for, with nothing missing but the section that it `lacks`."""
+    """Write a report in the form that a ticket asks for, without the section that it `lacks`."""
     affected = "\n".join(f"- {path}: written" for path in files) or "- none"
     details = {
         "BLOCKED": "\n\nBlocker: {0}\nAttempted: {0}\nNeeds: {0}",
@@ -82,20 +82,20 @@ def report(summary: str, status: str, files: Iterable[str], lacks: str = "") -> 
 
 
 def put(descriptor: int, data: bytes) -> None:
-    """Write all of it at once, past every buffer: what was printed has been printed, however it ends."""
+    """Write all of it at once, past every buffer, so that it is printed however the process ends."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def lines(records: Iterable[Record]) -> bytes:
-    """Give records as they are printed: one a line, characters as they are."""
+    """Return records as they are printed: one a line, characters unescaped."""
     texts = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in records)
     return "".join(text + "\n" for text in texts).encode()
 
 
 class Fake:
-    """One stand-in at work; a public method `do_NAME` is a step."""
+    """A fake agent; a public method `do_NAME` is a step."""
 
     def __init__(self, name: str, arguments: list[str]) -> None:
         self.name = name
@@ -112,24 +112,24 @@ class Fake:
         self.printed = 0
 
     def read_prompt(self) -> None:
-        """Take what stands on standard input, to its end; once."""
+        """Read the prompt, standard input to its end; once."""
         self.prompt = self.prompt or sys.stdin.buffer.read()
 
     def steps(self) -> list[Record]:
-        """Give what is to be played: what the prompt says, else what the thread knows that goes on."""
+        """Return the steps to play: those of the prompt, else those kept for the resumed thread."""
         steps = list(steps_in(self.prompt.decode("utf-8", "replace")))
         if not self.thread:
-            self.memory.begin(self.speaker().session, steps)
+            self.memory.begin(self.stream().session, steps)
         elif not self.memory.knows(self.thread):
-            records, said, code = self.speaker().lost()
+            records, said, code = self.stream().lost()
             if records:
-                self.tell(records)
-            self.mutter(said)
-            self.leave(code)
+                self.print_records(records)
+            self.print_error(said)
+            self.exit(code)
         return steps or self.memory.steps(self.thread)
 
     def play(self, steps: Iterable[Record]) -> None:
-        """Play steps in order. Raises ValueError for one that there is not."""
+        """Play steps in order. Raises ValueError for an unknown one."""
         for step in steps:
             name = str(step.get("do"))
             known: Callable[[Record], None] | None = getattr(self, "do_" + name.replace("-", "_"), None)
@@ -145,42 +145,42 @@ class Fake:
         if not self.has_ended:
             self.do_answer({})
 
-    def tell(self, records: Iterable[Record]) -> None:
-        """Print records, one a line; the first of all opens the stream."""
+    def print_records(self, records: Iterable[Record]) -> None:
+        """Print records, one a line; before the first of all, the beginning of the stream."""
         self._print(lines(self._opened(records)))
 
-    def leave(self, code: int) -> NoReturn:
+    def exit(self, code: int) -> NoReturn:
         """Exit."""
         if self.sum is not None:
             put(2, f"sha256 {self.sum.hexdigest()} of {self.printed} bytes\n".encode())
         sys.exit(code)
 
     def do_answer(self, step: Record) -> None:
-        """Give the final answer: `text`, as a report (`report`), with a `status` and tokens (`in`, `out`)."""
+        """Print the final answer: `text`, or a `report` with a `status`; and tokens (`in`, `out`)."""
         text = str(step.get("text", self.text)) * int(step.get("times", 1))
         if step.get("report", True):
             lacks = str(step.get("lacks", ""))
             text = report(text, str(step.get("status", "COMPLETE")), self.written, lacks)
         taken, given = int(step.get("in", 100)), int(step.get("out", 10))
-        if self.name == "codex":  # it tells the sum of the whole thread
-            taken, given = self.memory.use(self.speaker().session, taken, given)
+        if self.name == "codex":  # the sum of the whole thread
+            taken, given = self.memory.use(self.stream().session, taken, given)
         self.has_ended = True
-        self.tell(self.speaker().ended(text, taken, given))
+        self.print_records(self.stream().ended(text, taken, given))
 
     def do_say(self, step: Record) -> None:
-        """Say `text`, `times` over, in one record."""
-        self.tell(self.speaker().said(str(step.get("text", "On it.")) * int(step.get("times", 1))))
+        """Print a message of `text`, repeated `times`, in one record."""
+        self.print_records(self.stream().said(str(step.get("text", "On it.")) * int(step.get("times", 1))))
 
     def do_write(self, step: Record) -> None:
         """Write `text` to `path`, as a tool call."""
         path, text = str(step["path"]), str(step.get("text", "written by a fake agent\n"))
-        self.tell(self.speaker().tool(f"write {path}"))
+        self.print_records(self.stream().tool(f"write {path}"))
         if folder := os.path.dirname(path):  # noqa: PTH120 - pathlib is half of a start
             os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
             file.write(text)
         self.written.append(path)
-        self.tell(self.speaker().tool_end(f"write {path}", "", 0))
+        self.print_records(self.stream().tool_end(f"write {path}", "", 0))
 
     def do_shell(self, step: Record) -> None:
         """Run `command` by `sh -c`, as a tool call that takes `seconds` at least; just that without one."""
@@ -188,10 +188,10 @@ class Fake:
 
         until = time.monotonic() + float(step.get("seconds", 0))
         command = str(step.get("command") or f"sleep {step.get('seconds', 1)}")
-        self.tell(self.speaker().tool(command))
+        self.print_records(self.stream().tool(command))
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         time.sleep(max(0.0, until - time.monotonic()))
-        self.tell(self.speaker().tool_end(command, done.stdout + done.stderr, done.returncode))
+        self.print_records(self.stream().tool_end(command, done.stdout + done.stderr, done.returncode))
 
     def do_sleep(self, step: Record) -> None:
         """Do nothing for `seconds`."""
@@ -199,26 +199,26 @@ class Fake:
 
     def do_hang(self, _step: Record) -> None:
         """Never print again, never exit."""
-        self.tell([])
+        self.print_records([])
         time.sleep(AGES)
 
     def do_stall(self, step: Record) -> None:
-        """Say `records` things, then hang."""
+        """Print `records` messages, then hang."""
         for number in range(int(step.get("records", 2))):
-            self.tell(self.speaker().said(f"Step {number + 1}."))
+            self.print_records(self.stream().said(f"Step {number + 1}."))
         time.sleep(AGES)
 
     def do_flood(self, step: Record) -> None:
-        """Print records as fast as it can for `seconds`, then go without an end."""
+        """Print records as fast as possible for `seconds`, then exit without an end of the stream."""
         until = time.monotonic() + float(step.get("seconds", 5))
-        self.tell([])
-        chunk = lines(self.speaker().said("flood " * 150)) * 60
+        self.print_records([])
+        chunk = lines(self.stream().said("flood " * 150)) * 60
         while time.monotonic() < until:
             self._print(chunk)
-        self.leave(0)
+        self.exit(0)
 
     def do_fork(self, step: Record) -> None:
-        """Leave a child of `seconds` behind: own session, same output, deaf to TERM, INT and HUP."""
+        """Leave a child of `seconds` behind: own session, same output, ignoring TERM, INT and HUP."""
         if os.fork():
             return
         os.setsid()
@@ -228,53 +228,53 @@ class Fake:
         os._exit(0)
 
     def do_ignore_term(self, _step: Record) -> None:
-        """Be deaf to TERM and INT from here on."""
+        """Ignore TERM and INT from here on."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
 
     def do_cut(self, step: Record) -> None:
         """Print the first `bytes` of a longer answer, without an end of line, and exit with 0."""
         size = int(step.get("bytes", 65536))
-        self._print(lines(self._opened(self.speaker().ended("x" * (size + size // 2), 100, 10)))[:size])
-        self.leave(0)
+        self._print(lines(self._opened(self.stream().ended("x" * (size + size // 2), 100, 10)))[:size])
+        self.exit(0)
 
     def do_long(self, step: Record) -> None:
         """Print a record of at least `bytes` on one line: the output of a tool."""
-        self.tell(self.speaker().tool("cat large"))
-        self.tell(self.speaker().tool_end("cat large", "x" * int(step.get("bytes", 200_000)), 0))
+        self.print_records(self.stream().tool("cat large"))
+        self.print_records(self.stream().tool_end("cat large", "x" * int(step.get("bytes", 200_000)), 0))
 
     def do_split(self, step: Record) -> None:
         """Print a record byte by byte, `gap` seconds apart: characters come in parts."""
-        self.tell([])
+        self.print_records([])
         gap = float(step.get("gap", 0.02))
-        for number in lines(self.speaker().said(str(step.get("text", "\u00e9\u20ac\U0001f600")))):
+        for number in lines(self.stream().said(str(step.get("text", "\u00e9\u20ac\U0001f600")))):
             self._print(bytes([number]))
             time.sleep(gap)
 
     def do_noise(self, step: Record) -> None:
-        """Print what is no record: a log line, a blank line, an escape in front of what comes next."""
+        """Print lines that are no record: a log line, a blank line, an escape before the next record."""
         self._print(str(step.get("text", "[WARN] a log line\n\n\x1b[6n")).encode())
 
     def do_raw(self, step: Record) -> None:
-        """Print `stdout` and `stderr` as they stand, `times` over, standard error first."""
+        """Print `stdout` and `stderr` unchanged, `times` over, standard error first."""
         times = int(step.get("times", 1))
         put(2, str(step.get("stderr", "")).encode() * times)
         self._print(str(step.get("stdout", "")).encode() * times)
 
     def do_never_exit(self, _step: Record) -> None:
-        """Answer, unless that is done, and stay."""
+        """Print the answer, unless that is done, and do not exit."""
         self.close()
         time.sleep(AGES)
 
     def do_lie(self, step: Record) -> None:
-        """Claim that work is done which is not; with a `code`, say success and exit with that."""
+        """Claim work that was not done; with a `code`, report success and exit with that."""
         path = str(step.get("path", "src/never_written.py"))
         self.written.append(path)
         self.do_answer({"text": f"Wrote {path}; all tests pass."})
-        self.leave(int(step.get("code", 0)))
+        self.exit(int(step.get("code", 0)))
 
     def do_error(self, step: Record) -> None:
-        """Fail as a provider does: `status`, `message`, after `retries` told `every` seconds, or for ever.
+        """Fail as a provider does: `status`, `message`, after `retries` notices `every` seconds, or for ever.
 
         With `"final": false` the stream has no end, and the next step says how it goes on.
         """
@@ -282,25 +282,25 @@ class Fake:
         attempt = 0
         while step.get("forever") or attempt < int(step.get("retries", 0)):
             attempt += 1
-            records, said = self.speaker().retry(attempt, status, message)
-            self.tell(records)
+            records, said = self.stream().retry(attempt, status, message)
+            self.print_records(records)
             put(2, said.encode())
             time.sleep(float(step.get("every", 1)))
         final = bool(step.get("final", True))
-        whole = str(step.get("whole") or self.speaker().wording(status, message))
-        records, said, code = self.speaker().failed(status, whole, final=final)
-        self.tell(records)
+        whole = str(step.get("whole") or self.stream().wording(status, message))
+        records, said, code = self.stream().failed(status, whole, final=final)
+        self.print_records(records)
         put(2, said.encode())
         if final:
-            self.leave(code)
+            self.exit(code)
 
     def do_exit(self, step: Record) -> None:
-        """Exit with `code`, whatever was said."""
-        self.leave(int(step.get("code", 0)))
+        """Exit with `code`, after whatever was printed."""
+        self.exit(int(step.get("code", 0)))
 
     def do_die(self, step: Record) -> None:
         """Die of `signal` in the middle of a record."""
-        whole = lines(self._opened(self.speaker().said("This sentence is cut off in the middle.")))
+        whole = lines(self._opened(self.stream().said("This sentence is cut off in the middle.")))
         self._print(whole[:-20])
         number = signal.Signals(int(step.get("signal", 9)))
         if number != signal.SIGKILL:
@@ -309,42 +309,42 @@ class Fake:
         time.sleep(AGES)
 
     def do_hash(self, _step: Record) -> None:
-        """Have the SHA-256 of the prompt in the answer."""
+        """Put the SHA-256 of the prompt into the answer."""
         import hashlib  # noqa: PLC0415 - for start-up time
 
         self.text = f"sha256 {hashlib.sha256(self.prompt).hexdigest()} of {len(self.prompt)} bytes"
 
     def do_sum(self, _step: Record) -> None:
-        """Say on standard error at the end, as its last line, what was printed from here on."""
+        """Print the digest of all output from here on, at the end, as the last line of standard error."""
         import hashlib  # noqa: PLC0415 - for start-up time
 
         self.sum, self.printed = hashlib.sha256(), 0
 
     def do_env(self, step: Record) -> None:
-        """Refuse to work where a variable of another session (or one of `names`) is seen."""
+        """Refuse to work where a variable of another session (or one of `names`) is set."""
         seen = [name for name in (*NESTED, *step.get("names", ())) if name in os.environ]
         if seen:
             self._refuse(f"cannot be started inside another session: {', '.join(seen)} is set", 1)
 
     def do_refuse(self, step: Record) -> None:
-        """Say one line on standard error and exit with `code`."""
+        """Print one line on standard error and exit with `code`."""
         message = str(step.get("message", "Not inside a trusted directory."))
         self._refuse(message, int(step.get("code", 1)))
 
-    def speaker(self) -> Codex | Claude | Gemini:
-        """Give the voice; it is made when it is first needed, since it quotes the prompt."""
+    def stream(self) -> Codex | Claude | Gemini:
+        """Return the stream format; made on demand, since it quotes the prompt."""
         if self.voice is None:
             model = next(_values(self.arguments, "-m", "--model"), "")
             session = self.thread or next(_values(self.arguments, "--session-id"), "") or new_id()
             self.voice = VOICES[self.name](session, model, self.prompt.decode("utf-8", "replace"))
         return self.voice
 
-    def mutter(self, text: str) -> None:
+    def print_error(self, text: str) -> None:
         """Print to standard error."""
         put(2, text.encode())
 
     def _opened(self, records: Iterable[Record]) -> list[Record]:
-        start = [] if self.is_open else self.speaker().start()
+        start = [] if self.is_open else self.stream().start()
         self.is_open = True
         return [*start, *records]
 
@@ -356,11 +356,11 @@ class Fake:
 
     def _refuse(self, message: str, code: int) -> NoReturn:
         put(2, f"{message}\n".encode())
-        self.leave(code)
+        self.exit(code)
 
 
 def _thread(name: str, arguments: list[str]) -> str:
-    """Give the thread that is to go on, as the CLI takes it; nothing for a new one."""
+    """Return the thread to resume, as the CLI names it; empty for a new one."""
     if name == "codex":
         return arguments[-2] if arguments[:2] == ["exec", "resume"] and len(arguments) > 3 else ""
     return next(_values(arguments, "--resume"), "")

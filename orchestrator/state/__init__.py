@@ -17,11 +17,11 @@ _NAMES = (
 )
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
-"""The files that every project has; what else a document owns is there once it has something to say."""
+"""The files that every project has; a document owns further ones once they have content."""
 
 
 class DocumentModule(Protocol):
-    """A plain module that satisfies this is a document."""
+    """A plain module that satisfies this protocol is a document."""
 
     OWNS: tuple[str, ...]
     """Path patterns that no other document matches."""

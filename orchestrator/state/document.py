@@ -1,6 +1,6 @@
-"""State files as documents: how each is opened, what damages it, and where in it an edit goes.
+"""State files as documents: how each is opened, its damage, and where in it an edit goes.
 
-What is empty, unreadable, missing or there twice is a clear stop, never `nothing there`.
+An empty, unreadable, missing or repeated part stops an edit; it never counts as having no content.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def present(path: str, text: bytes | None) -> bytes:
 
 
 def damage(path: str, text: bytes) -> list[Problem]:
-    """List what makes a file unfit for any edit, though it may still be read in part."""
+    """List the damage that makes a file unfit for any edit, though it may be readable in part."""
     try:
         document = opened(path, text)
     except StateError:
@@ -73,7 +73,7 @@ def fence_problem(document: Document, hidden: str = "") -> Problem | None:
 
 @contextmanager
 def state_errors() -> Iterator[None]:
-    """Turn what the document layer refuses into StateError."""
+    """Turn refusals of the document layer into StateError."""
     try:
         yield
     except MarkdownError as error:
@@ -94,13 +94,13 @@ def sections_like(document: Document, title: str, parent: Part | None = None) ->
 
 
 def doubled(document: Document, title: str, parent: Part | None = None) -> Problem | None:
-    """Return the problem with a section that is there more than once: no edit knows which one is meant."""
+    """Return the problem with a repeated section: an edit could not choose one."""
     same = sections_like(document, title, parent)
     if len(same) < 2 or section_like(document, title, parent) is not None:
         return None
     lines = " and ".join(f"line {part.line}" for part in same)
     what = f"section `{_named(title, parent)}` is there {len(same)} times ({lines})"
-    return Problem(document.place, what, "leave one of them")
+    return Problem(document.place, what, "keep one of them")
 
 
 def _named(title: str, parent: Part | None) -> str:
@@ -108,7 +108,7 @@ def _named(title: str, parent: Part | None) -> str:
 
 
 def editable(path: str, tree: Mapping[str, bytes | None]) -> Document:
-    """Open a state file that is about to be changed. Raises StateError where it is missing or damaged."""
+    """Open a state file for a change. Raises StateError where it is missing or damaged."""
     document = opened(path, present(path, tree.get(path)))
     found = nul_problem(document)
     if found is not None:
@@ -117,7 +117,7 @@ def editable(path: str, tree: Mapping[str, bytes | None]) -> Document:
 
 
 def needed(document: Document, title: str, parent: Part | None = None) -> Part:
-    """Return the section that an edit is for. Raises StateError where it is missing, doubled or swallowed."""
+    """Return the section of an edit. Raises StateError where it is missing, repeated or hidden by code."""
     found = section_like(document, title, parent)
     fence = open_fence(document)
     if fence is not None and (found is None or fence >= found.start):
@@ -130,19 +130,19 @@ def needed(document: Document, title: str, parent: Part | None = None) -> Part:
 
 
 def the_item(document: Document, found: Sequence[Item], text: str, where: str) -> Item:
-    """Return the item of exactly that text. Raises StateError where it is gone, or there twice."""
+    """Return the item of exactly that text. Raises StateError where it is missing or repeated."""
     same = [item for item in found if plain(item.text) == text]
     if len(same) == 1:
         return same[0]
     if same:
         lines = " and ".join(f"line {item.line}" for item in same)
         what = f"`{text}` stands {len(same)} times under {where} ({lines})"
-        raise StateError(Problem(document.place, what, "leave one, or tell them apart"))
-    raise StateError(Problem(document.place, f"`{text}` is not under {where}", "look at what is there"))
+        raise StateError(Problem(document.place, what, "keep one, or give them different texts"))
+    raise StateError(Problem(document.place, f"`{text}` is not under {where}", "read the file"))
 
 
 def with_items(document: Document, part: Part, lines: Sequence[str]) -> Document:
-    """Add list lines behind the last item of a section, else below what it says; `- ` becomes its mark."""
+    """Add list lines behind the last item of a section, else below its text; `- ` becomes its mark."""
     if not lines:
         return document
     own = [item for item in items(document, part) if item.depth == 0]

@@ -1,4 +1,4 @@
-"""The closed union of what a state file can show. Plain values; `at` is always UTC."""
+"""The closed union of events that a state file can show. Plain values; `at` is always UTC."""
 
 from datetime import datetime
 from typing import Literal
@@ -8,12 +8,12 @@ from tickets.value import Value
 
 
 class RosterEntry(Value):
-    """One worker that has been sent out."""
+    """One worker that has been started."""
 
     worker: str
     title: str
     scope: tuple[str, ...]
-    """Patterns as the ticket states them; empty for a ticket that owns nothing."""
+    """Patterns as in the ticket; empty for a ticket that owns nothing."""
 
 
 Decider = Literal["lead", "gate", "conflict", "rule"]
@@ -26,22 +26,22 @@ class Completion(Value):
     title: str
     outcome: Outcome
     verdict: Verdict | None
-    """None for a skipped one."""
+    """None for a skipped worker."""
     reason: str
     files: tuple[str, ...]
-    """Paths landed."""
+    """Landed paths."""
     decider: Decider = "rule"
-    """Who or what settled the verdict; `rule` is not worth an entry in the decision log."""
+    """What settled the verdict; `rule` gets no entry in the decision log."""
     said: str = ""
-    """Why the lead decided so, in the lead's words; empty where no reason was given."""
+    """The lead's reason, in the lead's words; empty where none was given."""
     finding: str = ""
-    """What speaks against the worker, whatever was decided; empty where nothing does."""
+    """The findings against the worker, independent of the verdict; empty where there are none."""
     left_out: tuple[str, ...] = ()
     """Paths that it changed and that did not land."""
 
 
 class RunDeployed(Value):
-    """A run has started: its workers stand on the roster."""
+    """A run has started: its workers are on the roster."""
 
     run: str
     phase: str
@@ -51,7 +51,7 @@ class RunDeployed(Value):
 
 
 class RunIntegrated(Value):
-    """Verdicts of a run. It may be recorded again when pending verdicts are settled."""
+    """The verdicts of a run. Recorded again when pending verdicts are settled."""
 
     run: str
     phase: str
@@ -65,7 +65,7 @@ class RunIntegrated(Value):
 
 
 class RunClosed(Value):
-    """A run ended without integration (cancelled, refused): its workers leave the roster."""
+    """A run ended without integration (cancelled, refused): its workers are removed from the roster."""
 
     run: str
     at: datetime
@@ -77,7 +77,7 @@ Grade = Literal["P0", "P1", "P2"]
 
 
 class TodoAdded(Value):
-    """New items on the TODO list; one that is open there already is not added again."""
+    """New items on the TODO list; an item that is open there already is not added again."""
 
     items: tuple[str, ...]
     grade: Grade
@@ -86,7 +86,7 @@ class TodoAdded(Value):
 
 
 class TodoDone(Value):
-    """An item of the TODO list is done. `text` is the whole item, as it reads."""
+    """An item of the TODO list is done. `text` is the whole item."""
 
     text: str
     grade: Grade
@@ -95,7 +95,7 @@ class TodoDone(Value):
 
 
 class TodoMoved(Value):
-    """An item has another priority; `to` None takes it off the list, into the backlog."""
+    """An item gets another priority; `to` None moves it off the list, into the backlog."""
 
     text: str
     grade: Grade
@@ -105,7 +105,7 @@ class TodoMoved(Value):
 
 
 class Decision(Value):
-    """One decision in the words of who made it; `supersedes` are headings of earlier entries."""
+    """One decision in its author's words; `supersedes` are headings of earlier entries."""
 
     title: str
     context: str
@@ -124,27 +124,27 @@ class Decided(Value):
 
 
 class DeliverableChanged(Value):
-    """A deliverable was begun, finished or is stuck. `phase` is the phase's heading."""
+    """A deliverable was started, finished or blocked. `phase` is the phase's heading."""
 
     phase: str
     name: str
     status: Literal["IN PROGRESS", "COMPLETE", "BLOCKED"]
     owner: str
-    """Empty: as it was, or nobody's."""
+    """Empty: unchanged, or no owner."""
     reason: str
-    """Why it is stuck; empty otherwise."""
+    """Why it is blocked; empty otherwise."""
     tests: str
-    """What the project's tests said; empty where they were not run."""
+    """The result of the project's tests; empty where they were not run."""
     at: datetime
     lead: str
     impact: str = ""
     mitigation: str = ""
     priority: str = ""
-    """What a report says of it while it is stuck; each may be empty."""
+    """What a report says of it while it is blocked; each may be empty."""
 
 
 class CriterionMet(Value):
-    """An acceptance criterion is met, or after all is not. `section` is the heading that it stands under."""
+    """An acceptance criterion is met, or open again. `section` is the heading that it is under."""
 
     section: str
     text: str
@@ -165,25 +165,25 @@ class MilestoneReached(Value):
 
 
 class PhaseMoved(Value):
-    """The project goes from one phase to the next. Both are headings of the plan."""
+    """The project moves from one phase to the next. Both are headings of the plan."""
 
     ended: str | None
-    """None where a phase is only begun."""
+    """None where a phase is only started."""
     begun: str | None
     """None where the last one has ended."""
     gate: str
-    """The approval that lets it; empty where none is needed."""
+    """The approval gate of the transition; empty where none is needed."""
     tests: str
     at: datetime
     lead: str
     left_open: tuple[str, ...] = ()
-    """What the phase that ends owed and did not bring."""
+    """The open work of the phase that ends."""
     reason: str = ""
-    """Why it ends all the same; empty where nothing is left open."""
+    """Why it ends nevertheless; empty where no work is open."""
 
 
 class PhaseAdded(Value):
-    """The plan has one more phase. `number` is the one that it gets."""
+    """The plan gets one more phase. `number` is its number."""
 
     number: str
     name: str
@@ -191,24 +191,24 @@ class PhaseAdded(Value):
     criteria: tuple[str, ...]
     deliverables: tuple[str, ...]
     gate: str
-    """The approval that lets it; empty where the plan is not agreed on yet."""
+    """The approval gate of the addition; empty where the plan is not approved yet."""
     at: datetime
     lead: str
 
 
 class DeliverableAdded(Value):
-    """A phase is to bring one thing more. `phase` is its heading."""
+    """A phase gets one more deliverable. `phase` is its heading."""
 
     phase: str
     name: str
     next: bool
-    """It is what is worked on next."""
+    """It is to be worked on next."""
     at: datetime
     lead: str
 
 
 class CriterionAdded(Value):
-    """One more criterion. `section` is the heading that it goes under."""
+    """A new criterion. `section` is the heading that it goes under."""
 
     section: str
     text: str
@@ -224,13 +224,13 @@ class GateAnswered(Value):
     answer: Literal["approved", "rejected"]
     condition: str
     about: str
-    """What is asked for, in words."""
+    """What is to be approved."""
     at: datetime
     lead: str
 
 
 class EditsAcknowledged(Value):
-    """Old decisions that were mended by hand, and that is known: (heading, what its text is now)."""
+    """Manual edits of old decisions that the lead acknowledges: (heading, current digest or `removed`)."""
 
     edits: tuple[tuple[str, str], ...]
     at: datetime

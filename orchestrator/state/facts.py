@@ -1,4 +1,4 @@
-"""What all documents share beside their files: figures, dates, and the texts of new files."""
+"""Shared by all documents: figures, dates, and the texts of new files."""
 
 import re
 from datetime import datetime
@@ -12,7 +12,7 @@ _RULE = "\n\n---\n\n"
 
 
 class Facts(Value):
-    """The words of a new project's files that differ from project to project; `at` is UTC."""
+    """The values of a new project's files that differ from project to project; `at` is UTC."""
 
     project: str
     lead: str
@@ -23,7 +23,7 @@ class Facts(Value):
 
 
 class NewFile(Value):
-    """The text of a new state file, and its parts: a file that lacks some is completed with them."""
+    """The text of a new state file, and its parts, which complete a file that lacks some."""
 
     text: str
     title: str
@@ -35,7 +35,7 @@ class NewFile(Value):
 
 
 def new_file(path: Path, facts: Facts) -> NewFile:
-    """Read the text of a new file, which is a file of this package with names of facts in braces."""
+    """Read the text of a new file, a file of this package with names of facts in braces."""
     text = path.read_text("utf-8").format(
         lead=one_line(facts.lead) or "Lead",
         at=minute(facts.at),
@@ -51,7 +51,7 @@ def new_file(path: Path, facts: Facts) -> NewFile:
 
 
 def heading_of(section: str) -> str:
-    """Return the heading that a section is looked for with: `TODO` for `## TODO (Prioritized)`."""
+    """Return the heading by which a section is found: `TODO` for `## TODO (Prioritized)`."""
     return section.partition("\n")[0].lstrip("# ").partition(" (")[0]
 
 
@@ -66,7 +66,7 @@ def day(at: datetime) -> str:
 
 
 def percent(done: int, total: int) -> int:
-    """Return whole percents, rounded half up; 100 only where all are done, 0 only where none is."""
+    """Return a percentage, rounded half up; 100 only where all are done, 0 only where none is."""
     if done <= 0 or total <= 0:
         return 0
     if done >= total:

@@ -281,7 +281,15 @@ def test_no_module_has_a_name_that_says_nothing():
     assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
 
 
-PENDING = ("orchestrator/", "workers/", "tests/", "benchmarks/")
+PENDING = (
+    "orchestrator/execute",
+    "orchestrator/integrate",
+    "orchestrator/runs",
+    "orchestrator/tamper",
+    "workers/",
+    "tests/",
+    "benchmarks/",
+)
 """Rooms whose docstrings are not yet in the field's words."""
 
 

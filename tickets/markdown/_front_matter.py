@@ -89,7 +89,7 @@ def changed_front(
         what = f"front matter holds `{name}` {len(found)} times ({lines})"
         what = what if found else f"front matter has no `{name}`"
         at = f"{place}:{_FIRST_LINE + found[0][0].start_mark.line if found else 1}"
-        raise MarkdownError(Problem(at, f"{what}, so it was not updated", "leave it exactly once"))
+        raise MarkdownError(Problem(at, f"{what}, so it was not updated", "keep it exactly once"))
     key, node = found[0]
     begin, end = _offsets(source, node)
     if not isinstance(node, ScalarNode) or node.style in {"|", ">"} or begin < _offsets(source, key)[1]:
@@ -211,6 +211,6 @@ def _duplicates(root: "Node", place: str) -> list[Problem]:
             name, line = str(key.value), _FIRST_LINE + key.start_mark.line
             if name in seen:
                 what = f"front matter holds `{name}` again (first on line {seen[name]})"
-                found.append(Problem(f"{place}:{line}", what, "leave it once", "warning"))
+                found.append(Problem(f"{place}:{line}", what, "keep it once", "warning"))
             seen.setdefault(name, line)
     return found

@@ -1,1 +1,1 @@
-"""Seed 000: the three canonical files, always on."""
+"""The family of the three canonical files, always on."""

@@ -1,4 +1,4 @@
-"""Habits that lose knowledge: what keeps a new lead from taking over although every file can be read."""
+"""Habits that lose knowledge: why a new lead could not take over although every file can be read."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ _STATUS, _LOG = status_reading.PATH, decision_reading.PATH
 def anti_patterns(
     texts: Mapping[str, bytes], uncommitted: Collection[str], last_commit: datetime | None
 ) -> list[Problem]:
-    """Return the habits that the canonical files show, as warnings. A file that cannot be read shows none.
+    """Return the habits that the canonical files show, as warnings. An unreadable file shows none.
 
     `last_commit` is when anything was last committed, in UTC.
     """
@@ -68,7 +68,7 @@ def _incomplete(log: Document) -> list[Problem]:
     listed = decision_reading.spans(log.data)
     for entry, (title, body) in zip(decision_reading.read(log.data), listed, strict=True):
         said = _labels(body)
-        # A form that was left as it came says what should stand there, in brackets.
+        # A form that was not filled in holds its instructions, in brackets.
         lacking = [name for name in ("Context", "Decision") if said.get(name, "[")[:1] in ("", "[")]
         if lacking:
             what = f"`{title}` does not state its {' and '.join(lacking).lower()}"
@@ -119,7 +119,7 @@ def _unclear_next(document: Document, status: Status) -> list[Problem]:
 
 
 def _unordered(document: Document) -> list[Problem]:
-    """Find TODO items under no priority."""
+    """Return the TODO items under no priority."""
     todo = section_like(document, "TODO")
     levels = [section_like(document, level, todo) for level in ("P0", "P1", "P2")] if todo else []
     known = {item.start for part in levels if part for item in items(document, part)}
@@ -141,7 +141,9 @@ def _vague(document: Document, status: Status) -> list[Problem]:
     what = ""
     if key_of(made.name) in _VAGUE or made.name.startswith("["):
         what = (
-            f"the current deliverable `{made.name}` says nothing" if made.name else "no deliverable is named"
+            f"the current deliverable `{made.name}` is a placeholder"
+            if made.name
+            else "no deliverable is named"
         )
     elif not made.status:
         what = "the current deliverable has no status"
@@ -153,7 +155,7 @@ def _vague(document: Document, status: Status) -> list[Problem]:
 
 
 def _thin(document: Document, status: Status) -> list[Problem]:
-    """Find what a handoff needs: deliverables and criteria of the phase, scopes, the tests' figure."""
+    """Return what a handoff lacks: deliverables and criteria of the phase, scopes, the tests' figure."""
     found = []
     current = status.current
     if current is not None and not current.complete:

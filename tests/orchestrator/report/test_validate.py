@@ -50,7 +50,7 @@ HABITS = {
         (b"**Decision:** State", b"**Decision:** [what] State", "DECISIONS.md"),
         "its decision",
     ),
-    "a vague deliverable": ((b"Code review\n", b"TBD\n"), "`TBD` says nothing"),
+    "a vague deliverable": ((b"Code review\n", b"TBD\n"), "`TBD` is a placeholder"),
     "a nameless deliverable": ((b"Code review\n**Status", b"**Status"), "no deliverable is named"),
     "a deliverable of no plan": ((b"Code review\n", b"World peace\n"), "is none of Phase 1: Review"),
     "a deliverable without status": ((b"**Status:** NEXT\n", b""), "has no status"),

@@ -340,7 +340,7 @@ def test_a_label_a_key_and_a_scalar_are_read_as_they_are_spelled():
     spelled["long"] = "it goes on and on"
     assert {key: front_value(scalars, key) for key in spelled} == spelled
     assert [str(one) for one in front_problems(scalars)] == [
-        "F.md:14: front matter holds `id` again (first on line 13); leave it once"
+        "F.md:14: front matter holds `id` again (first on line 13); keep it once"
     ]
 
 

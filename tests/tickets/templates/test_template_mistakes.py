@@ -129,11 +129,11 @@ def test_a_file_that_is_no_template_is_refused(data, said):
         ),
         (
             "{{ ''.__class__.__mro__ }}",
-            "1: access to attribute '__class__' of 'str' object is unsafe.; templates may not do this",
+            "1: access to attribute '__class__' of 'str' object is unsafe.; templates must not do this",
         ),
         (
             "{{ 'a' * 1000000000000 }}",
-            "1: `*` is for numbers of a usual size only; templates may not do this",
+            "1: `*` is for numbers of a usual size only; templates must not do this",
         ),
         ("{{ 1 / 0 }}", "1: ZeroDivisionError: division by zero; check it"),
         ("{% if false %}x{% endif %}", "1: the prompt renders to nothing; write it"),

@@ -37,7 +37,7 @@ def entries_of(event: LogEvent) -> list[tuple[str, str]]:
         made = _phase(event)
     elif isinstance(event, PhaseAdded):
         if not event.gate:
-            return []  # a plan that nobody has agreed to yet is a draft
+            return []  # a plan without approval is a draft
         made = _added(event)
     else:
         made = _acknowledged(event)
@@ -144,7 +144,7 @@ def _acknowledged(event: EditsAcknowledged) -> Decision:
 def decided(
     event: RunIntegrated, active: Iterable[ActiveWorker], completions: Iterable[Completed]
 ) -> list[Completion]:
-    """Return the workers of an integration that somebody decided about, of whom STATUS.md says otherwise.
+    """Return the workers of an integration whose verdict somebody decided, unless STATUS.md shows it.
 
     `active` and `completions` are what it said before. What the rules accept or reject needs no entry.
     """
@@ -160,7 +160,7 @@ def decided(
 
 
 def integration(event: RunIntegrated, workers: Sequence[Completion]) -> tuple[str, str]:
-    """Return (title, content) of the entry about workers that were decided about, in eight lines at most."""
+    """Return (title, content) of the entry about decided workers, in eight lines at most."""
     what = "Settled" if event.is_settled else "Integrated"
     others_landed = any(one.files for one in event.workers)
     files = [path for one in workers for path in one.files]
@@ -192,7 +192,7 @@ def _finding(one: Completion) -> str:
 
 
 def _is_same_wait(told: str, reason: str) -> bool:
-    """Return whether a worker waits for the same still: with which path it collides may change."""
+    """Return whether a worker still waits for the same: the path that it collides with may change."""
     return bool(told) and told.partition(":")[0] == one_line(reason).partition(":")[0]
 
 

@@ -16,11 +16,11 @@ _MARKED = re.compile(r"- Neutral: (?P<title>.*) \((?P<now>[0-9a-f]{12}|removed)\
 _CLOSING = re.compile(r"---|\*\*[^*\n]+ End\*\*")
 
 Log = Mapping[str, str]
-"""Heading to the digest of what stands below it."""
+"""Heading to the digest of the text below it."""
 
 
 class Edit(Value):
-    """One old entry that is not as it was; `now` is the digest of its text, or `removed`."""
+    """One old entry that has changed; `now` is the digest of its text, or `removed`."""
 
     title: str
     was: str
@@ -28,7 +28,7 @@ class Edit(Value):
 
     @property
     def how(self) -> str:
-        """Describe what became of it."""
+        """Describe the change."""
         return "was removed" if self.now == REMOVED else "was edited"
 
 
@@ -49,12 +49,12 @@ def log_of(texts: Iterable[bytes]) -> dict[str, str]:
 
 
 def edits(old: Log, new: Log) -> list[Edit]:
-    """Return the entries of `old` that `new` lacks or has otherwise."""
+    """Return the entries of `old` that `new` lacks or has changed."""
     return [Edit(title, was, new.get(title, REMOVED)) for title, was in old.items() if new.get(title) != was]
 
 
 def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
-    """Return the edits that the log acknowledges: (heading, what it is now)."""
+    """Return the edits that the log acknowledges: (heading, current digest or `removed`)."""
     found = set()
     for text in texts:
         try:
@@ -69,7 +69,7 @@ def acknowledged(texts: Iterable[bytes]) -> set[tuple[str, str]]:
 
 
 def without_closing(body: str) -> str:
-    """Remove the blanks, rules and end-of-file lines that an entry ends with."""
+    """Remove the blanks, rules and end-of-file lines at the end of an entry."""
     # From the end: one pattern for all of it is tried at each blank of the log, the most of a comparison.
     while True:
         words = body.rstrip()

@@ -1,4 +1,4 @@
-"""DECISIONS.md: what was decided and why, newest first; entries are added and never changed."""
+"""DECISIONS.md: decisions with their reasons, newest first; entries are added and never changed."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -68,7 +68,7 @@ def _integrated(tree: Mapping[str, bytes | None], event: RunIntegrated) -> dict[
         return {}
     document = opened(PATH, present(PATH, tree.get(PATH)))
     title, content = integration(event, workers)
-    # A runtime that was killed before it noted this tells it again, and the list in STATUS.md is short.
+    # A runtime that was killed before it noted this records it again, and the list in STATUS.md is short.
     last = next((body for title, body in spans_of(document) if _is_of(title, event.run)), "")
     if _same(last, content):
         return {}
@@ -95,7 +95,7 @@ def added(document: Document, entry: str) -> Document:
 
 
 def _logged(tree: Mapping[str, bytes | None], event: LogEvent) -> dict[str, bytes]:
-    """Add the entries of a lead's event that are not there yet."""
+    """Add the entries of a lead's event that the log lacks."""
     before = document = editable(PATH, tree)
     refuse_open_fence(document)
     if isinstance(event, GateAnswered) and gates.stands(document.data, event):
@@ -116,7 +116,7 @@ def _title_of(heading: str) -> str:
 
 
 def _named_apart(heading: str, there: Collection[str]) -> str:
-    """Return a heading that is not there yet, numbered: who refers to an entry names it by its heading."""
+    """Return a heading that the log lacks, numbered if need be: other entries refer to it by its heading."""
     name, number = _title_of(heading), 1
     while (f"{name} ({number})" if number > 1 else name) in there:
         number += 1
@@ -124,12 +124,12 @@ def _named_apart(heading: str, there: Collection[str]) -> str:
 
 
 def _same(there: str, content: str) -> bool:
-    """Return whether an entry has this content already, whatever the line ends."""
+    """Return whether an entry has this content already, with any line ends."""
     return " ".join(there.split()).startswith(" ".join(content.split()))
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Return the problems of the log: no date that exists, not newest first, the same heading twice."""
+    """Return the problems of the log: impossible dates, wrong order, repeated headings."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -149,13 +149,13 @@ def problems(text: bytes) -> list[Problem]:
     for (heading, entry), body in zip(dated_headings(document), texts, strict=True):
         place = f"{PATH}:{entry.line}"
         if not _is_date(entry.date):
-            found.append(Problem(place, f"{entry.date} is no date", "correct it", "warning"))
+            found.append(Problem(place, f"{entry.date} is not a date", "correct it", "warning"))
         elif last and entry.date > last:
             what = f"entry of {entry.date} stands below one of {last}"
             found.append(Problem(place, what, "the newest stands at the top", "warning"))
         last = entry.date if _is_date(entry.date) else last
         known, said = bodies.setdefault(heading.title, set()), without_closing(body).strip()
-        # We did so once where a run was settled twice on a day; the same text twice is somebody's hand.
+        # Old versions wrote it when a run was settled twice a day; the same text twice is a manual edit.
         is_ours = _OF_RUN.match(plain(entry.title)) is not None and said not in known
         known.add(said)
         if heading.title in seen and not is_ours:
@@ -184,7 +184,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Return the log with the header fields and the first entry that it lacked; what was there stays.
+    """Return the log completed with its header fields and its first entry; existing content stays.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """

@@ -17,7 +17,7 @@ KINDS = {
     "scope": "a change of scope",
     "pool": "a larger pool of workers",
 }
-"""Gate names; all but the first may say which one: `phase-2`, `technology-database`, `pool-20`."""
+"""Gate names; all but the first may have a suffix: `phase-2`, `technology-database`, `pool-20`."""
 
 _TITLE = re.compile(
     r"Gate (?P<gate>[a-z0-9.-]+): (?P<answer>approved|rejected) by (?P<by>.*?)"
@@ -57,7 +57,7 @@ def stands(text: bytes, event: GateAnswered) -> bool:
 
 
 def approved_pool(text: bytes) -> int:
-    """Return the largest pool on record, 0 where there is none. Raises StateError."""
+    """Return the largest approved pool, 0 where there is none. Raises StateError."""
     sizes = (
         int(gate.removeprefix("pool-"))
         for gate, said in answers(text).items()
@@ -72,7 +72,7 @@ def phase_gate(phase: Phase, kind: str = "phase") -> str:
 
 
 def gate_between(status: Status, ended: Phase | None, begun: Phase | None) -> str:
-    """Return the gate that a move between phases must pass; empty where it needs no approval."""
+    """Return the gate that a transition between phases must pass; empty where it needs no approval."""
     if begun is None:
         return phase_gate(ended, "milestone") if ended and ended.number != "0" else ""
     if begun.number == "0":
@@ -84,7 +84,7 @@ def gate_between(status: Status, ended: Phase | None, begun: Phase | None) -> st
 
 
 def growth_gate(text: bytes, number: str) -> str:
-    """Return the gate of a further phase: empty while the user has not agreed to the plan as it is.
+    """Return the gate of an additional phase: empty while the user has not approved the plan.
 
     Raises StateError where the log cannot be read.
     """

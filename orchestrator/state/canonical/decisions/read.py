@@ -1,4 +1,4 @@
-"""DECISIONS.md as entries: the dated headings of one level, whatever else stands between them."""
+"""DECISIONS.md as entries: the dated headings of one level, with any text between them."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def spans(text: bytes) -> list[tuple[str, str]]:
 
 
 def spans_of(document: Document) -> list[tuple[str, str]]:
-    """Return the same of a log that is open."""
+    """Return the same for a parsed log."""
     starts = [found for found, _ in dated_headings(document)]
     found = []
     for number, top in enumerate(starts):
@@ -57,5 +57,5 @@ def dated(heading: Heading) -> re.Match[str] | None:
 
 
 def phases_run(log: bytes | None) -> frozenset[str]:
-    """Return the phases that the log of an old version tells to have been run; now the completions do."""
+    """Return the phases that the log of an old version records as run; now the completions do."""
     return frozenset(name.decode("utf-8", "replace") for name in _INTEGRATED.findall(log or b""))

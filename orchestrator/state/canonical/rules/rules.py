@@ -29,11 +29,11 @@ from tickets.value import Value
 PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
 LIMIT = 15
-"""More workers than this need an approval on record."""
+"""A larger pool needs an approval on record."""
 SECTIONS = ("Lead Conductor Role", "Worker Orchestration", "Status Report Protocol", "Approval Gates")
 
 _NEW = Path(__file__).with_name("new.md")
-"""Workers read it too, so each section says whom it is for."""
+"""Workers read the file too, so each section names its reader."""
 
 _AGENT = re.compile(rf"\b({'|'.join(SLOTS)})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -66,9 +66,9 @@ class Pool(Value):
 
 
 def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[Problem]]:
-    """Return the pool as the file states it, and what is doubtful about it.
+    """Return the pool as the file states it, with its problems.
 
-    What is not stated has its default. `approved` is the largest pool on record; more than that is an
+    What is not stated has its default. `approved` is the largest approved pool; more than that is an
     error, and the pool returned is cut to it. The smaller of two contradicting numbers holds.
     """
     if text is None:
@@ -83,7 +83,7 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         if name in said and said[name] != worth:
             what = f"`{name}` is stated twice ({said[name]} and {worth})"
             found.append(
-                Problem(f"{PATH}:{line}", what, "leave it once; the smaller holds until then", "warning")
+                Problem(f"{PATH}:{line}", what, "keep it once; the smaller holds until then", "warning")
             )
         said[name] = min(said.get(name, worth), worth)
         if name == "total" and worth > approved:
@@ -103,13 +103,13 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
 
 
 def asks_approval(problem: Problem) -> str:
-    """Return the command that records the approval a larger pool waits for; empty for other problems."""
+    """Return the command that records the approval of a larger pool; empty for other problems."""
     found = re.search(rf"`({_ASK}[^`]*)`", problem.do)
     return found[1] if found else ""
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Return nothing: no event so far changes the rules."""
+    """Return nothing: no event changes the rules."""
     del tree, event
     return {}
 
@@ -137,7 +137,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Return the file with the sections that it lacked, at its end; the guidance that was there stays.
+    """Return the file with its missing sections added at the end; existing text stays.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
@@ -166,7 +166,7 @@ def _default(why: str) -> Problem:
 
 
 def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, value, line) of what each line states; the name is `total`, `AGENT` or `AGENT enabled`."""
+    """Yield (name, value, line) of each statement; the name is `total`, `AGENT` or `AGENT enabled`."""
     for title, part in _pool_parts(document):
         of_title = _AGENT.search(title)
         for one in fields(document, part):
@@ -192,7 +192,7 @@ def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:
-    """Yield the sections about the pool: Worker Orchestration, else those that name it, with all below."""
+    """Yield the sections about the pool: Worker Orchestration, else those that mention it, with all below."""
     tops = sections(document)
     chosen = [part for part in tops if key_of(part.title) == "worker orchestration"]
     chosen = chosen or [

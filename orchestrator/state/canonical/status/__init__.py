@@ -1,1 +1,1 @@
-"""STATUS.md: what it says, and how events change it."""
+"""STATUS.md: its content, and how events change it."""

@@ -1,4 +1,4 @@
-"""docs/backlog.md: TODO items that have left STATUS.md, done or put off; the newest at the top."""
+"""docs/backlog.md: TODO items that were removed from STATUS.md, done or put off; the newest at the top."""
 
 from collections.abc import Mapping, Sequence
 
@@ -51,7 +51,7 @@ def problems(text: bytes) -> list[Problem]:
 
 
 def with_lines(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
-    """Return the backlog with lines at its top. Raises StateError where it cannot be read."""
+    """Return the backlog with lines added at its top. Raises StateError where it cannot be read."""
     text = tree.get(PATH)
     if text is None or not text.strip():
         return (_HEAD + "\n".join(lines) + "\n").encode()

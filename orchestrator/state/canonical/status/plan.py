@@ -1,4 +1,4 @@
-"""The plan in STATUS.md: deliverables, criteria, milestones and phases change state, or are added."""
+"""The plan in STATUS.md: deliverables, criteria, milestones and phases, changed and added."""
 
 import re
 
@@ -78,7 +78,7 @@ def edited(document: Document, event: PlanEvent) -> Document:
 
 
 def next_of(phase: Phase | None) -> Deliverable | None:
-    """Return the deliverable that is to be worked on: one in progress, else the next, else the first open."""
+    """Return the deliverable to work on next: one in progress, else the next, else the first open."""
     is_open = [one for one in phase.deliverables if not one.done] if phase else []
     for word in ("IN PROGRESS", "NEXT", "PLANNED", ""):
         for one in is_open:
@@ -99,7 +99,7 @@ def criteria_sections(document: Document) -> list[tuple[str, list[Item]]]:
 
 
 def checklists(document: Document) -> list[tuple[str, list[Item]]]:
-    """Return each acceptance checklist with its items, also one that has none yet."""
+    """Return each acceptance checklist with its items, empty ones included."""
     part = section_like(document, "Acceptance Checklists")
     return [(below.title, boxed(document, below)) for below in sections(document, part)] if part else []
 
@@ -133,7 +133,7 @@ def _deliverable(document: Document, event: DeliverableChanged) -> Document:
     same = [item for item in found if _name(item) == event.name]
     if len(same) != 1:
         what = f"`{event.name}` is {len(same)} times among the deliverables of {event.phase}"
-        raise StateError(Problem(document.place, what, "look at what is there"))
+        raise StateError(Problem(document.place, what, "read the file"))
     done = event.status == "COMPLETE"
     document = set_item(document, same[0], _line(same[0], event))
     found = [item for item in labelled_items(document, phase_part(document, event.phase), MADE)
@@ -148,7 +148,7 @@ def _deliverable(document: Document, event: DeliverableChanged) -> Document:
 
 
 def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
-    """Write priority, impact and mitigation below a blocked deliverable; remove them where it is not."""
+    """Write priority, impact and mitigation below a blocked deliverable; remove them from any other."""
     item, old = _blocker_lines(document, event)
     given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
     said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
@@ -156,7 +156,7 @@ def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
     new = list(said.values()) if event.status == "BLOCKED" else []
     if new == [one.text for one in old]:
         return document
-    # Nested lines are read otherwise apart from their item than below it: it is written anew as a whole.
+    # Nested lines read differently apart from their item than below it: the item is rewritten as a whole.
     start = document.lines[item.line - 1].start
     whole = document.data[start : item.end]
     for one in reversed(old):
@@ -177,7 +177,7 @@ def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item,
 
 
 def _after_completion(document: Document, event: DeliverableChanged) -> Document:
-    """Set what comes next, where it was the current deliverable that is complete."""
+    """Name the next deliverable, if the completed one was the current one."""
     status = read(document.data)
     phase = next((one for one in status.phases if one.title == event.phase), None)
     follows = next_of(phase)
@@ -222,7 +222,7 @@ def _with_owner(owner: str) -> str:
 
 
 def _bracketless(text: str) -> str:
-    """Make a text fit into round brackets: the first closing one ends what they say."""
+    """Make a text fit into round brackets, which its first closing bracket would end."""
     return one_line(text).replace("(", "[").replace(")", "]")
 
 
@@ -279,7 +279,7 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
     document = with_field(document, phase_part(document, event.begun), "Status", "IN PROGRESS")
     begun = phase_of(read(document.data).phases, event.begun)
     if begun is None:
-        raise StateError(Problem(document.place, f"there is no phase `{event.begun}`", "look at the plan"))
+        raise StateError(Problem(document.place, f"there is no phase `{event.begun}`", "read the plan"))
     title = spelled(begun.number, begun.name) or begun.title
     document = with_field(document, header(document), "Phase", one_line(title))
     if begun.milestone:
@@ -311,7 +311,7 @@ def _grown(document: Document, event: _GrowthEvent) -> Document:
 
 
 def next_number(phases: tuple[Phase, ...]) -> str:
-    """Return the number of the phase that would come after all that the plan has."""
+    """Return the number that a further phase of the plan gets."""
     known = [int(phase.number.partition(".")[0]) for phase in phases if phase.number]
     return str(max(known, default=0) + 1)
 
@@ -320,13 +320,13 @@ def _with_phase(document: Document, event: PhaseAdded) -> Document:
     plan = needed(document, _PLAN)
     phases = read(document.data).phases
     title = f"Phase {event.number}: {one_line(event.name)}"
-    # The words of a heading are those that are left when its marks are read.
+    # A heading's words are its text without markup.
     wanted = parse(f"# {title}\n".encode(), document.place).headings[0].title
     if wanted in {phase.title for phase in phases}:
         return document
     if next_number(phases) != event.number:
         what = f"the plan has changed meanwhile: Phase {event.number} is not the next one any more"
-        raise StateError(Problem(document.place, what, "do it again"))
+        raise StateError(Problem(document.place, what, "run the command again"))
     inside = sections(document, plan)
     level = inside[-1].level if inside else plan.level + 1
     made = [f"- [ ] {one_line(name)} (PLANNED)" for name in event.deliverables]
@@ -375,7 +375,7 @@ def _listed_phase(document: Document, title: str) -> Phase:
 
 
 def _without_next(document: Document, phase: str) -> Document:
-    """Put off what was next: only one is."""
+    """Mark the next deliverable as planned: only one is next."""
     for number in range(len(labelled_items(document, phase_part(document, phase), MADE))):
         item = labelled_items(document, phase_part(document, phase), MADE)[number]
         match = DELIVERABLE.match(item.text) if item.done is False else None
@@ -386,7 +386,7 @@ def _without_next(document: Document, phase: str) -> Document:
 
 
 def _below_label(document: Document, phase: str, label: str, line: str) -> Document:
-    """Add a line to a list of a phase; a phase that has no such list gains its label."""
+    """Add a line to a list of a phase, with its label where the phase lacks it."""
     part = phase_part(document, phase)
     below = labelled(document, part, label) or section_like(document, label, part)
     if below is not None:

@@ -1,4 +1,4 @@
-"""STATUS.md as values: tolerant of what people write, silent about what is missing."""
+"""STATUS.md as values: tolerant of what people write, without a problem for what is missing."""
 
 import re
 from typing import NamedTuple
@@ -60,7 +60,7 @@ class Deliverable(Value):
     owner: str
     done: bool
     reason: str = ""
-    """Why it is blocked, where the line says so."""
+    """Why it is blocked, where the line has a reason."""
     impact: str = ""
     mitigation: str = ""
     priority: str = ""
@@ -79,11 +79,11 @@ class Phase(NamedTuple):
     criteria: tuple[tuple[bool, str], ...]
     line: int
     reached: bool = False
-    """Whether its milestone line says COMPLETE."""
+    """Whether its milestone line has COMPLETE."""
 
     @property
     def complete(self) -> bool:
-        """Whether its status line says so; a phase whose details are archived has nothing else."""
+        """Whether its status line has COMPLETE; a phase whose details are archived has nothing else."""
         return self.status.upper().startswith("COMPLETE")
 
     @property
@@ -118,12 +118,12 @@ class Completed(NamedTuple):
     date: str
     run: str
     phase: str
-    """By the name that `run` was called with; empty in lines of old versions and of people."""
+    """The name that `run` was called with; empty in lines of old versions and of people."""
     item: Item
 
 
 class Status(Value):
-    """What STATUS.md says. What it does not say is an empty string or tuple."""
+    """The content of STATUS.md. A missing part is an empty string or tuple."""
 
     last_updated: str
     lead: str
@@ -155,7 +155,7 @@ def read(text: bytes) -> Status:
 
 
 def read_of(document: Document) -> Status:
-    """Read a file that is open."""
+    """Read a parsed file."""
     top = header(document)
     phase = value(document, top, "Phase")
     return Status(
@@ -174,7 +174,7 @@ def read_of(document: Document) -> Status:
 
 
 def doubts(text: bytes) -> list[Problem]:
-    """Return why the file may say more than was read: sections that are there twice, or hidden by code.
+    """Return why the file may hold more than was read: repeated sections, or sections hidden by code.
 
     Raises StateError where the file cannot be read at all.
     """
@@ -186,14 +186,14 @@ def doubts(text: bytes) -> list[Problem]:
 
 
 def refuse_doubts(text: bytes) -> None:
-    """Raise StateError where a file may say more than can be read."""
+    """Raise StateError where a file may hold more than can be read."""
     found = doubts(text)
     if found:
         raise StateError(*found)
 
 
 def phase_matches(status: Status, phase: str) -> str | None:
-    """Return the title of the phase that a template means: by number for `phase-2`, else by slug."""
+    """Return the title of the phase that a template names: by number for `phase-2`, else by slug."""
     word = _PHASE_WORD.fullmatch(phase.strip())
     titles = [spelled(found.number, found.name) or found.title for found in status.phases]
     titles += [status.phase] if status.phase and status.current is None else []
@@ -217,7 +217,7 @@ def slug(title: str) -> str:
 
 
 def milestone_percent(phase: Phase | None) -> int:
-    """Return the share of a milestone's criteria that are met, in percent; without any, all or nothing."""
+    """Return the percentage of a milestone's criteria that are met; without criteria, 0 or 100."""
     if phase is None:
         return 0
     if not phase.criteria:
@@ -226,7 +226,7 @@ def milestone_percent(phase: Phase | None) -> int:
 
 
 def value(document: Document, part: Part | None, key: str) -> str:
-    """Return the value of a field, as text without escapes; empty where it is missing or there twice."""
+    """Return the value of a field, as text without escapes; empty where it is missing or repeated."""
     if part is None:
         return ""
     try:
@@ -249,7 +249,7 @@ def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
 
 
 def completed(document: Document) -> tuple[Completed, ...]:
-    """Return the lines below **Recent Completions:** that have the form we write, or the seed's."""
+    """Return the lines below **Recent Completions:** that have our form, or that of the first version."""
     found = []
     for item in _below(document, RECENT):
         match = _DONE.match(item.text)
@@ -350,13 +350,13 @@ def _todo(document: Document, part: Part | None) -> dict[str, tuple[tuple[bool, 
 
 
 def phase_of(phases: tuple[Phase, ...], title: str) -> Phase | None:
-    """Return the phase that a title means, however it is spelled."""
+    """Return the phase that a title means, in any spelling."""
     wanted = slug(title)
     return next((phase for phase in phases if wanted and slug(phase.title) == wanted), None)
 
 
 def spelled(number: str | None, name: str) -> str:
-    """Return a phase's title as the header has it; empty for one without a number."""
+    """Return a phase's title in the form of the header; empty for one without a number."""
     return f"Phase {number} - {name}" if number and name else f"Phase {number}" if number else ""
 
 

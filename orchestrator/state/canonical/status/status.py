@@ -1,4 +1,4 @@
-"""STATUS.md: where the project stands. The home of phase, milestone, TODO and active workers."""
+"""STATUS.md: the state of the project. The home of phase, milestone, TODO and active workers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ __all__ = ["OWNS", "Status", "changes", "complete", "initial", "phase_matches", 
 OWNS: tuple[str, ...] = (PATH,)
 INTERRUPTED = "interrupted"
 KEPT = 20
-"""How many completions stay, beside the newest of each phase that is not complete; git has the others."""
+"""How many completions stay, beside the newest of each open phase; git has the others."""
 
 SECTIONS = (
     "Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster", "Resume Checklist",
@@ -82,7 +82,7 @@ _NEW = Path(__file__).with_name("new.md")
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
-    """Return STATUS.md as it is after the event; nothing where it shows the event already.
+    """Return STATUS.md after the event; nothing where it shows the event already.
 
     Raises StateError where the file is missing or lacks what the event needs.
     """
@@ -110,7 +110,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 
 def problems(text: bytes) -> list[Problem]:
-    """Return the problems of the file: missing parts, things said twice, figures that do not add up."""
+    """Return the problems of the file: missing parts, repeated statements, wrong figures."""
     try:
         document = opened(PATH, text)
     except StateError as error:
@@ -145,7 +145,7 @@ def initial(facts: Facts) -> str:
 
 
 def complete(text: bytes, facts: Facts) -> bytes:
-    """Return the file with the parts that it lacked; what was there stays, byte for byte.
+    """Return the file with its missing parts added; existing content stays, byte for byte.
 
     Raises StateError where the file cannot be read, or would read differently afterwards.
     """
@@ -206,7 +206,7 @@ def _needed(document: Document) -> None:
 
 
 def _missing(document: Document) -> list[Problem]:
-    """Return missing or doubled parts; an error is what no event can be recorded without."""
+    """Return missing or repeated parts; an error where no event can be recorded without the part."""
     found: list[Problem] = []
     top = header(document)
     for key, severity in {
@@ -251,7 +251,7 @@ def _below(document: Document, label: str) -> Part:
 
 
 def _listed(document: Document, label: str, lines: list[str], *, at: int | None = None) -> Document:
-    """Add list lines below a label: at `at`, else behind its last item, else right below it."""
+    """Add list lines below a label: at `at`, else behind its last item, else directly below it."""
     if not lines:
         return document
     nothing = [one for one in items(document, _below(document, label)) if key_of(one.text) in {"", "none"}]
@@ -294,7 +294,7 @@ def _integrated(document: Document, event: RunIntegrated) -> Document:
 
 
 def _held(document: Document, worker: Completion, run: str) -> Document:
-    """Keep a pending worker on the roster, with what it waits for."""
+    """Keep a pending worker on the roster, with the reason why it waits."""
     note = f" \u2014 pending: {one_line(worker.reason) or 'the lead decides'}"
     known = [one for one in active_workers(document) if (one.worker, one.run) == (worker.worker, run)]
     if not known:
@@ -306,12 +306,12 @@ def _held(document: Document, worker: Completion, run: str) -> Document:
 
 
 def _bare(text: str, run: str) -> str:
-    """Return a roster line without what it waits for."""
+    """Return a roster line without the reason why its worker waits."""
     return text[: text.rindex(f", run {run})")] + f", run {run})"
 
 
 def _waiting(document: Document, run: str) -> Document:
-    """Mark the workers of an interrupted run as pending, with the command that continues them."""
+    """Mark the workers of an interrupted run as pending, with the command that continues it."""
     note = f" \u2014 pending: {INTERRUPTED}, `orchestrate resume {run}` goes on"
     idle = (one.item for one in active_workers(document) if one.run == run and not one.pending)
     return set_items(document, [(item, item.text + note) for item in idle])
@@ -352,7 +352,7 @@ def _completed(
 
 
 def _outdated(document: Document) -> list[Completed]:
-    """Return the completions that leave the list; one of each phase that is not complete stays."""
+    """Return the completions that are removed from the list; one of each open phase stays."""
     listed = completed(document)
     if len(listed) <= KEPT:
         return []
@@ -367,13 +367,13 @@ def _outdated(document: Document) -> list[Completed]:
 
 
 def _pruned(listed: Sequence[Completed], run: str) -> bool:
-    """Return whether a run is older than all that the full list keeps, so that its lines have left it."""
+    """Return whether a run is older than all runs in the full list, so that its lines were removed."""
     runs = [one.run for one in listed[:KEPT] if one.run]
     return len(listed) >= KEPT and bool(runs) and run < min(runs)
 
 
 def _recounted(document: Document) -> Document:
-    """Write the figures that follow from the checkboxes, where the lines that show them exist."""
+    """Write the figures that follow from the checkboxes, on the lines that show them."""
     status = read_of(document)
     current = status.current
     if status.phases:

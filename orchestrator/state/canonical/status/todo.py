@@ -14,7 +14,7 @@ KEPT = 5
 
 
 class TodoItem(NamedTuple):
-    """One item; `number` counts all of them from 1, in the order of the file's priorities."""
+    """One item; `number` counts all items from 1, in the order of the file's priorities."""
 
     number: int
     grade: Grade
@@ -42,7 +42,7 @@ def boxed(document: Document, part: Part) -> list[Item]:
 
 
 def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Document:
-    """Show the event in the list. Raises StateError where the list cannot be found, or the item."""
+    """Show the event in the list. Raises StateError where the list or the item cannot be found."""
     if isinstance(event, TodoAdded):
         return _added(document, event)
     part = _level(document, event.grade)
@@ -54,7 +54,7 @@ def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Docum
 
 
 def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
-    """Return the done items that leave the list: all but the last `kept` of each priority, never `but`."""
+    """Return the done items to remove: all but the last `kept` of each priority, never `but`."""
     gone: list[Item] = []
     todo = section_like(document, "TODO")
     for grade in GRADES:
@@ -67,7 +67,7 @@ def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
 
 
 def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade, str, bool]]:
-    """Return what an event takes off the list: (priority, text, done); `document` is as it was before."""
+    """Return what an event removes from the list: (priority, text, done); `document` is the state before."""
     if isinstance(event, TodoMoved):
         if event.to is not None:
             return []
