@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +103,10 @@ class LedgerEntry(NamedTuple):
         return RunDir(Path(self.root), self.run_id)
 
 
+Reader = Callable[[Path], dict[Key, LedgerEntry]]
+"""Returns the entries of one day of the ledger."""
+
+
 def attempt_of(run: RunDir, worker: str, attempt: int) -> LedgerEntry:
     """Return an attempt of which nothing is known yet."""
     return LedgerEntry(str(run.root), run.id, worker, attempt)
@@ -135,25 +140,21 @@ def spent_by(folder: Path, runs: Iterable[RunDir], is_live: IsLive | None = None
     return [total(entries, known) for entries in _entries_by(folder, runs)]
 
 
-def spent_in(folder: Path, states: Iterable[RunState]) -> list[Spent]:
+def spent_in(folder: Path, states: Sequence[RunState]) -> list[Spent]:
     """Return what each of some runs has cost; for a worker unknown to the ledger, its run tells it."""
-    states, known = list(states), liveness(folder)
-    books, found = _entries_by(folder, [one.run for one in states]), []
-    for state, entries in zip(states, books, strict=True):
-        besides = state.workers.keys() - {one.worker for one in entries}
-        found.append(total([*entries, *_told(state, besides)], known))
-    return found
+    return _spent_in(_entries_by(folder, [one.run for one in states]), states, liveness(folder))
+
+
+def spent_on_day_and_in(folder: Path, day: str, states: Sequence[RunState]) -> tuple[Spent, list[Spent]]:
+    """Return what one day has cost, and each of some runs; each day of the ledger is read once."""
+    read, known = cache(entries_of), liveness(folder)
+    books = _entries_by(folder, [one.run for one in states], read)
+    return total(read(folder / f"{day}.jsonl").values(), known), _spent_in(books, states, known)
 
 
 def told_by(state: RunState) -> Spent:
     """Return what a run has cost by its own journal: each worker's last attempt; no file is read."""
     return total(_told(state, state.workers), lambda *_: False)
-
-
-def spending(folder: Path, day: str, state: RunState | None) -> Spending:
-    """Return the cost of a day and of a run."""
-    (in_run,) = spent_in(folder, [state]) if state else [Spent()]
-    return Spending(day, spent_on(folder, day), state.run.id if state else None, in_run)
 
 
 def total(entries: Iterable[LedgerEntry], is_live: IsLive) -> Spent:
@@ -203,13 +204,21 @@ def workers(number: int) -> str:
     return f"{number} worker{'' if number == 1 else 's'}"
 
 
-def _entries_by(folder: Path, runs: Sequence[RunDir]) -> list[list[LedgerEntry]]:
+def _entries_by(folder: Path, runs: Sequence[RunDir], read: Reader = entries_of) -> list[list[LedgerEntry]]:
     found: dict[tuple[str, str], dict[Key, LedgerEntry]] = {(str(run.root), run.id): {} for run in runs}
     for path in days_since(folder, min(run.id for run in runs)) if runs else ():
-        for key, entry in entries_of(path).items():
+        for key, entry in read(path).items():
             if entry[:2] in found:
                 found[entry[:2]][key] = entry
     return [list(each.values()) for each in found.values()]
+
+
+def _spent_in(books: Iterable[list[LedgerEntry]], states: Sequence[RunState], is_live: IsLive) -> list[Spent]:
+    found = []
+    for state, entries in zip(states, books, strict=True):
+        besides = state.workers.keys() - {one.worker for one in entries}
+        found.append(total([*entries, *_told(state, besides)], is_live))
+    return found
 
 
 def _told(state: RunState, workers: Iterable[str]) -> list[LedgerEntry]:

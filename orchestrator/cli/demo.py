@@ -12,6 +12,7 @@ from orchestrator.commands import demo
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.demo import FOLDER, Arguments
+from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
 
 
@@ -35,7 +36,7 @@ def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
     document = answer.document
     look = _where_to_look(Path(document["project"]), document)
     # The next command is for the sample's own folder, where the lines above it lead.
-    return [*run_lines(answer)[:-1], *map(clean, look), f"next: {answer.view.next_action()}"]
+    return [*run_lines(answer)[:-1], *map(clean, look), f"next: {next_of_run(answer.view)}"]
 
 
 def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.watch import Arguments, Picture, ended, pictures
 from orchestrator.runs.live import LiveRun
+from orchestrator.runs.next_action import next_of_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[list[
 
 def lines(answer: Answer[list[LiveRun]], _: Arguments) -> list[str]:
     """Return what is next, once nothing more is shown."""
-    said = [f"next: {run.state.next_action()}" for run in answer.view]
+    said = [f"next: {next_of_run(run.state)}" for run in answer.view]
     return said or ["nothing is running", "next: orchestrate status"]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from orchestrator.commands.answer import Answer
 from orchestrator.errors import Refusal
+from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from workers.files.locks import is_locked
@@ -38,7 +39,7 @@ def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str
     if state is None or (started.returncode and not state.has_ended):
         what = f"its runtime ended at once (exit code {started.returncode})"
         raise Refusal(Problem(run.id, what, f"see {run.relative(log)}"), exit_code=1)
-    document = state.document()
+    document = state.document(next_of_run(state))
     document["problems"] = [problem.as_json() for problem in warnings]
     document["next_action"] = f"orchestrate wait {run.id}"
     return Answer(0, document, warnings, state)

@@ -138,13 +138,11 @@ def with_report(writer: Writer, answer: Answer[View]) -> Answer[View]:
     """Keep a status report with the newest run where the answer has changed anything."""
     written = None
     if answer.document["changed"]:
-        from orchestrator.report.gather import gather  # noqa: PLC0415 - as above
+        from orchestrator.report.situation import Situation  # noqa: PLC0415 - as above
         from orchestrator.report.status_report import report_on  # noqa: PLC0415 - as above
         from orchestrator.report.text import keep_report  # noqa: PLC0415 - most commands need none of it
-        from orchestrator.runs.state import unfinished_runs  # noqa: PLC0415 - as above
 
-        waiting = tuple(unfinished_runs(writer.repository.root))
-        report = report_on(gather(writer.repository, writer.at), "the user", writer.lead, waiting)
+        report = report_on(Situation(writer.repository, writer.at), "the user", writer.lead)
         written = keep_report(writer.repository, report, writer.at)
     return answer._replace(document={**answer.document, "report": written})
 

@@ -13,7 +13,7 @@ from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.project import Project
 from orchestrator.run import Ended
-from orchestrator.runs.next_action import undone_problems
+from orchestrator.runs.next_action import next_of_run, undone_problems
 from orchestrator.runs.state import RunState, unfinished_runs
 from tickets.problems import Problem
 from workers.fence.probe import begin_trial
@@ -50,7 +50,7 @@ def finish(
     state = ended.state
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
-    document = state.document()
+    document = state.document(next_of_run(state))
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)
 

@@ -21,8 +21,8 @@ from orchestrator.archive.state_entries import Archived, archived, targets
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import HELD, Refusal
-from orchestrator.report.gather import STATE_FILES
 from orchestrator.settings.settings import read_settings
+from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status import backlog
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
@@ -72,7 +72,7 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
         if value is not None:
             raise Refusal(Problem(option, "is about runs", "add `--runs`"))
     root = repository.root
-    texts: Texts = {path: read_state(root, path) for path in (*STATE_FILES, backlog.PATH)}
+    texts: Texts = {path: read_state(root, path) for path in (*NEEDED, backlog.PATH)}
     for path in (PATH, "DECISIONS.md"):
         present(path, texts[path])
     more = targets(texts)

@@ -9,6 +9,7 @@ from orchestrator.commands._names import live_named, workers_named
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.runs.live import LiveRun, doing_of
+from orchestrator.runs.next_action import next_of_run
 from tickets.problems import Problem
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
@@ -133,6 +134,6 @@ def _answered(
         doing = known.outcome or doing_of(state, name, lives=live.is_running)
         shown.append({"worker": name, "ticket": known.ticket, "state": doing, "reason": known.reason})
     return answer(
-        problems, state.next_action(), run=state.run.id, phase=state.phase, status=state.status(),
+        problems, next_of_run(state), run=state.run.id, phase=state.phase, status=state.status(),
         workers=shown, stopped=list(stopped),
     ).showing(what)  # fmt: skip

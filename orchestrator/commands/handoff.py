@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 from orchestrator.commands._checks import NAMES, TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
-from orchestrator.report.gather import STATE_FILES, gather
 from orchestrator.report.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
+from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import report_on
-from orchestrator.report.summary import step_of
 from orchestrator.report.text import keep_report
-from orchestrator.runs.state import unfinished_runs
 from orchestrator.settings.settings import read_settings
+from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status.read import PATH, refuse_doubts
 from orchestrator.state.document import present
 from orchestrator.store.read import read_state
@@ -43,19 +42,20 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
         problems += run_checks(
             repository, settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
         )
-    found = gather(repository, at)
-    waiting = tuple(unfinished_runs(repository.root))
-    points = points_of(found, waiting)
-    step = step_of(found, waiting)
+    found = Situation(repository, at)
+    if not arguments.check and found.interrupted:
+        problems += Store(repository).finish()
+        found = Situation(repository, at)
+    points, step = points_of(found), found.step
     grade: Any = "error" if arguments.check else "warning"
     problems += found.problems
     problems += [Problem(PATH, f"{one.point}: {one.missing}", one.do, grade) for one in points if one.missing]
     written, kept, changed, commit = None, None, [], None
     if not arguments.check:
-        report = report_on(found, "the next lead", lead_of(caller, repository), waiting)
+        report = report_on(found, "the next lead", found.lead or lead_of(caller, repository))
         path, tests = path_of(repository.root, at), tests_line(found.figures)
         kept = keep_report(repository, report, at)
-        text = text_of(found, report, points, step, kept=kept)
+        text = text_of(found, report, points, kept=kept)
 
         def handed_over(texts: Texts) -> Mapping[str, bytes]:
             status = status_at_handoff(present(PATH, texts[PATH]), at, tests)
@@ -64,7 +64,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
         done = Store(repository).change(
             handed_over,
             paths=(path,),
-            also=[name for name in STATE_FILES if name in found.uncommitted],
+            also=[name for name in NEEDED if name in found.uncommitted],
             message=f"Hand over: {step.p0 or step.command}\n\nNext: {step.command}\n",
             commit=settings.git.commit != "never" and not arguments.no_commit,
         )

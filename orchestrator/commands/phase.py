@@ -19,7 +19,7 @@ from orchestrator.commands._record import given, read_back, record, refuse_known
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
-from orchestrator.runs.next_step import has_templates
+from orchestrator.runs.next_action import has_templates
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
 from orchestrator.state.canonical.status.plan import next_number
 from orchestrator.state.canonical.status.read import PATH, Phase, slug

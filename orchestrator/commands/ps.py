@@ -7,6 +7,7 @@ from orchestrator.budget.totals import Spent, spent_in
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
 from orchestrator.runs.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
+from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
 from orchestrator.schedule.rate_limits import provider_states
 from tickets.problems import Problem
@@ -87,7 +88,7 @@ def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
         "queued": queue.total,
         "ended": sum(one.ended for one in workers),
         "spent": cost._asdict(),
-        "next_action": run.state.next_action(),
+        "next_action": next_of_run(run.state),
     }
 
 

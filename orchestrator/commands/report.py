@@ -5,10 +5,9 @@ from typing import NamedTuple
 from orchestrator.commands._checks import NAMES, TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
-from orchestrator.report.gather import gather
+from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport, as_json, report_on
 from orchestrator.report.text import keep_report
-from orchestrator.runs.state import unfinished_runs
 from orchestrator.settings.settings import read_settings
 from tickets.problems import Problem
 from workers.errors import WorkerError
@@ -35,9 +34,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
             )
         except WorkerError as error:
             problems.append(Problem("[checks]", str(error), "`orchestrate doctor` says more"))
-    found = gather(repository, at)
-    waiting = tuple(unfinished_runs(repository.root))
-    report = report_on(found, arguments.reader, lead_of(caller, repository), waiting)
+    found = Situation(repository, at)
+    report = report_on(found, arguments.reader, found.lead or lead_of(caller, repository))
     problems += found.problems
     written = keep_report(repository, report, at)
     return answer(

@@ -7,9 +7,9 @@ from orchestrator.commands._checks import TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.report.gather import gather
-from orchestrator.report.recover import look, standing_of
-from orchestrator.report.summary import fitted, standing, step_of, tokens_of
+from orchestrator.report.recover import recover
+from orchestrator.report.situation import Situation
+from orchestrator.report.summary import fitted, run_standing, standing, tokens_of
 from orchestrator.runs.state import RunState
 from orchestrator.settings.settings import read_settings
 from tickets.problems import Problem
@@ -48,25 +48,15 @@ def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
     repository, at = repository_of(caller), caller.now()
     problems: list[Problem] = []
     commits = _commits(repository, problems)
-    stood = look(repository, at, lead_of(caller, repository), commit=commits)
+    done = recover(Situation(repository, at), partial(lead_of, caller, repository), commit=commits)
     if arguments.verify:
         problems += _verified(caller, arguments, repository)
-    found = gather(repository, at)
-    step = step_of(found, stood.runs)
-    problems = list(dict.fromkeys((*stood.problems, *found.problems, *problems)))
-    runs = [
-        {
-            "run": state.run.id,
-            "phase": state.phase,
-            "status": state.status(),
-            "workers": standing_of(state),
-            "next_action": state.next_action(),
-        }
-        for state in stood.runs
-    ]
+    found = done.situation
+    problems = list(dict.fromkeys((*done.problems, *found.problems, *problems)))
     whole = answer(
-        problems, step.command, repaired=list(stood.repaired), runs=runs, **standing(found, step), left_out=[]
-    )
+        problems, found.step.command, repaired=list(done.repaired),
+        runs=[run_standing(run) for run in found.unfinished], **standing(found), left_out=[],
+    )  # fmt: skip
     document = whole.document
     if arguments.max_tokens is not None:
         document = _within(document, arguments.max_tokens)

@@ -9,7 +9,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
-from orchestrator.runs.next_action import undone_problems
+from orchestrator.runs.next_action import next_of_run, undone_problems
 from orchestrator.runs.state import RunState
 from tickets.problems import Problem
 from tickets.value import Value
@@ -76,7 +76,7 @@ def _offset(run: RunDir, cursor: str) -> int:
 
 def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> Answer[WaitView]:
     state = live.state
-    status, next_action, code = state.status(), state.next_action(), 0
+    status, next_action, code = state.status(), next_of_run(state), 0
     problems: tuple[Problem, ...] = ()
     if status == "running":
         next_action = f"orchestrate wait {state.run.id} --since {live.cursor}"
@@ -85,9 +85,8 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> 
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
         problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
     document = {
-        **state.document(),
+        **state.document(next_action),
         "problems": [problem.as_json() for problem in problems],
-        "next_action": next_action,
         "cursor": str(live.cursor),
         "events": events,
     }

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from orchestrator.errors import Refusal
 from orchestrator.report._versions import Said, ask_versions
 from orchestrator.report.agent_config import config_of
+from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import unmet_fence, why_disabled
 from orchestrator.settings.settings import Settings, read_settings
@@ -100,7 +101,7 @@ def examine(repository: Repository | None, start: Path, environ: Mapping[str, st
     problems += [_dirty(taken) for taken in slots if taken.dirty]
     pending = _pending(repository, problems) if git else ()
     runs = tuple(
-        RunFound(state.run.id, state.phase, state.status(), state.next_action())
+        RunFound(state.run.id, state.phase, state.status(), next_of_run(state))
         for state in unfinished_runs(repository.root, problems)
     )
     problems += [_unfinished(run) for run in runs if run.status != "running"]

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.checks.figures import Figure
-from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import HISTORY
+from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.summary import stale_of
-from orchestrator.runs.next_step import Step
-from orchestrator.runs.state import RunState
+from orchestrator.runs.next_action import open_todo
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import opened, section_like, state_errors
@@ -35,11 +34,11 @@ class Point(NamedTuple):
     do: str
 
 
-def points_of(found: Gathered, waiting: Sequence[RunState]) -> tuple[Point, ...]:
+def points_of(found: Situation) -> tuple[Point, ...]:
     """Check the eight points, each by what STATUS.md says."""
     made = []
     for point, check, do in _POINTS:
-        missing = "STATUS.md cannot be read" if found.status is None else check(found, waiting)
+        missing = "STATUS.md cannot be read" if found.status is None else check(found)
         made.append(Point(point, missing, do if missing else ""))
     return tuple(made)
 
@@ -69,11 +68,9 @@ def tests_line(figures: Sequence[Figure]) -> str:
     return chosen.in_words() if chosen else ""
 
 
-def text_of(
-    found: Gathered, report: StatusReport, points: Sequence[Point], step: Step, *, kept: str | None
-) -> str:
+def text_of(found: Situation, report: StatusReport, points: Sequence[Point], *, kept: str | None) -> str:
     """Return the document: what is next, what stands open, and how to go on."""
-    said = report.current_state
+    said, step = report.current_state, found.step
     branch = (found.head.branch or "no branch").removeprefix("refs/heads/")
     parts = [
         "\n".join([
@@ -98,7 +95,7 @@ def text_of(
         ]),
         _section("Open P0", [f"- [ ] {one_line(text)}" for text in open_todo(found.status, "P0")]),
         _section("Decisions to Know", [
-            f"- {one.date}: {one_line(one.title)}" for one in found.decisions[:DECISIONS_SHOWN]
+            f"- {one.date}: {one_line(one.title)}" for one in found.log.recent[:DECISIONS_SHOWN]
         ]),
         _section("In the Way", [
             *(f"- {one_line(one.title)}: {one_line(one.root_cause)}" for one in report.blockers),
@@ -117,7 +114,7 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return "\n".join([f"## {title}", "", *(lines or ["None."])])
 
 
-def _uncommitted(found: Gathered) -> list[str]:
+def _uncommitted(found: Situation) -> list[str]:
     ours = set(status_document.OWNS) | {"DECISIONS.md", "AGENTS.md"}
     return [f"- {one_line(path)}" for path in found.uncommitted if path not in ours]
 
@@ -127,14 +124,14 @@ def _point(one: Point) -> str:
     return f"{line}: {one_line(one.missing)}" if one.missing else line
 
 
-def _deliverable(found: Gathered, _: Sequence[RunState]) -> str:
+def _deliverable(found: Situation) -> str:
     one = found.status.deliverable if found.status else None
     if one is None or one.name.casefold() in _VAGUE:
         return "no deliverable is named"
     return "" if one.status else f"`{one.name}` has no status"
 
 
-def _next_p0(found: Gathered, _: Sequence[RunState]) -> str:
+def _next_p0(found: Situation) -> str:
     first = (open_todo(found.status, "P0") or ("",))[0]
     if not first:
         return "no P0 is open"
@@ -143,13 +140,13 @@ def _next_p0(found: Gathered, _: Sequence[RunState]) -> str:
     return f"`{first}` does not say what is to be done" if vague else ""
 
 
-def _workers(found: Gathered, waiting: Sequence[RunState]) -> str:
+def _workers(found: Situation) -> str:
     listed = found.status.active if found.status else ()
     bare = [one.worker for one in listed if not one.scope]
     on_roster = {(one.run, one.worker) for one in listed}
     absent = [
         f"{name} of run {state.run.id}"
-        for state in waiting
+        for state in found.unfinished
         for name, worker in state.workers.items()
         if not worker.ended and (state.run.id, name) not in on_roster
     ]
@@ -159,19 +156,19 @@ def _workers(found: Gathered, waiting: Sequence[RunState]) -> str:
     return "; ".join(said)
 
 
-def _progress(found: Gathered, _: Sequence[RunState]) -> str:
+def _progress(found: Situation) -> str:
     said = dict(found.status.progress) if found.status else {}
     absent = [name for name in ("Overall", "Current Phase") if "%" not in said.get(name, "")]
     if absent:
         return f"no percentage for {' and '.join(absent)}"
-    text = found.texts.get(PATH) or b""
+    text = found.text(PATH) or b""
     wrong = [one for one in status_document.problems(text) if "does not follow" in one.what]
     return f"{wrong[0].place}: {wrong[0].what} ({wrong[0].do})" if wrong else ""
 
 
-def _resume(found: Gathered, _: Sequence[RunState]) -> str:
+def _resume(found: Situation) -> str:
     try:
-        document = opened(PATH, found.texts.get(PATH) or b"")
+        document = opened(PATH, found.text(PATH) or b"")
         part = section_like(document, "Resume Checklist")
         listed = items(document, part) if part else ()
     except ProblemError:
@@ -179,26 +176,26 @@ def _resume(found: Gathered, _: Sequence[RunState]) -> str:
     return "" if listed else "no section `Resume Checklist` with steps"
 
 
-def _plan(found: Gathered, _: Sequence[RunState]) -> str:
+def _plan(found: Situation) -> str:
     status = found.status
     if status is None or not status.phases:
         return "the Phase Plan names no phase"
     return "" if status.current else f"`{status.phase}` is not in the Phase Plan"
 
 
-def _criteria(found: Gathered, _: Sequence[RunState]) -> str:
+def _criteria(found: Situation) -> str:
     phase = found.status.current if found.status else None
     if phase is None:
         return "the current phase is not in the plan"
     return "" if phase.criteria else f"{phase.title} has no acceptance criteria"
 
 
-def _tests(found: Gathered, _: Sequence[RunState]) -> str:
+def _tests(found: Situation) -> str:
     said = dict(found.status.progress) if found.status else {}
     return "" if said.get("Tests", "").strip() else "Progress has no `Tests`"
 
 
-_Check = Callable[[Gathered, Sequence[RunState]], str]
+_Check = Callable[[Situation], str]
 _POINTS: tuple[tuple[str, _Check, str], ...] = (
     ("STATUS.md has current deliverable", _deliverable, "`orchestrate deliverable start NAME`"),
     ("Next P0 is clear and actionable", _next_p0, "`orchestrate todo add TEXT --priority P0`"),

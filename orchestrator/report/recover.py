@@ -1,65 +1,50 @@
-"""After a stop: what is true, what was repaired, what is next. Spends nothing and starts no worker."""
+"""After a stop: complete what was decided, and record what has landed of runs that are gone."""
 
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from orchestrator.errors import StateError
-from orchestrator.runs.live import doing_of
-from orchestrator.runs.roster import landed_meanwhile
-from orchestrator.runs.state import RunState, unfinished_runs
-from orchestrator.store.store import Store
+from orchestrator.report.situation import Situation
 from tickets.problems import Problem, TicketError
-from workers.files.locks import is_locked
-from workers.git.run import Repository
 
 
-class Standing(NamedTuple):
-    """What was waiting to be finished, and what still is."""
+class Recovered(NamedTuple):
+    """What was repaired, and the situation after that."""
 
-    runs: tuple[RunState, ...]
-    """Those that are not integrated, oldest first."""
+    situation: Situation
     repaired: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
-def look(repository: Repository, at: datetime, lead: str, *, commit: bool) -> Standing:
-    """Finish what a killed command had decided, record what landed of runs that are gone, see what waits."""
-    store = Store(repository)
+def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recovered:
+    """Finish what a killed command had decided, and record what landed of runs that are gone."""
+    if not found.interrupted and not found.gone:
+        return Recovered(found, (), ())
+    from orchestrator.store.store import Store  # noqa: PLC0415 - for start-up time: hardly ever needed
+
+    store = Store(found.repository)
     repaired = tuple(store.pending())
     problems = tuple(store.finish()) if repaired else ()
-    if not problems:
-        recorded, problems = _record_landed(store, repository, at, lead, commit=commit)
-        repaired += recorded
-    return Standing(tuple(unfinished_runs(repository.root)), repaired, problems)
+    found = Situation(found.repository, found.at)
+    if problems or not found.gone:
+        return Recovered(found, repaired, problems)
+    from orchestrator.runs.roster import landed_meanwhile  # noqa: PLC0415 - as above
 
-
-def standing_of(state: RunState) -> list[dict[str, Any]]:
-    """Describe the state of each worker of a run, from its files alone."""
-    found = []
-    lives = is_locked(state.run.path / "run.lock")
-    for name, worker in state.workers.items():
-        shown = {"worker": name, "ticket": worker.ticket, "state": doing_of(state, name, lives=lives)}
-        found.append({**shown, "outcome": worker.outcome, "verdict": worker.verdict})
-    return found
-
-
-def _record_landed(
-    store: Store, repository: Repository, at: datetime, lead: str, *, commit: bool
-) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
-    """Record what had landed of a run that was lost before its record, so that it is not done again."""
+    # It would be done a second time if it were lost before its record.
     try:
-        events = landed_meanwhile(repository, at, lead)
+        events = landed_meanwhile(found.repository, found.gone, found.at, lead())
         if not events:
-            return (), ()
+            return Recovered(found, repaired, ())
         runs = ", ".join(dict.fromkeys(event.run for event in events))
         trailers = "\n".join(f"Orchestrate-State: {event.run}" for event in events)
         message = f"Record what had landed of run {runs}\n\n{trailers}\n"
         done = store.record(events, message=message, commit=commit)
     except (StateError, TicketError) as error:
-        return (), tuple(problem._replace(severity="warning") for problem in error.problems)
-    said = tuple(
+        told = tuple(problem._replace(severity="warning") for problem in error.problems)
+        return Recovered(found, repaired, told)
+    recorded = (
         f"run {event.run} had landed as {(event.landing or '')[:10]} and is gone; recorded for "
         + ", ".join(worker.worker for worker in event.workers)
         for event in events
     )
-    return said, done.problems
+    return Recovered(Situation(found.repository, found.at), (*repaired, *recorded), done.problems)

@@ -1,4 +1,4 @@
-"""The status report: its seven sections as values, from what was gathered; pure but for the history."""
+"""The status report: its seven sections as values, made of the situation of the project and its history."""
 
 import re
 from collections.abc import Mapping
@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 
 from orchestrator.budget.totals import Spending
 from orchestrator.checks.figures import Figure
-from orchestrator.report._blockers import Approval, Blocker, approvals_of, blockers_of
-from orchestrator.report.gather import Gathered, open_todo
 from orchestrator.report.history import Happened, happened_since, last_report, status_before
-from orchestrator.report.summary import step_of
+from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.state import RunState
+from orchestrator.runs.next_action import open_todo
+from orchestrator.state.canonical.decisions import gates
+from orchestrator.state.canonical.decisions.gates import GateAnswer
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.facts import percent
+from tickets.problems import ProblemError
 from workers.files.locks import is_locked
 
 NOT_RUN = "not run"
@@ -86,6 +89,27 @@ class NextSteps(NamedTuple):
     next_phase: tuple[str, ...]
 
 
+class Blocker(NamedTuple):
+    """Something that cannot go on by itself."""
+
+    title: str
+    priority: str
+    root_cause: str
+    impact: str
+    mitigation: str
+
+
+class Approval(NamedTuple):
+    """Something that the user has to agree to."""
+
+    request: str
+    reason: str
+    evidence: str
+    alternatives: str
+    impact: str
+    needed_by: str
+
+
 class StatusReport(NamedTuple):
     """All seven sections, with the header."""
 
@@ -101,21 +125,21 @@ class StatusReport(NamedTuple):
     approval_requests: tuple[Approval, ...]
 
 
-def report_on(found: Gathered, reader: str, lead: str, waiting: tuple[RunState, ...]) -> StatusReport:
+def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
     """Return the report on a project; what is unknown is marked as unknown, never left out."""
     status = found.status
-    since = last_report(found.repository.root) or _day(found.started)
+    since = last_report(found.repository.root) or _day(found.log.started)
     before = status_before(found.repository.root, since)
     happened = happened_since(found.repository.root, since)
-    step = step_of(found, waiting)
+    lead, step = found.lead or lead, found.step
     return StatusReport(
         found.at.isoformat(timespec="seconds"),
         reader,
-        (status.lead if status else "") or lead,
+        lead,
         _current(status),
         Progress(_milestones(status), _deliverables(status), tests_of(found.figures)),
         ActiveWork(
-            (status.lead if status else "") or lead,
+            lead,
             tuple(_workers(found)),
             step.p0 or "none",
             step.command,
@@ -212,7 +236,7 @@ def _word(one: Deliverable) -> str:
     return word if word in {"IN PROGRESS", "NEXT", "BLOCKED"} else "PLANNED"
 
 
-def _workers(found: Gathered) -> list[WorkerShown]:
+def _workers(found: Situation) -> list[WorkerShown]:
     shown = []
     runs = {state.run.id: state for state in found.runs}
     lost = {(one.run, one.worker) for one in found.lost}
@@ -271,3 +295,130 @@ def _next_steps(status: Status | None) -> NextSteps:
         ahead = [f"{following.title}: {one.name}" for one in following.deliverables if not one.done]
         ahead = ahead or [following.title]
     return NextSteps(open_todo(status, "P0"), (*open_ones, *open_todo(status, "P1")), tuple(ahead))
+
+
+# What asks something of the reader
+
+
+def blockers_of(found: Situation) -> tuple[Blocker, ...]:
+    """Return what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
+    blockers = [*_blocked_deliverables(found.status), *_blocked_workers(found)]
+    blockers += [
+        Blocker(
+            f"The {one.name} check fails",
+            "P0",
+            f"`{one.command}`: {one.good}/{one.total} passing, {one.ended}",
+            "what is built on this commit may not work",
+            f"see {one.output}; mend it and verify again: `orchestrate report --verify`",
+        )
+        for one in found.figures
+        if not one.passed
+    ]
+    return tuple(sorted(blockers, key=lambda one: one.priority))
+
+
+def approvals_of(found: Situation) -> tuple[Approval, ...]:
+    """Return what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
+    answers = _answers(found.text(DECISIONS))
+    asked = [*_transition(found.status, answers), *_pool(found)]
+    for one in found.log.recent:
+        if one.status.lower().startswith(("proposed", "pending")):
+            what = f"Decide on: {one.title}"
+            asked.append(
+                Approval(what, one.decision or "it is proposed", f"DECISIONS.md, entry of {one.date}",
+                         "leave it as it is", "the decision stays open until then", "not stated")
+            )  # fmt: skip
+    return tuple(asked)
+
+
+def _blocked_deliverables(status: Status | None) -> list[Blocker]:
+    found = []
+    for phase in status.phases if status else ():
+        # What a phase left open when it was completed all the same holds nobody up.
+        for one in phase.deliverables if not phase.complete else ():
+            if one.status.upper() == "BLOCKED" and not one.done:
+                is_current = status is not None and one.name == status.deliverable.name
+                found.append(
+                    Blocker(
+                        one.name,
+                        one.priority or ("P0" if is_current else "P1"),
+                        one.reason or "not stated; STATUS.md says BLOCKED",
+                        one.impact or f"{phase.title} cannot be completed",
+                        one.mitigation or f"settle it with {one.owner or 'the lead'}",
+                    )
+                )
+    return found
+
+
+def _blocked_workers(found: Situation) -> list[Blocker]:
+    """Return blocked workers; only the newest try of a ticket counts."""
+    blockers: list[Blocker] = []
+    seen: set[tuple[str, str]] = set()
+    for state in reversed(found.runs):
+        for name, worker in state.workers.items():
+            ticket = (state.phase, worker.ticket)
+            if ticket in seen or worker.outcome == "skipped":
+                continue
+            seen.add(ticket)
+            if worker.outcome in ("blocked", "needs_clarification"):
+                again = f"orchestrate run {state.phase} --only {worker.ticket}"
+                blockers.append(
+                    Blocker(
+                        f"{name}: {state.titles[name]}",
+                        "P1",
+                        worker.reason or worker.outcome.replace("_", " "),
+                        f"nothing of {worker.ticket} has landed",
+                        f"answer it in the ticket's template, then `{again}`",
+                    )
+                )
+    return blockers
+
+
+def _answers(text: bytes | None) -> dict[str, GateAnswer]:
+    try:
+        return gates.answers(text) if text else {}
+    except ProblemError:
+        return {}
+
+
+def _transition(status: Status | None, answers: dict[str, GateAnswer]) -> list[Approval]:
+    phase = status.current if status else None
+    if status is None or phase is None or not _is_done(phase):
+        return []
+    after = status.phases[status.phases.index(phase) + 1 :]
+    following = next((one for one in after if not one.complete), None)
+    gate = gates.gate_between(status, phase, following)
+    if not gate or gate in answers:
+        return []
+    what = f"Begin {following.title}" if following else f"Close {phase.title}, the last phase"
+    met = sum(done for done, _ in phase.criteria)
+    return [
+        Approval(
+            f"{what}: `orchestrate approve {gate} --by NAME`",
+            f"all deliverables of {phase.title} are complete",
+            f"{len(phase.deliverables)} deliverables, {met}/{len(phase.criteria)} acceptance criteria met",
+            f"add to {phase.title} what is missing",
+            f"work on {following.title} waits" if following else "the project stays open",
+            f"before {following.title} begins" if following else "before the project is closed",
+        )
+    ]
+
+
+def _is_done(phase: Phase) -> bool:
+    made = bool(phase.deliverables) and all(one.done for one in phase.deliverables)
+    return phase.complete or (made and all(met for met, _ in phase.criteria))
+
+
+def _pool(found: Situation) -> list[Approval]:
+    return [
+        Approval(
+            f"A larger pool: {one.what}",
+            "AGENTS.md states more workers than are approved",
+            one.place,
+            f"stay with {found.rules.approved}",
+            "runs are held to the approved number until then",
+            "before the next run",
+        )
+        for one in found.rules.problems
+        if rules.asks_approval(one)
+    ]

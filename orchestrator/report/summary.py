@@ -1,13 +1,15 @@
 """Where a project stands, what is stale, and the one command that comes next: what `resume` answers."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from orchestrator.report.gather import Gathered, days_between, open_todo, since_of, stamp_of
-from orchestrator.runs.next_step import Made, Step, next_step, waiting_of
+from orchestrator.checks.figures import Figure
+from orchestrator.report.situation import Situation
+from orchestrator.runs.live import doing_of
+from orchestrator.runs.next_action import Rerun, next_of_run, open_todo
 from orchestrator.runs.state import RunState
-from orchestrator.state.canonical.status.read import PATH as STATUS
+from workers.files.locks import is_locked
 
 OLD = 7
 """Days after which STATUS.md cannot be taken at its word."""
@@ -25,7 +27,7 @@ class Stale(NamedTuple):
     do: str
 
 
-def stale_of(found: Gathered) -> tuple[Stale, ...]:
+def stale_of(found: Situation) -> tuple[Stale, ...]:
     """Return what is outdated, or may be."""
     stale = []
     for one in found.lost:
@@ -34,7 +36,9 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
             do = "wait for its end; what it leaves cannot be judged"
         else:
             what = f"{one.worker} ({one.title}) is on the roster, and run {one.run} is gone"
-            do = f"`{Made(one.phase, (one.ticket,)).command}`" if one.ticket else "no template makes it again"
+            do = (
+                f"`{Rerun(one.phase, (one.ticket,)).command}`" if one.ticket else "no template makes it again"
+            )
         stale.append(Stale("worker", what, do))
     known = {(state.run.id, name) for state in found.runs for name in state.workers}
     for run in (state for state in found.runs if state.is_integrated or state.closed == "cancelled"):
@@ -48,21 +52,9 @@ def stale_of(found: Gathered) -> tuple[Stale, ...]:
     return (*stale, *_old(found))
 
 
-def step_of(found: Gathered, waiting: Sequence[RunState] = ()) -> Step:
-    """Return the next P0 and the next command; `waiting` are unfinished runs, oldest first."""
-    again = [one for one in found.lost if one.ticket and not one.lives]
-    made = None
-    if again:
-        phase = again[0].phase
-        made = Made(phase, tuple(one.ticket for one in again if one.phase == phase))
-    run = waiting_of(reversed(waiting), found.runs[-1] if found.runs else None)
-    missing = any("is missing" in one.what for one in found.problems if one.place == STATUS)
-    return next_step(found.repository.root, found.status, run, made, is_missing=missing)
-
-
-def standing(found: Gathered, step: Step) -> dict[str, Any]:
+def standing(found: Situation) -> dict[str, Any]:
     """Return the summary for a new lead, as keys of a JSON document."""
-    status, said = found.status, found.rules
+    status, said = found.status, found.rules.said
     return {
         "project": found.repository.root.name,
         "lead": status.lead if status else "",
@@ -71,7 +63,7 @@ def standing(found: Gathered, step: Step) -> dict[str, Any]:
         "milestone": status.milestone if status else "",
         "deliverable": _deliverable(found),
         "progress": dict(status.progress) if status else {},
-        "next": step._asdict(),
+        "next": found.step._asdict(),
         "todo": {grade: list(open_todo(status, grade)) for grade in ("P0", "P1", "P2")},
         "stale": [one._asdict() for one in stale_of(found)],
         "active_workers": [
@@ -92,9 +84,28 @@ def standing(found: Gathered, step: Step) -> dict[str, Any]:
             "pool": said.pool.as_json(),
             "gates": list(said.gates),
         } if said else None,
-        "decisions_since": since_of(status, found.at),
-        "decisions": [one._asdict() for one in found.decisions],
+        "decisions_since": found.decisions_since,
+        "decisions": [one._asdict() for one in found.log.recent],
     }  # fmt: skip
+
+
+def run_standing(run: RunState) -> dict[str, Any]:
+    """Return a run that is not integrated, with the state of each worker, from its files alone."""
+    lives = is_locked(run.run.path / "run.lock")
+    workers = [
+        {
+            "worker": name, "ticket": worker.ticket, "state": doing_of(run, name, lives=lives),
+            "outcome": worker.outcome, "verdict": worker.verdict,
+        }
+        for name, worker in run.workers.items()
+    ]  # fmt: skip
+    return {
+        "run": run.run.id,
+        "phase": run.phase,
+        "status": run.status(),
+        "workers": workers,
+        "next_action": next_of_run(run),
+    }
 
 
 def fitted(document: dict[str, Any], tokens: int) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -117,17 +128,16 @@ def tokens_of(document: dict[str, Any]) -> int:
     return -(-len(json.dumps(document).encode()) // TOKEN)
 
 
-def _old(found: Gathered) -> list[Stale]:
+def _old(found: Situation) -> list[Stale]:
     status = found.status
     if status is None:
         return []
-    stamp = stamp_of(status)
-    if stamp is None:
+    if found.updated is None:
         what = (
             f"Last Updated says `{status.last_updated}`" if status.last_updated else "Last Updated is missing"
         )
         return [Stale("status", f"STATUS.md: {what}", "write it as 2026-02-16 14:28 (UTC)")]
-    days = days_between(stamp.date(), found.at.date())
+    days = (found.at.date() - found.updated.date()).days
     if days < OLD:
         return []
     behind = f", and {found.behind} commits are younger" if found.behind else ""
@@ -135,14 +145,14 @@ def _old(found: Gathered) -> list[Stale]:
     return [Stale("status", what, "`orchestrate resume --verify` runs the smoke tests; then update it")]
 
 
-def _deliverable(found: Gathered) -> dict[str, str]:
+def _deliverable(found: Situation) -> dict[str, str]:
     if found.status is None:
         return {"name": "", "status": "", "owner": ""}
     one = found.status.deliverable
     return {"name": one.name, "status": one.status, "owner": one.owner}
 
 
-def _check(one: Any) -> dict[str, Any]:
+def _check(one: Figure) -> dict[str, Any]:
     kept = ("name", "passed", "good", "total", "commit", "changed", "at", "output")
     return {name: value for name, value in one._asdict().items() if name in kept}
 

@@ -1,15 +1,31 @@
-"""What of a run is left to do when it has ended: verdicts to settle, tickets to run again, and the commands.
+"""What comes next: the command that takes a run further, and the one that takes a project further.
 
-All of it is decided from the run's state alone: `status` and `ps` ask often.
+Of a run it is decided from its state alone: `status` and `ps` ask often.
 """
 
+import os
+import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 from tickets.templates.fan_out import short_names
 from tickets.value import Value
 
+if TYPE_CHECKING:
+    from orchestrator.state.canonical.status.read import Status
+
+RECOVER = "orchestrate resume"
+"""Completes what a killed command had decided, and shows where the project stands."""
+TEMPLATES = "docs/worker-ticket-templates"
+"""As `tickets.templates.render` has it, which `status` has no time to import."""
+_COMMAND = re.compile(r"`(orchestrate [^`]+)`")
+_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
+_PHASE = re.compile(rb"^phase:", re.MULTILINE)
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """Who may make a verdict wait that the rule, or the lead, had already found."""
 MENDED_FIRST = ("gate", "hook")
@@ -26,6 +42,122 @@ _RAISE = {
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
 _Workers = Mapping[str, WorkerState]
 _WaitsFor = Mapping[str, Collection[str]]
+
+
+class Step(Value):
+    """What comes next in a project: the P0 that it is about, and the command."""
+
+    p0: str
+    command: str
+
+
+class Rerun(Value):
+    """Tickets of a phase that make lost work again."""
+
+    phase: str
+    tickets: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """Return the command that runs them."""
+        only = " ".join(shlex.quote(ticket) for ticket in dict.fromkeys(self.tickets))
+        return f"orchestrate run {shlex.quote(self.phase)} --only {only}"
+
+
+class Outlook(Value):
+    """What decides the next step of a project."""
+
+    root: Path
+    status: "Status | None"
+    is_missing: bool
+    """There is no STATUS.md; else, without a `status`, it cannot be read."""
+    is_interrupted: bool
+    """A command was killed between its decision and its end."""
+    waiting: RunState | None
+    """The run that waits for something."""
+    rerun: Rerun | None
+    phases_done: Collection[str]
+    """Phases that are complete by the plan, or were run."""
+
+
+def next_of_project(outlook: Outlook) -> Step:
+    """Return the next P0 and the command that takes a project further."""
+    status = outlook.status
+    first = next(iter(open_p0(status, outlook.phases_done)), "")
+    if outlook.is_interrupted:
+        return Step(first, RECOVER)
+    if outlook.waiting is not None:
+        return Step(first, next_of_run(outlook.waiting))
+    if status is None:
+        return Step("", "orchestrate init" if outlook.is_missing else "orchestrate validate")
+    if outlook.rerun is not None:
+        return Step(first, outlook.rerun.command)
+    if named := _COMMAND.search(first):
+        return Step(first, named[1])
+    phase = status.phase_slug
+    if phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
+        return Step(first, f"orchestrate plan {shlex.quote(phase)}")
+    # Run already, or nothing to run: what is next is for the lead to say, and the list is where it is said.
+    return Step(first, "orchestrate todo list")
+
+
+def next_of_run(run: RunState) -> str:
+    """Return the command that takes a run further."""
+    match run.status():
+        case "integrated":
+            if failed := run.to_read_up_on:
+                return f"orchestrate logs {run.run.id} {failed[0]}"
+            if left := undone(run.workers, run.waits_for):
+                return again_with_fallen(run.phase, left, run.workers, run.waits_for)
+            return "orchestrate status"
+        case "running":
+            return f"orchestrate wait {run.run.id}"
+        case "cancelled" | "finished":
+            return settles(run.run.id, run.workers)
+        case _:
+            return f"orchestrate resume {run.run.id}"
+
+
+# The next P0 and phase
+
+
+def open_p0(status: "Status | None", done: Collection[str]) -> Sequence[str]:
+    """Return what is open of P0, but for the running of a phase that is done.
+
+    Nobody may have ticked it, and whoever follows it would go through the same phase again and again.
+    """
+    return [text for text in open_todo(status, "P0") if not _is_over(text, done)]
+
+
+def open_todo(status: "Status | None", grade: str) -> tuple[str, ...]:
+    """Return the open TODO items of one priority."""
+    return tuple(text for done, text in status.todo.get(grade, ()) if not done) if status else ()
+
+
+def has_templates(root: Path, phase: str) -> bool:
+    """Return whether some template is of a phase, by its text alone."""
+    from orchestrator.store.read import bytes_of  # noqa: PLC0415 - for start-up time: `ps` reads no template
+
+    named = re.compile(
+        rb"^phase:\s*[\"']?" + re.escape(phase.encode()) + rb"[\"']?\s*(?:#.*)?$", re.MULTILINE
+    )
+    folder = root / TEMPLATES
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    for name in names:
+        if name.lower().endswith(".md") and name.lower() != "readme.md" and name[0] != ".":
+            try:
+                text = bytes_of(folder / name)
+            except OSError:
+                continue  # what is wrong with a template, `plan` says
+            # One that names no phase is of any.
+            if named.search(text) or not _PHASE.search(text):
+                return True
+    return False
+
+
+def _is_over(text: str, done: Collection[str]) -> bool:
+    named = _COMMAND.search(text)
+    return bool(named and _RUNS_PHASE.match(named[1]) and named[1].split()[2] in done)
 
 
 # Verdicts to settle

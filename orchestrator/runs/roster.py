@@ -6,7 +6,7 @@ lost. The lines of a run that is there are committed with it, so they count as n
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -47,12 +47,9 @@ class _Landing(NamedTuple):
 
 
 def lost_workers(
-    repository: Repository, status: Status, texts: Mapping[str, bytes | None]
+    repository: Repository, gone: Iterable[ActiveWorker], status: Status, texts: Mapping[str, bytes | None]
 ) -> tuple[LostWorker, ...]:
-    """Return the workers on the roster whose runs are gone, with the tickets that make them again."""
-    gone = _gone(repository, status)
-    if not gone:
-        return ()
+    """Return workers on the roster whose runs are gone with the tickets that make them again."""
     living = {
         (taken.holder.get("run"), taken.holder.get("worker"))
         for taken in holders(repository.own / "slots")
@@ -70,13 +67,13 @@ def lost_workers(
     return tuple(found)
 
 
-def landed_meanwhile(repository: Repository, at: datetime, lead: str) -> tuple[RunIntegrated, ...]:
+def landed_meanwhile(
+    repository: Repository, gone: Sequence[ActiveWorker], at: datetime, lead: str
+) -> tuple[RunIntegrated, ...]:
     """Return what the history says of runs that are gone: what has landed is done, and is recorded as that.
 
     A run that was lost between its landing and its record would else be done twice.
     """
-    text = read_state(repository.root, "STATUS.md")
-    gone = _gone(repository, read(text)) if text else []
     events = []
     for run in dict.fromkeys(one.run for one in gone):
         for landing in _landings(repository.root, run):
@@ -92,7 +89,9 @@ def superseded(
 ) -> tuple[RunClosed, ...]:
     """Return the end of each run that is gone and whose workers are all sent out again."""
     text = read_state(repository.root, "STATUS.md")
-    gone = _gone(repository, read(text)) if text else []
+    there = {run.id for run in runs_of(repository.root)}
+    active = read(text).active if text else ()
+    gone = [one for one in active if one.run and one.run not in there]
     again = {entry.title for entry in roster}
     runs = dict.fromkeys(one.run for one in gone)
     # Cancelled and not interrupted: nothing of it waits any more.
@@ -115,11 +114,6 @@ def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
     except ProblemError:
         return None
     return shown if before == now else None
-
-
-def _gone(repository: Repository, status: Status) -> list[ActiveWorker]:
-    there = {run.id for run in runs_of(repository.root)}
-    return [one for one in status.active if one.run and one.run not in there]
 
 
 def _landings(root: Path, run: str) -> list[_Landing]:

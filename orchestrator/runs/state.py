@@ -27,7 +27,6 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
-from orchestrator.runs.next_action import again_with_fallen, pending_of, settles, undone
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName
@@ -252,11 +251,6 @@ class RunState:
         return tuple(name for name, worker in self.workers.items() if worker.verdict == "pending")
 
     @property
-    def held_up(self) -> tuple[str, ...]:
-        """Name those of them whom a gate, a hook, a conflict or another worker keeps from landing."""
-        return pending_of(self.workers).held_up
-
-    @property
     def is_unfinished(self) -> bool:
         """Tell whether anything more can come of it: an interrupted run goes on, a cancelled one does not."""
         return not self.is_integrated and self.closed != "cancelled"
@@ -282,33 +276,17 @@ class RunState:
             return "cancelled"
         return "finished" if self.has_ended else "interrupted"
 
-    def next_action(self) -> str:
-        """Give the command that takes this run further."""
-        match self.status():
-            case "integrated":
-                if failed := self.to_read_up_on:
-                    return f"orchestrate logs {self.run.id} {failed[0]}"
-                if left := undone(self.workers, self.waits_for):
-                    return again_with_fallen(self.phase, left, self.workers, self.waits_for)
-                return "orchestrate status"
-            case "running":
-                return f"orchestrate wait {self.run.id}"
-            case "cancelled" | "finished":
-                return settles(self.run.id, self.workers)
-            case _:
-                return f"orchestrate resume {self.run.id}"
-
-    def document(self, *, status: str | None = None) -> dict[str, Any]:
-        """Give the run in the form of the outside contract."""
+    def document(self, next_action: str) -> dict[str, Any]:
+        """Return the run in the form of the outside contract."""
         return {
             "schema": 1,
             "run": self.run.id,
             "phase": self.phase,
-            "status": status or self.status(),
+            "status": self.status(),
             "workers": [_shown(worker) for worker in self.workers.values()],
             "commit": {"landing": self.landing, "state": self.state_commit},
             "problems": [],
-            "next_action": self.next_action(),
+            "next_action": next_action,
         }
 
 

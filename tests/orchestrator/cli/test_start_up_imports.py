@@ -84,7 +84,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
         "orchestrator.runs.worker_state",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
-        "orchestrator.runs.next_step", "orchestrator.budget.totals",
+        "orchestrator.report.situation", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",
         "orchestrator.state.canonical.status.read",
         "orchestrator.state.facts",

@@ -34,6 +34,20 @@ def test_all_who_are_asked_name_the_same_step_and_no_phase_that_is_complete(lab)
     assert {lab.call(*one, "--json").document["next_action"] for one in ASKED} == {"orchestrate plan phase-2"}
 
 
+def test_what_a_killed_command_had_decided_is_completed_before_anything_else(lab):
+    lab.templates(command_1=template())
+    intent = lab.root / ".git/orchestrate/intent.json"
+    assert lab.call("todo", "add", "Look at it", "--json").code == 0
+    intent.write_text(json.dumps({"moves": [], "commit": None}))
+    for one in (("status",), ("report",), ("handoff", "--check")):
+        told = lab.call(*one, "--json").document
+        assert told["next_action"] == "orchestrate resume", one
+        assert "intent.json" in [problem["place"] for problem in told["problems"]], one
+    told = lab.call("resume", "--json").document
+    assert (len(told["repaired"]), told["problems"], intent.exists()) == (1, [], False)
+    assert {lab.call(*one, "--json").document["next_action"] for one in ASKED} == {"orchestrate plan phase-1"}
+
+
 def test_a_run_of_another_phase_that_goes_on_is_waited_for_and_one_that_was_cancelled_is_settled(lab):
     lab.templates(
         command_1=shell("mkdir -p out; echo 1 > out/1", phase="phase-7", mode="write", owns=["out/**"]),

@@ -1,0 +1,140 @@
+"""What the decision log and the rules say to a new lead."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.errors import Refusal, StateError
+from orchestrator.settings.settings import read_settings
+from orchestrator.state.canonical.decisions import gates
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.canonical.decisions.read import read as entries_of
+from orchestrator.state.canonical.rules import rules
+from orchestrator.state.canonical.status.read import value
+from orchestrator.state.document import opened, section_like
+from tickets.markdown import Document, MarkdownError, Part, header, items, labelled, plain, sections
+from tickets.problems import Problem, ProblemError
+from tickets.value import Value
+
+_LONGEST = 600
+"""Characters of a decision."""
+
+
+class Decided(Value):
+    """One entry of the decision log, its reason in short."""
+
+    date: str
+    title: str
+    decision: str
+    status: str
+
+
+class Log(Value):
+    """What DECISIONS.md says."""
+
+    recent: tuple[Decided, ...] = ()
+    """The newest first."""
+    started: str = ""
+    """When the project began."""
+    problems: tuple[Problem, ...] = ()
+
+
+class RulesSaid(Value):
+    """What AGENTS.md says that a lead is bound by."""
+
+    version: str
+    last_updated: str
+    pool: rules.Pool
+    """As the rules state it; whether an agent is on may be for the settings to say, and is what they say."""
+    gates: tuple[str, ...]
+
+
+class Rules(Value):
+    """AGENTS.md; `said` is None where it cannot be read."""
+
+    said: RulesSaid | None = None
+    approved: int = rules.LIMIT
+    """The largest pool that the user has agreed to."""
+    problems: tuple[Problem, ...] = ()
+
+
+def log_of(text: bytes | None, since: str) -> Log:
+    """Read the decision log; its entries from a day on."""
+    if text is None:
+        return Log()
+    try:
+        document = opened(DECISIONS, text)
+    except ProblemError as error:
+        return Log(problems=error.problems)
+    recent = {entry.line: entry for entry in entries_of(text) if entry.date >= since}
+    parts = [part for top in sections(document) for part in (top, *sections(document, top))] if recent else []
+    found = [
+        Decided(
+            recent[part.line].date,
+            plain(recent[part.line].title),
+            _paragraph(document, part),
+            value(document, part, "Status"),
+        )
+        for part in parts
+        if part.line in recent
+    ]
+    return Log(tuple(found), value(document, header(document), "Started"))
+
+
+def rules_of(root: Path, texts: Mapping[str, bytes | None]) -> Rules:
+    """Read the rules."""
+    text = texts[rules.PATH]
+    approved = approved_pool(texts[DECISIONS])
+    if text is None:
+        return Rules(None, approved)
+    pool, problems = rules.read_pool(text, approved=approved)
+    try:
+        document = opened(rules.PATH, text)
+    except StateError:
+        return Rules(None, approved, tuple(problems))
+    top = header(document)
+    said = RulesSaid(
+        value(document, top, "Version"),
+        value(document, top, "Last Updated"),
+        _as_settings_say(root, pool),
+        _gates(document),
+    )
+    return Rules(said, approved, tuple(problems))
+
+
+def approved_pool(log: bytes | None) -> int:
+    """Return the largest pool that the user has agreed to."""
+    try:
+        return max(rules.LIMIT, gates.approved_pool(log)) if log else rules.LIMIT
+    except ProblemError:
+        return rules.LIMIT
+
+
+def _paragraph(document: Document, part: Part) -> str:
+    first = value(document, part, "Decision")
+    try:
+        below = labelled(document, part, "Decision")
+    except MarkdownError:
+        below = None
+    more = document.text(below.body, below.content_end) if below else ""
+    text = " ".join(f"{first} {plain(more)}".split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+
+
+def _gates(document: Document) -> tuple[str, ...]:
+    asked = section_like(document, "Approval Gates")
+    if asked is None:
+        return ()
+    try:
+        needed = labelled(document, asked, "The user's approval is needed for") or asked
+    except MarkdownError:
+        needed = asked
+    return tuple(plain(item.text) for item in items(document, needed))
+
+
+def _as_settings_say(root: Path, pool: rules.Pool) -> rules.Pool:
+    """Return the pool with the agents enabled that a run would consider enabled."""
+    try:
+        settings = read_settings(root)
+    except Refusal:
+        return pool  # nothing runs with such settings; whoever needs them says what is wrong
+    return pool._replace(enabled={name: settings.is_enabled(name) for name in pool.enabled})

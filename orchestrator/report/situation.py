@@ -1,0 +1,379 @@
+"""A project at one moment: state files, runs and git, each read once, and only where a command asks for it.
+
+`status`, `resume`, `report` and `handoff` are views of it. Nothing is written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
+from orchestrator.runs.next_action import Outlook, Rerun, Step, next_of_project, open_p0
+from orchestrator.runs.state import RunState, read_run, told_of
+from orchestrator.state import NEEDED
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.state.canonical.decisions.read import phases_run
+from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.canonical.status.read import ActiveWorker, Status, doubts, read, slug
+from orchestrator.store.intent import decided
+from orchestrator.store.read import read_state
+from tickets.problems import Problem, ProblemError
+from tickets.value import Value
+from workers.files.run_dir import RunDir, runs_of
+from workers.git.run import Repository
+
+if TYPE_CHECKING:
+    from orchestrator.checks.figures import Figure
+    from orchestrator.report._documents import Log, Rules
+    from orchestrator.runs.roster import LostWorker
+    from orchestrator.store.repo import Head
+
+RUNS = 20
+"""How many runs are read; nobody asks for the thousandth."""
+WINDOW = 7
+"""Days of decisions that a new lead reads."""
+
+
+class _Text(Value):
+    """A state file; None where there is none, or it cannot be read."""
+
+    text: bytes | None
+    problems: tuple[Problem, ...] = ()
+
+
+class _Status(Value):
+    """What STATUS.md says; None where that cannot be read."""
+
+    status: Status | None
+    problems: tuple[Problem, ...] = ()
+
+
+class _Run(Value):
+    """A run; None where it cannot be read."""
+
+    state: RunState | None
+    problems: tuple[Problem, ...]
+
+
+class _WorkTree(Value):
+    """What git says of the work tree."""
+
+    head: "Head"
+    uncommitted: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+class _Moment(NamedTuple):
+    """A repository at one time."""
+
+    repository: Repository
+    at: datetime
+
+
+class Situation(_Moment):
+    """A project at one moment; what cannot be read is a problem, and not the end of it."""
+
+    # State files
+
+    def text(self, path: str) -> bytes | None:
+        """Return a state file as it was last decided; None where there is none, or it cannot be read."""
+        return self._read(path).text
+
+    @property
+    def texts(self) -> Mapping[str, bytes | None]:
+        """The state files that every project has."""
+        return {path: self.text(path) for path in NEEDED}
+
+    @property
+    def status(self) -> Status | None:
+        """What STATUS.md says."""
+        return self._status.status
+
+    @property
+    def lead(self) -> str:
+        """Who leads by STATUS.md; empty where it does not say."""
+        return self.status.lead if self.status else ""
+
+    @property
+    def status_problems(self) -> tuple[Problem, ...]:
+        """What is wrong with STATUS.md."""
+        return (*self._read(STATUS).problems, *self._status.problems)
+
+    @cached_property
+    def updated(self) -> datetime | None:
+        """When STATUS.md was last updated, None where it does not say so in a way that can be read."""
+        try:
+            return datetime.fromisoformat(self.status.last_updated) if self.status else None
+        except ValueError:
+            return None
+
+    @cached_property
+    def log(self) -> "Log":
+        """What the decision log says."""
+        # For start-up time, as all imports in here: `status` asks for runs and STATUS.md alone.
+        from orchestrator.report._documents import log_of  # noqa: PLC0415
+
+        return log_of(self.text(DECISIONS), self.decisions_since)
+
+    @cached_property
+    def decisions_since(self) -> str:
+        """The day from which decisions count as recent: a week before now, or before the work stopped."""
+        end = self.at.date()
+        if self.updated is not None:
+            # After a gap the last week is empty, and the week before the gap is what a lead has to know.
+            end = min(end, self.updated.date())
+        return (end - timedelta(days=WINDOW)).isoformat()
+
+    @cached_property
+    def rules(self) -> "Rules":
+        """What AGENTS.md says that a lead is bound by."""
+        from orchestrator.report._documents import rules_of  # noqa: PLC0415
+
+        return rules_of(self.repository.root, self.texts)
+
+    # Runs
+
+    def newest(self, count: int) -> list[RunState]:
+        """Return those of the newest runs that can be read, oldest first."""
+        return [state for one in self._newest(count) if (state := one.state) is not None]
+
+    def unreadable(self, count: int) -> list[Problem]:
+        """Return why others of the newest runs cannot be read."""
+        return [problem for one in self._newest(count) for problem in one.problems]
+
+    @property
+    def runs(self) -> list[RunState]:
+        """The newest runs, oldest first."""
+        return self.newest(RUNS)
+
+    @cached_property
+    def unfinished(self) -> tuple[RunState, ...]:
+        """The runs that are not integrated, oldest first."""
+        found = [self._run(run).state for run in self._open]
+        return tuple(state for state in found if state is not None and state.is_unfinished)
+
+    @cached_property
+    def waiting(self) -> RunState | None:
+        """The newest run that waits for something: also the last of all, cancelled with work to settle."""
+        found = (self._run(run).state for run in reversed(self._there[-RUNS:]))
+        last = next((state for state in found if state is not None), None)
+        if last is not None and last.closed == "cancelled" and _has_work(last):
+            return last
+        found = (self._run(run).state for run in reversed(self._open))
+        return next((state for state in found if state is not None and state.is_unfinished), None)
+
+    @cached_property
+    def gone(self) -> tuple[ActiveWorker, ...]:
+        """The workers on the roster whose runs are gone."""
+        there = {run.id for run in self._there}
+        roster = self.status.active if self.status else ()
+        return tuple(one for one in roster if one.run and one.run not in there)
+
+    @cached_property
+    def lost(self) -> "tuple[LostWorker, ...]":
+        """The same with the tickets that make them again."""
+        if self.status is None or not self.gone:
+            return ()
+        from orchestrator.runs.roster import lost_workers  # noqa: PLC0415 - only for a run that is gone
+
+        return lost_workers(self.repository, self.gone, self.status, self.texts)
+
+    def spent(self, runs: Sequence[RunState]) -> tuple[Spent, list[Spent]]:
+        """Return what today (UTC) has cost, and each of some runs."""
+        return spent_on_day_and_in(self.repository.own / "spending", self.day, runs)
+
+    @cached_property
+    def spending(self) -> Spending:
+        """What today (UTC) and the newest run came to."""
+        newest = self.runs[-1:]
+        today, in_runs = self.spent(newest)
+        return Spending(self.day, today, newest[0].run.id if newest else None, (*in_runs, Spent())[0])
+
+    @property
+    def day(self) -> str:
+        """Today, in UTC."""
+        return f"{self.at:%Y-%m-%d}"
+
+    @cached_property
+    def figures(self) -> "tuple[Figure, ...]":
+        """The newest result of each check."""
+        from orchestrator.checks.figures import known_figures  # noqa: PLC0415
+
+        return known_figures(self.repository.root)
+
+    # Git
+
+    @property
+    def head(self) -> "Head":
+        """Where HEAD stands."""
+        return self._work_tree.head
+
+    @property
+    def uncommitted(self) -> tuple[str, ...]:
+        """The paths that differ from HEAD, untracked ones included."""
+        return self._work_tree.uncommitted
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The state files among them with changes of their own: more than the roster of a run."""
+        return tuple(path for path in NEEDED if path in self.uncommitted and not self._is_roster(path))
+
+    @property
+    def roster_of(self) -> tuple[str, ...]:
+        """The runs whose workers are all that STATUS.md has beyond its commit, which comes with the run's."""
+        return self._shown or ()
+
+    @cached_property
+    def behind(self) -> int:
+        """Commits since STATUS.md was last updated."""
+        if self.head.sha is None or self.updated is None:
+            return 0
+        from workers.git.run import GitError, git_line  # noqa: PLC0415
+
+        # To the minute in the file: a commit within it may be the very one that wrote it.
+        since = f"--since={(self.updated + timedelta(minutes=1)).isoformat()}Z"
+        try:
+            said = git_line("rev-list", "--count", since, self.head.sha, cwd=self.repository.root)
+        except GitError:
+            return 0
+        return int(said) if said.isdigit() else 0
+
+    # What comes of it
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What of all this could not be read, and what was not completed."""
+        return (
+            *(problem for path in NEEDED for problem in self._read(path).problems),
+            *self._status.problems, *self.log.problems, *self.unreadable(RUNS), *self._work_tree.problems,
+            *self.rules.problems, *self.interrupted,
+        )  # fmt: skip
+
+    @cached_property
+    def interrupted(self) -> tuple[Problem, ...]:
+        """The change that a command had decided, and was killed before it had completed it."""
+        paths = (decided(self.repository, kind) for kind in ("intent", "landing"))
+        what, do = "a change was decided and not completed", "`orchestrate resume` completes it"
+        return tuple(Problem(path.name, what, do, "warning") for path in paths if path.exists())[:1]
+
+    @cached_property
+    def p0(self) -> tuple[str, ...]:
+        """What is open of P0, but for the running of a phase that is done."""
+        return tuple(open_p0(self.status, self._phases_done))
+
+    @cached_property
+    def step(self) -> Step:
+        """The next P0, and the command that takes things further."""
+        return next_of_project(
+            Outlook(
+                self.repository.root,
+                self.status,
+                self._is_missing,
+                bool(self.interrupted),
+                self.waiting,
+                self._rerun,
+                self._phases_done,
+            )
+        )
+
+    # How each is read
+
+    @cached_property
+    def _texts(self) -> dict[str, _Text]:
+        return {}
+
+    def _read(self, path: str) -> _Text:
+        if path not in self._texts:
+            self._texts[path] = _text_of(self.repository, path)
+        return self._texts[path]
+
+    @cached_property
+    def _status(self) -> _Status:
+        text = self.text(STATUS)
+        try:
+            return _Status(None) if text is None else _Status(read(text), tuple(doubts(text)))
+        except ProblemError as error:
+            return _Status(None, error.problems)
+
+    @property
+    def _is_missing(self) -> bool:
+        return any("is missing" in one.what for one in self._read(STATUS).problems)
+
+    @cached_property
+    def _there(self) -> list[RunDir]:
+        return runs_of(self.repository.root)
+
+    @cached_property
+    def _open(self) -> list[RunDir]:
+        return runs_of(self.repository.root, closed=False)
+
+    @cached_property
+    def _runs(self) -> dict[str, _Run]:
+        return {}
+
+    def _run(self, run: RunDir) -> _Run:
+        if run.id not in self._runs:
+            problems: list[Problem] = []
+            self._runs[run.id] = _Run(read_run(run, problems), tuple(problems))
+        return self._runs[run.id]
+
+    def _newest(self, count: int) -> Iterator[_Run]:
+        return map(self._run, self._there[-count:])
+
+    @cached_property
+    def _phases_done(self) -> frozenset[str]:
+        """Return the phases that are complete by the plan, or were run: a clone is told the same."""
+        status = self.status
+        done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+        done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
+        return done | phases_run(self.text(DECISIONS))
+
+    @property
+    def _rerun(self) -> Rerun | None:
+        again = [one for one in self.lost if one.ticket and not one.lives]
+        phase = again[0].phase if again else ""
+        return Rerun(phase, tuple(one.ticket for one in again if one.phase == phase)) if again else None
+
+    @cached_property
+    def _work_tree(self) -> _WorkTree:
+        from orchestrator.store.repo import Head, RepoBlocked, UserRepo  # noqa: PLC0415
+
+        problems: list[Problem] = []
+        try:
+            repo = UserRepo(self.repository)
+            if busy := repo.in_progress():
+                what, do = f"{busy} is in progress", "finish or abort it first"
+                problems.append(Problem(".git", what, do, "warning"))
+            return _WorkTree(repo.head(), tuple(repo.uncommitted()), tuple(problems))
+        except RepoBlocked as blocked:
+            return _WorkTree(Head(None, None), (), (*problems, *blocked.problems))
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...] | None:
+        text = self.text(STATUS)
+        if not text or STATUS not in self.uncommitted:
+            return None
+        from orchestrator.runs.roster import shown_runs  # noqa: PLC0415
+
+        return shown_runs(self.repository, text)
+
+    def _is_roster(self, path: str) -> bool:
+        return path == STATUS and self._shown is not None
+
+
+def _text_of(repository: Repository, path: str) -> _Text:
+    try:
+        text = read_state(repository.root, path)
+    except ProblemError as error:
+        return _Text(None, error.problems)
+    missing = Problem(path, "the file is missing", "`orchestrate init` writes it")
+    return _Text(text, (missing,) if text is None else ())
+
+
+def _has_work(run: RunState) -> bool:
+    """Return whether a verdict is to be found, or accepted work to be landed and recorded."""
+    return any(
+        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
+        for name, worker in run.workers.items()
+    )
