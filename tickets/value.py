@@ -31,7 +31,10 @@ class Value(tuple[Any, ...], metaclass=_ValueType):
         rest = cls._fields[len(values) :]
         defaults = cls._field_defaults
         more = (named.pop(one) if one in named else defaults[one] for one in rest)
-        made = tuple.__new__(cls, (*values, *more))
+        try:
+            made = tuple.__new__(cls, (*values, *more))
+        except KeyError as missing:
+            raise TypeError(f"{cls.__name__} lacks {missing}") from None
         if named or len(made) != len(cls._fields):
             raise TypeError(f"{cls.__name__}: {values}, {named}")
         return made
