@@ -11,7 +11,7 @@ from orchestrator.state.canonical.decisions.gates import KINDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `approve` takes."""
+    """Declare the arguments of `approve`."""
     parser.add_argument("gate", metavar="GATE", help=f"what it is about: {', '.join(KINDS)}, as in `phase-2`")
     parser.add_argument("--by", required=True, metavar="NAME", help="the person who answered")
     how = parser.add_mutually_exclusive_group()

@@ -13,12 +13,12 @@ from orchestrator.commands.archive import DAYS, Arguments, size_of
 from orchestrator.settings.values import read_size
 
 SHOWN = 20
-"""Of each kind, those that a person is shown by name before the rest is counted."""
+"""How many items of a kind are shown by name before the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `archive` takes."""
-    parser.add_argument("--dry-run", action="store_true", help="only say what would move")
+    """Declare the arguments of `archive`."""
+    parser.add_argument("--dry-run", action="store_true", help="only show what would move")
     parser.add_argument("--older-than", type=_age, metavar="AGE",
                         help=f"14, 14d, 2w or 36h: what is so old goes: open P2 items (default: {DAYS}d), "
                         "with `--runs` runs in which nothing happened for so long")  # fmt: skip
@@ -62,7 +62,7 @@ def _bytes(text: str) -> int:
 
 
 def _run_lines(document: dict[str, Any], noun: str) -> list[str]:
-    """Return what moved, what stays and why, and what was deleted; `noun` is what one of those is."""
+    """Return what moved, what stays and why, and what was deleted; `noun` names one of them."""
     moved, kept, deleted = document["moved"], document["kept"], document["deleted"]
     moves, deletes = ("would move", "would go") if document["dry_run"] else ("moved", "deleted")
     lines = [f"{moves:<11} {one['what']} ({size_of(one['bytes'])}) -> {one['to']}" for one in moved[:SHOWN]]

@@ -1,4 +1,4 @@
-"""Arguments to a namespace. Imports argparse and nothing slower, for the sake of `--help`."""
+"""Arguments to a namespace. Imports argparse and nothing slower, to keep `--help` quick."""
 
 import argparse
 import re
@@ -14,7 +14,7 @@ Arguments = TypeVar("Arguments")
 
 
 class UsageError(Exception):
-    """An argument that cannot be taken: what is wrong, and what to do."""
+    """Raised for an invalid argument: what is wrong, and what to do."""
 
     def __init__(self, what: str, do: str = "") -> None:
         self.what = what
@@ -23,17 +23,17 @@ class UsageError(Exception):
 
 
 def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
-    """Make the parser: every command's name, and the arguments of those that are named in `arguments`."""
+    """Make the parser: every command's name, and the arguments of the commands in `arguments`."""
     parser = _Parser(
         prog="orchestrate", description="Lead teams of coding agents from files.", epilog=_listed()
     )
     add_common(parser)
-    # Set here and not on the options: those of a command would put the default over what stood before it.
+    # Set here and not on the options: those of a command would overwrite a value from before it.
     parser.set_defaults(project=None, json=False)
     parser.add_argument("--version", action="version", version=f"orchestrate {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="one of those below",
                                      parser_class=_Parser)  # fmt: skip
-    # The others are not needed here, and to make them all takes longer than to print the help.
+    # The others are not needed here, and to make all of them takes longer than to print the help.
     for name in (name for name in COMMANDS if name in arguments):
         command = COMMANDS[name]
         # What is not given is not set: the defaults stand in the fields of the command's `Arguments`.
@@ -47,7 +47,7 @@ def parser_for(arguments: list[str]) -> argparse.ArgumentParser:
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argparse.ArgumentParser]:
-    """Declare that a command has actions (`todo add`); return what declares one by name and purpose."""
+    """Declare that a command has actions (`todo add`); return the function that declares one."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Mixed)
 
     def add(name: str, purpose: str) -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argpars
 
 
 def typed(kind: type[Arguments], found: argparse.Namespace) -> Arguments:
-    """Return a command's typed arguments from parsed ones, field by field; words make one text."""
+    """Return a command's typed arguments from parsed ones, field by field; words are joined to one text."""
     values: dict[str, Any] = {}
     for name, declared in kind.__annotations__.items():
         value = getattr(found, name, None)
@@ -104,12 +104,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Mixed(_Parser):
-    """Takes words before and behind options: argparse alone would take `add --from RUN` for no words."""
+    """Accepts words before and behind options: argparse alone would find no words in `add --from RUN`."""
 
     _inside = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, options first; what that calls comes back here."""
+        """Parse, options first; argparse calls this method again for the rest."""
         if self._inside:
             return super().parse_known_args(args, namespace)
         self._inside = True
@@ -123,11 +123,11 @@ class _Mixed(_Parser):
 
 
 _MASK = "\0"
-"""No argument can hold it."""
+"""No argument can hold this character."""
 
 
 def _masked(args: list[str]) -> list[str]:
-    """Make words behind `--` look like words: argparse forgets that mark where words and options mix."""
+    """Mask words behind `--` as words: argparse forgets that mark where words and options mix."""
     at = args.index("--") if "--" in args else len(args)
     return [*args[:at], *(_MASK + word for word in args[at + 1 :])]
 
@@ -137,7 +137,7 @@ def _bare(given: Any) -> Any:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Declare what every command takes, and every action of a command."""
+    """Declare the options of every command and of every action."""
     parser.add_argument("--project", type=_path, default=argparse.SUPPRESS, metavar="DIR",
                         help="the repository (default: the one around the current folder)")  # fmt: skip
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS,

@@ -9,11 +9,11 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.cancel import Arguments
 
 SHOWN = 20
-"""Workers that a person is shown before the rest is counted."""
+"""How many workers are shown before the rest is counted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `cancel` takes."""
+    """Declare the arguments of `cancel`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
     parser.add_argument("workers", nargs="*", metavar="WORKER", help="just these; without any, the whole run")
 

@@ -1,4 +1,4 @@
-"""`orchestrate decide` on the command line: an editor opens for a person who states nothing."""
+"""`orchestrate decide` on the command line: opens an editor where the arguments hold no decision."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ Supersedes:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `decide` takes."""
+    """Declare the arguments of `decide`."""
     parser.add_argument("title", nargs="?", metavar="TITLE", help="what was decided, in a few words")
     parser.add_argument("--context", metavar="TEXT", help="why a decision was needed")
     parser.add_argument("--decision", metavar="TEXT", help="what was decided")
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]:
-    """Record what the arguments state; where they state nothing, what a person writes into the form."""
+    """Record the decision in the arguments; without one, the decision that a person writes into the form."""
     states = (
         arguments.title, arguments.context, arguments.decision, arguments.acknowledge_edit, arguments.run
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _form() -> Iterator[str]:
 
 
 def _edited(path: Path) -> str:
-    """Open a file in the user's editor; return its text then, "" where it is gone. Raises Refusal."""
+    """Open a file in the user's editor; return its text then, "" where it was deleted. Raises Refusal."""
     import subprocess  # noqa: PLC0415 - only for a person at a terminal
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
@@ -114,7 +114,7 @@ def _edited(path: Path) -> str:
 
 
 def _with_form(arguments: Arguments, text: str) -> Arguments:
-    """Add what the form holds: a label begins a part, further lines belong to it."""
+    """Add the content of the form: a label begins a part, further lines belong to it."""
     parts: list[tuple[str, list[str]]] = []
     labels = ("title", "context", "decision", "alternative", "consequence", "supersedes")
     for line in text.splitlines():

@@ -17,14 +17,14 @@ from orchestrator.runs.state import RunState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `demo` takes."""
-    # Without a default of its own, argparse would make a path of its mark for "not given".
+    """Declare the arguments of `demo`."""
+    # Without this default argparse would turn its mark for "not given" into a path.
     parser.add_argument("dir", nargs="?", type=Path, default=None, metavar="DIR",
                         help=f"a folder that is empty or not there yet (default: ./{FOLDER})")  # fmt: skip
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunState]:
-    """Make the sample, tell the user so, and run its phase."""
+    """Make the sample, report that, and run its phase."""
     folder = demo.make(caller, arguments)
     if not as_json:
         print(f"made {folder}: a package with faults, its tests, eight tickets\n", flush=True)
@@ -32,10 +32,10 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunSt
 
 
 def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
-    """Return the answer as text: the run's, and where to look."""
+    """Return the answer as text: the run's, and the files to read."""
     document = answer.document
     look = _where_to_look(Path(document["project"]), document)
-    # The next command is for the sample's own folder, where the lines above it lead.
+    # The next command is for the sample's own folder, as the lines above it are.
     return [*run_lines(answer)[:-1], *map(clean, look), f"next: {next_of_run(answer.view)}"]
 
 
@@ -48,8 +48,8 @@ def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:
     return (
         *inside,
         "  git log --stat     the landing commit, and the commit of the state files after it",
-        "  docs/faults.md     what was found, mended and left: the eighth worker wrote it",
+        "  docs/faults.md     what was found, fixed and left: the eighth worker wrote it",
         "  STATUS.md          where the project stands; the eight workers are among its completions",
         f"  .taskers/runs/{document['run']}/",
-        "                     what each worker was told, what it printed and what it changed",
+        "                     each worker's ticket, output and changes",
     )

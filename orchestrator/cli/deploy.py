@@ -14,7 +14,7 @@ from orchestrator.runs.state import RunState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `deploy` takes."""
+    """Declare the arguments of `deploy`."""
     parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
     parser.add_argument("--detach", action="store_true", help="return at once; the run goes on by itself")
     add_phase_options(parser)

@@ -11,7 +11,7 @@ from orchestrator.report.doctor import AgentFound, Examination
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `doctor` takes: nothing of its own."""
+    """Declare the arguments of `doctor`: it has none."""
 
 
 def lines(answer: Answer[Examination], _: NoArguments) -> list[str]:

@@ -10,12 +10,14 @@ from orchestrator.commands.fake_agent import Arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `fake-agent` takes."""
-    parser.add_argument("dir", type=Path, metavar="DIR", help="where the scripts go; made if it is not there")
+    """Declare the arguments of `fake-agent`."""
+    parser.add_argument(
+        "dir", type=Path, metavar="DIR", help="the folder of the scripts; created if it does not exist"
+    )
 
 
 def lines(answer: Answer[None], _: Arguments) -> list[str]:
-    """Return what a person adds to `orchestrate.toml`."""
+    """Return the lines that a person adds to `orchestrate.toml`."""
     said = ["# in orchestrate.toml, where these sections may stand already:"]
     for one in answer.document["agents"]:
         executable = json.dumps(one["executable"])

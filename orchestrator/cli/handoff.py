@@ -9,8 +9,8 @@ from orchestrator.commands.handoff import Arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `handoff` takes."""
-    parser.add_argument("--check", action="store_true", help="only say what a new lead would miss")
+    """Declare the arguments of `handoff`."""
+    parser.add_argument("--check", action="store_true", help="only show what a new lead would miss")
     parser.add_argument("--lead", help="who hands over (default: git's user.name)")
     parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
     add_checks(parser, "run all checks first")

@@ -11,7 +11,7 @@ from tickets.templates.render import FOLDER, is_template
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `init` takes."""
+    """Declare the arguments of `init`."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="turn every family of state files on")
     which.add_argument("--with", nargs="+", metavar="FAMILY", dest="families",

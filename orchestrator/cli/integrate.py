@@ -12,7 +12,7 @@ from orchestrator.runs.state import RunState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `integrate` takes."""
+    """Declare the arguments of `integrate`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
     parser.add_argument("--accept", nargs="+", metavar="WORKER", help="land these, as far as in scope")
     parser.add_argument("--reject", nargs="+", metavar="WORKER", help="land nothing of these")

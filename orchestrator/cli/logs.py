@@ -1,4 +1,4 @@
-"""`orchestrate logs` on the command line: pieces are printed as they come."""
+"""`orchestrate logs` on the command line: prints pieces as they come."""
 
 import argparse
 import json
@@ -13,11 +13,11 @@ from orchestrator.commands.caller import Caller
 from orchestrator.commands.logs import Arguments, Piece
 
 MARKS = {"tool": "$ ", "error": "! ", "retry": "! ", "session": "session ", "end": "end "}
-"""What stands before a piece of a kind."""
+"""The prefix of a piece, by kind."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `logs` takes."""
+    """Declare the arguments of `logs`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
     parser.add_argument("worker", nargs="?", metavar="WORKER",
                         help="a worker, or its ticket (default: list them)")  # fmt: skip
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]:
-    """Print what a worker printed, until it ends or nobody reads it; or list the workers."""
+    """Print a worker's output, until it ends or the reader has gone; or list the workers."""
     if arguments.worker is None:
         return logs.call(caller, arguments)
     for piece in logs.pieces(caller, arguments):
@@ -38,7 +38,7 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]
 
 
 def lines(answer: Answer[None], _: Arguments) -> list[str]:
-    """Return the list of workers as text; what one printed is printed already."""
+    """Return the list of workers as text; a worker's output is printed already."""
     said = []
     for one in answer.document.get("workers", ()):
         words = ", ".join(one[key] for key in ("outcome", "verdict") if one[key]) or one["state"]
@@ -58,7 +58,7 @@ def _printed(piece: Piece | bytes, *, raw: bool, as_json: bool) -> bool:
     kind, text, is_echo = piece
     is_beside = kind == "attempt" or (kind in ("note", "check") and (raw or not as_json))
     if is_beside:
-        # Beside the worker's own words for a person, among them for a program.
+        # Apart from the worker's own output for a person, in line with it for a program.
         say(f"{'   ' if kind == 'check' else '--'} {text}".rstrip(), sys.stderr)
         return True
     if as_json:

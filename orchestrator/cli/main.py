@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
-# What is not imported up here is imported where it is needed: `--version` and `--help` have no time for it.
+# Other imports are inside functions: they would slow down `--version` and `--help`.
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     # Imports leave no garbage, and a command that answers at once ends before any is worth collecting.
     gc.disable()
-    # Looking for garbage at the very end takes as long as importing half of our modules.
+    # A garbage collection at exit takes as long as importing half of our modules.
     atexit.register(gc.freeze)
     if arguments == ["--version"]:
         print(f"orchestrate {__version__}")
@@ -59,7 +59,7 @@ def _main(arguments: list[str]) -> int:
         parser = parser_for(arguments)
         found = parser.parse_args(arguments)
     except UsageError as error:
-        # What no command takes, the parser of all of them finds: the command's own help says more.
+        # The parser of all commands finds unknown arguments: the command's own help is more useful.
         do = error.do.replace("`orchestrate --help`", f"`{place} --help`") if name else error.do
         return _refuse(place, error.what, do, as_json=as_json, name=name)
     finally:
@@ -113,7 +113,7 @@ def _now() -> "datetime":
 
 
 def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
-    """Print an answer; return its exit code, or 1 where it is 0 and nothing could be printed."""
+    """Print an answer; return its exit code, or 1 where it is 0 and printing failed."""
     from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - for start-up time
 
     if as_json and answer.document:
@@ -145,7 +145,7 @@ def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
 
 
 def _stop(what: str, do: str, next_action: str, exit_code: int, *, as_json: bool) -> int:
-    """Answer what stopped a command from outside of it: a signal, or a bug."""
+    """Answer an interruption from outside of a command: a signal, or a bug."""
     from orchestrator.commands.answer import answer  # noqa: PLC0415 - only then
     from tickets.problems import Problem  # noqa: PLC0415 - only then
 
@@ -154,13 +154,13 @@ def _stop(what: str, do: str, next_action: str, exit_code: int, *, as_json: bool
 
 
 def _interrupted(*, as_json: bool) -> int:
-    """Answer a Ctrl-C that came before a command listened for it, or that one does not listen for."""
+    """Answer a Ctrl-C that came before a command handled it, or that it does not handle."""
     do = "`orchestrate status` shows where things stand"
     return _stop("interrupted", do, "orchestrate status", 130, as_json=as_json)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:
-    """Write the traceback of a bug into a file, and name it."""
+    """Write the traceback of a bug into a file, and name the file."""
     import tempfile  # noqa: PLC0415 - only for a bug
     import traceback  # noqa: PLC0415 - only for a bug
 

@@ -1,4 +1,4 @@
-"""Options that several commands declare alike."""
+"""Options that several commands declare in the same way."""
 
 import argparse
 
@@ -19,7 +19,7 @@ def add_from(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_tests(parser: argparse.ArgumentParser, *, by_default: bool = False) -> None:
-    """Declare what a step that is worth a test run takes; some run the tests unless they are told not to."""
+    """Declare the test options of a step; some steps run the tests unless told not to."""
     what = "run the tests of `[checks]` first; if they fail, nothing is recorded"
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--verify", action="store_true", default=None,
@@ -32,22 +32,22 @@ def add_tests(parser: argparse.ArgumentParser, *, by_default: bool = False) -> N
 
 
 def add_checks(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare how the project's checks are asked for."""
+    """Declare the option that runs the project's checks."""
     parser.add_argument("--verify", action="store_true", help=f"{what} (`[checks]` in orchestrate.toml)")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S",
                         help="most seconds for one check (default: 300)")  # fmt: skip
 
 
 def add_phase_options(parser: argparse.ArgumentParser) -> None:
-    """Declare how a phase's tickets are chosen: the same for the commands that show and that run them."""
+    """Declare the options that choose a phase's tickets: the same to show and to run them."""
     parser.add_argument("--only", nargs="+", metavar="TICKET", help="just these tickets")
     parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
     parser.add_argument("--on-overlap", choices=["refuse", "serialize"],
-                        help="what becomes of tickets that own the same path")  # fmt: skip
+                        help="how to treat tickets that own the same path")  # fmt: skip
 
 
 def add_start_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what a command takes that starts workers."""
+    """Declare the options of a command that starts workers."""
     add_lead(parser)
     parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
     parser.add_argument("--wait", type=_seconds, metavar="S",
@@ -57,5 +57,5 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+        raise argparse.ArgumentTypeError(f"{text} is not a valid time to wait")
     return seconds

@@ -13,11 +13,11 @@ from orchestrator.prepare.prepare import SHOWN
 from tickets.templates.fan_out import gathered, stem_of
 
 MOST_IN_FULL = 8
-"""Tickets of one fan-out that a person is shown each."""
+"""How many tickets of a fan-out are shown one by one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `plan` takes."""
+    """Declare the arguments of `plan`."""
     parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
     add_phase_options(parser)
 
@@ -50,7 +50,7 @@ def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:
 
 
 def _order_lines(order: Sequence[Sequence[str]]) -> list[str]:
-    """Return by which rule the tickets below are ordered, where there is more than one."""
+    """Return the rule by which the tickets below are ordered, where there is more than one."""
     if sum(map(len, order)) < 2:
         return []
     first = "the first starts" if len(order[0]) == 1 else f"the first {len(order[0])} start"
@@ -59,7 +59,7 @@ def _order_lines(order: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _in_order(document: dict[str, Any]) -> list[tuple[int | None, dict[str, Any]]]:
-    """Return the tickets in the order of their start, numbered; after them those that would not start."""
+    """Return the tickets in the order of their start, numbered; then those that would not start."""
     at = {
         ticket: number for number, ticket in enumerate((one for wave in document["order"] for one in wave), 1)
     }
@@ -69,7 +69,7 @@ def _in_order(document: dict[str, Any]) -> list[tuple[int | None, dict[str, Any]
 
 
 def _ticket_lines(tickets: Sequence[tuple[int | None, dict[str, Any]]]) -> Iterator[str]:
-    """Show each ticket, but of a large fan-out the first few, and the rest in one line."""
+    """Show each ticket; of a large fan-out the first few, and the rest in one line."""
     ids = [ticket["ticket"] for _, ticket in tickets]
     fan_outs: dict[str, list[int]] = {}
     for number, id_ in enumerate(ids):

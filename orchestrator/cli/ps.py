@@ -12,7 +12,7 @@ from orchestrator.runs.live import SHORT, Queue, Row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `ps` takes: nothing of its own."""
+    """Declare the arguments of `ps`: it has none."""
 
 
 def lines(answer: Answer[list[Seen]], _: NoArguments) -> list[str]:

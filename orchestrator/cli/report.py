@@ -11,7 +11,7 @@ from orchestrator.report.text import text_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `report` takes."""
+    """Declare the arguments of `report`."""
     parser.add_argument("--for", metavar="NAME", dest="reader", help="who reads it")
     parser.add_argument("--lead", help="who leads (default: git's user.name)")
     add_checks(parser, "run all checks first")

@@ -14,12 +14,12 @@ from orchestrator.commands.resume import Arguments
 from orchestrator.runs.state import RunState
 
 SHOWN = 5
-"""How many of a kind are shown on the screen before the rest is counted."""
+"""How many lines of a kind are shown before the rest is counted."""
 _WIDE = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `resume` takes."""
+    """Declare the arguments of `resume`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="go on with this run: its workers, its queue")
     parser.add_argument("--max-tokens", type=int, metavar="N",
                         help="leave out what is needed least until the JSON fits")  # fmt: skip
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[Any]:
-    """Call the command; where it goes on with a run, show events as they happen."""
+    """Call the command; where it continues a run, show events as they happen."""
     if arguments.run is None:
         return resume.call(caller, arguments)
     from orchestrator.cli.terminal.screen import on_screen  # noqa: PLC0415 - the report needs less

@@ -13,7 +13,7 @@ from orchestrator.runs.state import RunState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `run` takes."""
+    """Declare the arguments of `run`."""
     parser.add_argument("phase", nargs="?", metavar="PHASE", help="as the templates name it: phase-1")
     add_phase_options(parser)
     add_start_options(parser)

@@ -12,7 +12,7 @@ from orchestrator.runs.state import RunState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `_runtime` takes."""
+    """Declare the arguments of `_runtime`."""
     parser.add_argument("run", metavar="RUN", help="the run's id")
 
 

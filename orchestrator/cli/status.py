@@ -12,11 +12,11 @@ from orchestrator.runs.state import RunState
 
 P0_SHOWN = 3
 NAMED = 3
-"""Workers of one kind that a line names before it counts the rest."""
+"""How many workers of a kind a line names before it counts the rest."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `status` takes: nothing of its own."""
+    """Declare the arguments of `status`: it has none."""
 
 
 def lines(answer: Answer[View], _: NoArguments) -> list[str]:
@@ -60,7 +60,7 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
 
 
 def _named(word: str, run: RunState) -> str:
-    """Name the workers that did not end well: a lead looks for them."""
+    """Name the workers that did not end well, for the lead to examine."""
     failed = [name for name in run.failed if run.workers[name].outcome == word]
     return f"{word} ({_names(failed)})" if failed else word
 

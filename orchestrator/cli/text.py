@@ -1,4 +1,4 @@
-"""The lines of an answer that commands share: problems, the next command, what was recorded."""
+"""Lines of an answer that commands share: problems, the next command, what was recorded."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from tickets.problems import Problem
 
 
 def clean(text: str) -> str:
-    """Replace what would act on a terminal: escapes, controls, marks that turn the direction of writing."""
+    """Replace characters that act on a terminal: escapes, controls, changes of the writing direction."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -24,9 +24,9 @@ def with_ending(lines: Iterable[str], answer: Answer[Any]) -> list[str]:
 
 
 def recorded_lines(lines: Sequence[str], answer: Answer[Any]) -> list[str]:
-    """Return the lines of a command that changes state: what it changed, if anything, and the commit."""
+    """Return the lines of a command that changes state: its changes, if any, and the commit."""
     document = answer.document
-    said = [*lines] if document["changed"] else ["it stands there already; nothing was changed"]
+    said = [*lines] if document["changed"] else ["it is there already; nothing was changed"]
     if document["commit"]:
         said.append(f"commit {document['commit'][:10]}")
     if document.get("report"):
@@ -35,7 +35,7 @@ def recorded_lines(lines: Sequence[str], answer: Answer[Any]) -> list[str]:
 
 
 def proposal_lines(answer: Answer[Any]) -> list[str]:
-    """Return what workers proposed, by number, each new or taken over already."""
+    """Return the proposals of workers, by number, each new or taken over already."""
     lines = [
         f"{one['number']:>3}  {'taken' if one['taken'] else 'new':<6} {one['text']} ({one['worker']})"
         for one in answer.document["proposals"]

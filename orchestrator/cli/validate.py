@@ -8,7 +8,7 @@ from orchestrator.commands.validate import ORDER, Arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `validate` takes."""
+    """Declare the arguments of `validate`."""
     parser.add_argument("paths", nargs="*", metavar="PATH",
                         help="just these state files, templates or settings (default: all)")  # fmt: skip
 

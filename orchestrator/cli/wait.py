@@ -8,7 +8,7 @@ from orchestrator.commands.wait import Arguments, WaitView
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `wait` takes."""
+    """Declare the arguments of `wait`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most; then exit 1")
     parser.add_argument(
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
-    """Return the answer as text: what happened, then how the run stands."""
+    """Return the answer as text: the events, then the state of the run."""
     state, events = answer.view
     said = [line for record in events if (line := record_line(record, state))]
     if answer.document["status"] != "running":

@@ -17,12 +17,12 @@ from orchestrator.runs.next_action import next_of_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `watch` takes."""
+    """Declare the arguments of `watch`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run's id, or `last` (default: all that run)")
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[list[LiveRun]]:
-    """Show each picture, until all has ended or nobody reads it."""
+    """Show each picture, until all has ended or the reader has gone."""
     painter = None if as_json else standard_painter(os.environ, alone=True)
     runs: list[LiveRun] = []
     try:
@@ -40,7 +40,7 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[list[
 
 
 def lines(answer: Answer[list[LiveRun]], _: Arguments) -> list[str]:
-    """Return what is next, once nothing more is shown."""
+    """Return the next command, once nothing more is shown."""
     said = [f"next: {next_of_run(run.state)}" for run in answer.view]
     return said or ["nothing is running", "next: orchestrate status"]
 
@@ -48,7 +48,7 @@ def lines(answer: Answer[list[LiveRun]], _: Arguments) -> list[str]:
 def _leave_when_terminated() -> None:
     import signal  # noqa: PLC0415 - for start-up time
 
-    # Ended without `leave`, we would leave the terminal on its other screen.
+    # Ended without `leave`, the terminal would stay on its other screen.
     signal.signal(signal.SIGTERM, _end)
 
 
@@ -63,7 +63,7 @@ def _drawn(picture: Picture, painter: Painter, caller: Caller) -> bool:
 
 
 def _printed(picture: Picture, *, as_json: bool) -> bool:
-    """Print what is new, one line an event; return whether it could be written."""
+    """Print new events, one a line; return whether they could be written."""
     for run, record in picture.events:
         line = json.dumps({"run": run.state.run.id, **record}) if as_json else record_line(record, run.state)
         if line and not say(line, sys.stdout):

@@ -1,1 +1,1 @@
-"""What the commands do: typed arguments in, one answer out. Prints nothing; every front end calls these."""
+"""The commands: typed arguments in, one answer out. They print nothing; every front end calls them."""

@@ -1,4 +1,4 @@
-"""The project's own checks, run by a command that was asked to."""
+"""The project's own checks, run by commands that were asked to."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,18 +11,18 @@ from tickets.problems import Problem
 from workers.git.run import Repository
 
 NAMES = ("smoke", "unit", "integration", "test")
-"""All of them, in the order in which they run."""
+"""All checks, in the order in which they run."""
 TIMEOUT = 300.0
-"""Seconds for one check, where nothing else is stated."""
+"""Seconds for one check, where no other limit is stated."""
 
 
 def run_checks(
     repository: Repository, settings: Settings, names: Sequence[str], *, at: datetime, timeout: float,
     environ: Mapping[str, str],
 ) -> list[Problem]:  # fmt: skip
-    """Run the named checks that are set; return what is wrong. Raises Refusal, WorkerError."""
+    """Run the named checks that are set; return their problems. Raises Refusal, WorkerError."""
     if not timeout > 0:
-        raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
+        raise Refusal(Problem("--timeout", f"{timeout:g} is not a valid timeout", "write more than 0"))
     stated = settings.checks._asdict()
     commands = {name: stated[name] for name in names if stated[name]}
     if not commands:

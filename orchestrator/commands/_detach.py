@@ -1,4 +1,4 @@
-"""A runtime as a process of its own, which outlives the terminal or the tool call that starts it."""
+"""A runtime as a separate process, which outlives the terminal or the tool call that starts it."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ APPEARS = 15.0
 
 
 def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str]) -> Answer[RunState]:
-    """Start the runtime of a run in a session of its own, and answer once it has taken the run over."""
+    """Start the runtime of a run in a session of its own, and answer once it has taken over the run."""
     log = run.path / "runtime.log"
     with log.open("ab") as output:
         started = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Runs and workers by the names that a user calls them by. Light to import, for `ps` and `wait`."""
+"""Runs and workers by the names that a user gives. Quick to import, for `ps` and `wait`."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from workers.files.run_dir import ARCHIVE, RUNS, RunDir, runs_of
 from workers.git.run import Repository
 
 _NAMED = 5
-"""Workers that a message names."""
+"""How many workers a message names."""
 
 
 def run_named(repository: Repository, name: str) -> RunDir:
-    """Find a run by its id, `last` or a unique beginning. Raises Refusal."""
+    """Return the run of an id, `last` or a unique beginning. Raises Refusal."""
     runs = runs_of(repository.root)
     found = [run for run in runs if run.id == name] or [run for run in runs if run.id.startswith(name)]
     if name == "last" and runs:
@@ -24,7 +24,7 @@ def run_named(repository: Repository, name: str) -> RunDir:
         return found[0]
     if found:
         ids = ", ".join(run.id for run in found)
-        raise Refusal(Problem(name, "begins the names of several runs", f"say one of: {ids}"))
+        raise Refusal(Problem(name, "begins the names of several runs", f"write one of: {ids}"))
     packed = f"{ARCHIVE}/{name}.tar.gz"
     if "/" not in name and (repository.root / packed).is_file():
         do = f"`tar -xzf {packed} -C {RUNS}` brings it back"
@@ -47,7 +47,7 @@ def live_named(repository: Repository, name: str) -> LiveRun:
 
 
 def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
-    """Find workers of a run by their own names, their tickets' or that of a fan-out. Raises Refusal."""
+    """Return the workers of a run by their own names, their tickets' or a fan-out's. Raises Refusal."""
     found = {name: _meant(state, name) for name in names}
     unknown = [name for name, workers in found.items() if not workers]
     if unknown:
@@ -62,7 +62,7 @@ def workers_named(state: RunState, names: Sequence[str]) -> list[str]:
 
 
 def judged(state: RunState, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the workers whose verdict is meant: of a fan-out those that still wait for one, if any do."""
+    """Return the named workers; of a fan-out only those without a verdict, if there are any."""
     found: list[str] = []
     for name in names:
         workers = _meant(state, name) or [name]
@@ -72,7 +72,7 @@ def judged(state: RunState, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _meant(state: RunState, name: str) -> list[str]:
-    """List the workers that a name means: itself, its ticket's, or all of a fan-out's."""
+    """Return the workers that a name means: itself, its ticket's, or all of a fan-out's."""
     if name in state.workers:
         return [name]
     tickets = {worker.ticket: name for name, worker in state.workers.items()}

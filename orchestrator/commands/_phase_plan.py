@@ -1,4 +1,4 @@
-"""What the commands about the plan share: the plan as it reads, the project's tests, the commit's message."""
+"""Shared by the commands about the plan: the plan as read, the project's tests, the commit's message."""
 
 from collections.abc import Sequence
 
@@ -18,18 +18,18 @@ from tickets.problems import Problem
 from tickets.value import Value
 
 Summary = tuple[str, ...]
-"""What was done, as the message of its commit lists it."""
+"""The changes that the message of the commit lists."""
 
 
 class Plan(Value):
-    """STATUS.md as it stands, and who is about to change it."""
+    """STATUS.md as it is, and the writer that is to change it."""
 
     writer: Writer
     document: Document
     status: Status
 
     def phase(self, word: str | None) -> Phase:
-        """Return the phase that is meant: by number, slug or part of its title; the current one for None.
+        """Return the named phase: by number, slug or part of its title; the current one for None.
 
         Raises Refusal.
         """
@@ -47,7 +47,7 @@ class Plan(Value):
         return phases[chosen(PATH, word, [phase.title for phase in phases], "phase")]
 
     def open_phase(self, word: str | None) -> Phase:
-        """Return a phase that can still be added to. Raises Refusal."""
+        """Return a phase that can still get additions. Raises Refusal."""
         found = self.phase(word)
         if found.complete:
             problem = Problem(f"{PATH}:{found.line}", f"{found.title} is complete", "add it to a later phase")
@@ -55,7 +55,7 @@ class Plan(Value):
         return found
 
     def after(self, event: LeadEvent) -> Status:
-        """Return the status as the event will leave it. Raises StateError."""
+        """Return the status after the event. Raises StateError."""
         text = self.document.data
         return status.read(status.changes({PATH: text}, event).get(PATH, text))
 
@@ -68,7 +68,7 @@ def plan_of(caller: Caller) -> Plan:
 
 
 def whole_plan_of(caller: Caller) -> Plan:
-    """Read the plan where it is to be shown or changed: one that is hidden is not taken for an empty one.
+    """Read the plan to show or change it: a hidden plan must not count as an empty one.
 
     Raises Refusal, StateError.
     """
@@ -81,14 +81,14 @@ class Tests(Value):
     """Whether the project's tests run before a step is recorded."""
 
     asked: bool | None
-    """None: the call does not say."""
+    """None: not stated by the call."""
     timeout: float
     """Seconds for each of them."""
     by_default: bool = False
 
 
 TIMEOUT = 1800.0
-"""Seconds for one test command, where nothing else is stated."""
+"""Seconds for one test command, where no other limit is stated."""
 
 
 def tested(writer: Writer, tests: Tests) -> str:
@@ -100,7 +100,7 @@ def tested(writer: Writer, tests: Tests) -> str:
     if asked is False or (asked is None and not by_default):
         return ""
     if not timeout > 0:
-        raise Refusal(Problem("--timeout", f"{timeout:g} is no time to wait", "write more than 0"))
+        raise Refusal(Problem("--timeout", f"{timeout:g} is not a valid timeout", "write more than 0"))
     if asked is None and read_file(writer.repository.root, SETTINGS) is None:
         return ""
     from orchestrator.checks.figures import tests_among, total_of  # noqa: PLC0415 - only where tests run
@@ -135,7 +135,7 @@ def tested(writer: Writer, tests: Tests) -> str:
 
 
 def with_report(writer: Writer, answer: Answer[View]) -> Answer[View]:
-    """Keep a status report with the newest run where the answer has changed anything."""
+    """Keep a status report with the newest run if the command has changed anything."""
     written = None
     if answer.document["changed"]:
         from orchestrator.report.situation import Situation  # noqa: PLC0415 - as above

@@ -10,7 +10,7 @@ from tickets.plan import OnOverlap
 
 
 def project_of(caller: Caller, request: Request | None = None) -> Project:
-    """Read what a command needs to know. Raises Refusal; for a phase, with all that is in its way."""
+    """Read the project for a command. Raises Refusal; for a phase, with all its problems."""
     repository = repository_of(caller)
     try:
         settings = read_settings(repository.root)
@@ -43,4 +43,4 @@ def request_of(
 
 
 def _tell_nothing(*_: object) -> None:
-    """Do nothing with an event: the caller reads the answer alone."""
+    """Do nothing with an event: the caller only wants the answer."""

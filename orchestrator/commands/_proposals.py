@@ -1,4 +1,4 @@
-"""What workers proposed in their reports: listed with numbers, taken over where the lead decides so."""
+"""Proposals of workers in their reports: listed with numbers, taken over on the lead's decision."""
 
 from collections.abc import Collection
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ ProposalKind = Literal["follow_ups", "decisions"]
 
 
 class Proposal(NamedTuple):
-    """One line of a worker's report."""
+    """One proposal of a worker's report."""
 
     number: int
     worker: str
@@ -22,7 +22,7 @@ class Proposal(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Those of one run."""
+    """The proposals of one run."""
 
     run: str
     listed: tuple[Proposal, ...]
@@ -55,7 +55,7 @@ def proposed(writer: Writer, name: str, kind: ProposalKind) -> Proposals:
 
 
 def taken(found: Proposals, words: Collection[str]) -> list[Proposal]:
-    """Return those that were chosen. Raises Refusal for a number that there is none of."""
+    """Return the chosen proposals. Raises Refusal for an unknown number."""
     if "all" in words:
         chosen = list(found.listed)
     else:
@@ -73,7 +73,7 @@ def taken(found: Proposals, words: Collection[str]) -> list[Proposal]:
 
 
 def listing(found: Proposals, command: str, there: Collection[str]) -> Answer[None]:
-    """Answer with what was proposed; `there` are the texts that have been taken over already."""
+    """Answer with the proposals; `there` are the texts that have been taken over already."""
     listed = [{**one._asdict(), "taken": one.text in there} for one in found.listed]
     is_new = any(not one["taken"] for one in listed)
     next_action = f"orchestrate {command} --from {found.run} --take all" if is_new else "orchestrate status"

@@ -1,4 +1,4 @@
-"""What the lead's writing commands share: one event through the store, and the answer about it."""
+"""Shared by the lead's writing commands: one event through the store, and the answer about it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -22,11 +22,11 @@ _LISTS = {
     "TODO item": "todo", "deliverable": "deliverable", "criterion": "criterion", "checklist": "criterion",
     "phase": "phase",
 }  # fmt: skip
-"""What may be chosen from, by the command that lists it."""
+"""By the name of a choice, the command that lists the choices."""
 
 
 class Writer(Value):
-    """Who writes, where and when."""
+    """The writer of a change, with its place and time."""
 
     repository: Repository
     lead: str
@@ -43,7 +43,7 @@ class Writer(Value):
             return editable(path, {path: self.text(path)})
 
     def log(self) -> Document:
-        """Open the decision log to look something up: what a code fence hides is not taken for missing.
+        """Open the decision log for a search: an entry hidden by a code fence must not count as missing.
 
         Raises StateError or Refusal.
         """
@@ -53,7 +53,7 @@ class Writer(Value):
 
 
 def writer_of(caller: Caller) -> Writer:
-    """Find out who writes, where and when. Raises Refusal."""
+    """Return the writer of a change, with its place and time. Raises Refusal."""
     repository = repository_of(caller)
     lead = read_back(lead_of(caller, repository)).strip()
     return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ)
@@ -68,7 +68,7 @@ def record(
     warnings: Iterable[Problem] = (),
     **keys: Any,
 ) -> Answer[None]:
-    """Record one event as one change, and answer with what is new; None: it is so already.
+    """Record one event as one change, and answer with what is new; None: nothing is to be changed.
 
     Raises StateError, Refusal.
     """
@@ -84,7 +84,7 @@ def record(
 
 
 def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
-    """Return the index of what a word means: a number from 1, the whole text, else a unique part of it.
+    """Return the index of the choice that a word means: a number from 1, the whole text, or a unique part.
 
     Raises Refusal, which names what there is.
     """
@@ -112,15 +112,15 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
 
 
 def given(place: str, text: str) -> str:
-    """Return a text that was passed as it will read. Raises Refusal where it is empty."""
+    """Return an argument's text as it will be written. Raises Refusal where it is empty."""
     said = read_back(text).strip()
     if not said:
-        raise Refusal(Problem(place, "the text says nothing", "write it in quotes"))
+        raise Refusal(Problem(place, "the text is empty", "write it in quotes"))
     return said
 
 
 def read_back(text: str) -> str:
-    """Return a text as it reads once it is in a file: one line without control characters."""
+    """Return a text as a file will hold it: one line without control characters."""
     return plain(one_line(text))
 
 
@@ -141,7 +141,7 @@ def shortened(text: str, width: int = 60) -> str:
 
 
 def _commits(root: Path) -> bool:
-    """Return whether state is committed. Reads one key: checking all settings takes too long."""
+    """Return whether state is committed. Reads one key: checking all settings would take too long."""
     import tomllib  # noqa: PLC0415 - for start-up time
 
     text = read_file(root, SETTINGS)

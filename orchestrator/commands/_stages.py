@@ -40,7 +40,7 @@ def finish(
     work: Callable[[], Coroutine[Any, Any, Ended]],
     expected: tuple[str, ...] = ("integrated",),
 ) -> Answer[RunState]:
-    """Run the stages and answer about the run; `expected` are the states that are no failure."""
+    """Run the stages and answer about the run; `expected` are the states that are not a failure."""
     begin_trial(project.settings.fence)
     gc.set_threshold(GARBAGE)
     try:
@@ -66,7 +66,7 @@ def _wait_left(state: RunState) -> None:
 
 
 async def _beside(caller: Caller, work: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:
-    """Run the stages, and beside them what the caller draws, until they have ended."""
+    """Run the stages, and concurrently the caller's display, until the stages have ended."""
     if caller.beside is None:
         return await work()
     async with anyio.create_task_group() as group:
@@ -84,7 +84,7 @@ def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what ended a task group: a refusal is one, however deep it is nested."""
+    """Return the error that ended a task group: a refusal counts, however deep it is nested."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -1,4 +1,4 @@
-"""The answer of a command: an exit code, one JSON document, and what a text shows beside it."""
+"""The answer of a command: an exit code, one JSON document, and further values for its text."""
 
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
@@ -11,23 +11,23 @@ Other = TypeVar("Other")
 
 
 class Answer(Value, Generic[View]):
-    """The same answer for a program and for a person."""
+    """One answer for programs and for people."""
 
     exit_code: int
     document: dict[str, Any]
     problems: tuple[Problem, ...]
     view: View
-    """Typed values that a text is made of, where the document alone does not do."""
+    """Typed values for the text, where the document alone is not enough."""
     refusal: bool = False
-    """Nothing was done."""
+    """Whether the command was refused before it did anything."""
 
     @property
     def next_action(self) -> str:
-        """Return the command that comes next."""
+        """Return the command to call next."""
         return str(self.document["next_action"])
 
     def showing(self, view: Other) -> "Answer[Other]":
-        """Return the answer with what a text shows beside the document."""
+        """Return the answer with the values that its text shows beside the document."""
         return Answer(self.exit_code, self.document, self.problems, view, self.refusal)
 
 
@@ -46,7 +46,7 @@ def answer(problems: Iterable[Problem] = (), next_action: str = "", **keys: Any)
 
 
 def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of_run: bool) -> Answer[None]:
-    """Return the answer that nothing was done, in the form that the command would have answered in."""
+    """Return the answer of a refused command, in the form of its normal answer."""
     said = answer(problems, next_action)
     document = {**said.document, "ok": False}
     if of_run:

@@ -20,7 +20,7 @@ _GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9]
 
 
 class Arguments(NamedTuple):
-    """What `approve` takes."""
+    """The arguments of `approve`."""
 
     gate: str
     by: str
@@ -51,7 +51,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
 
 
 def _blocked(plan: Plan, gate: str) -> str:
-    """Return the command that waited for the answer, where that is known."""
+    """Return the command that waited for the answer, where it is known."""
     kind = gate.partition("-")[0]
     current = plan.status.current
     if kind == "pool" and current is not None:
@@ -75,7 +75,7 @@ def _blocked(plan: Plan, gate: str) -> str:
 
 
 def _meant(plan: Plan, word: str) -> tuple[str, str]:
-    """Return the gate's name and what it is about. Raises Refusal for an unknown one."""
+    """Return the gate's name and its subject. Raises Refusal for an unknown gate."""
     match = _GATE.fullmatch(word.strip().casefold())
     if match is None:
         near = difflib.get_close_matches(word, KINDS, 1)
@@ -96,7 +96,7 @@ def _meant(plan: Plan, word: str) -> tuple[str, str]:
 
 def _pool(writer: Writer, which: str | None) -> tuple[str, str]:
     if which is not None and not which.isdecimal():
-        raise Refusal(Problem("approve", f"`{which}` is no number of workers", "write it as `pool-20`"))
+        raise Refusal(Problem("approve", f"`{which}` is not a number of workers", "write it as `pool-20`"))
     size = int(which) if which else rules.read_pool(writer.text(rules.PATH), approved=10**6)[0].total
     if size <= rules.LIMIT:
         do = f"write the new number into {rules.PATH} first, or name it: `pool-20`"

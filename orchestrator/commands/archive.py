@@ -1,4 +1,4 @@
-"""`archive`: old entries leave the state files, old runs leave `.taskers/runs`, old archives are deleted."""
+"""`archive`: packs old entries of the state files and old runs, and deletes old archives."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -34,24 +34,24 @@ from workers.files.run_dir import ARCHIVE, RUNS
 from workers.git.run import Repository, git
 
 DAYS = 30
-"""Days after which an open P2 item is put off, where nothing else is stated."""
+"""Days after which an open P2 item is put off, where no other age is stated."""
 
 
 class Arguments(NamedTuple):
-    """What `archive` takes."""
+    """The arguments of `archive`."""
 
     dry_run: bool = False
     older_than: timedelta | None = None
-    """What is so old goes; None: DAYS, unless another limit is stated."""
+    """What is older is moved; None: DAYS, unless another limit is stated."""
     no_commit: bool = False
     runs: bool = False
-    """Old runs, in place of old entries of the state files."""
+    """Old runs, instead of old entries of the state files."""
     keep: int | None = None
-    """The newest so many runs stay."""
+    """How many of the newest runs stay."""
     max_size: int | None = None
-    """Bytes; the oldest runs go until the others take no more."""
+    """Bytes; the oldest runs are packed until the others fit."""
     delete_packed: bool = False
-    """Delete old archives, in place of packing runs."""
+    """Delete old archives, instead of packing runs."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
@@ -124,7 +124,7 @@ def _message(plan: Archived) -> str:
 
 
 def _archive_runs(arguments: Arguments, repository: Repository, at: datetime) -> Answer[None]:
-    """Choose the runs that go, and move them unless it is a dry run. Raises Refusal."""
+    """Choose the runs to pack, and pack them unless it is a dry run. Raises Refusal."""
     if arguments.keep is not None and arguments.keep < 1:
         what = "the newest run always stays: `status`, `report` and `last` are about it"
         raise Refusal(Problem("--keep", what, "write 1 or more"))
@@ -150,7 +150,7 @@ def _archive_runs(arguments: Arguments, repository: Repository, at: datetime) ->
 
 
 def _refuse_busy(*, free: bool) -> None:
-    """Raise Refusal where another process packs, or deletes what is packed."""
+    """Raise Refusal while another process packs runs or deletes archives."""
     if not free:
         what = "another process packs runs into it"
         raise Refusal(Problem(ARCHIVE, what, "wait until it is done"), exit_code=HELD)
@@ -190,7 +190,7 @@ def _again(arguments: Arguments) -> str:
 
 
 def _delete_archives(arguments: Arguments, repository: Repository, at: datetime) -> Answer[None]:
-    """Choose the archives that go, and delete them unless it is a dry run. Raises Refusal."""
+    """Choose the archives to delete, and delete them unless it is a dry run. Raises Refusal."""
     root, age = repository.root, _age_of_archives(arguments)
     problems: list[Problem] = []
     if arguments.dry_run or not (root / ARCHIVE).is_dir():
@@ -217,8 +217,8 @@ def _delete_archives(arguments: Arguments, repository: Repository, at: datetime)
 
 def _age_of_archives(arguments: Arguments) -> timedelta:
     if arguments.older_than is None:
-        what = "deletes for good, so it is not left to a default what goes"
-        raise Refusal(Problem("--delete-packed", what, "say how old: `--older-than 180d`"))
+        what = "deletes permanently, so there is no default age"
+        raise Refusal(Problem("--delete-packed", what, "state an age: `--older-than 180d`"))
     for option, value in (("--keep", arguments.keep), ("--max-size", arguments.max_size)):
         if value is not None:
             raise Refusal(Problem(option, "is about runs that are not packed", "leave it out"))
@@ -238,13 +238,13 @@ def _deleted(one: PackedRun, problems: list[Problem]) -> PackedRun:
 
 
 def _spelled(age: timedelta) -> str:
-    """Return an age as the option takes it."""
+    """Format an age as the option accepts it."""
     hours = age // timedelta(hours=1)
     return f"{hours}h" if hours % 24 else str(hours // 24)
 
 
 def size_of(number: int) -> str:
-    """Return a number of bytes in short."""
+    """Format a number of bytes in short."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number >= factor:
             return f"{number / factor:.1f} {unit}"

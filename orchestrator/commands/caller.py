@@ -1,4 +1,4 @@
-"""Who calls a command: from which folder, with which clock and environment, under which name."""
+"""The caller of a command: its folder, clock, environment and name."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Caller(Value):
-    """What a front end knows of a call beside the command's own arguments."""
+    """Facts about a call beside the command's own arguments."""
 
     folder: Path
     """Absolute; the repository is the one around it."""
@@ -28,7 +28,7 @@ class Caller(Value):
     tell: "Callable[[Noted, RunState], None] | None" = None
     """Called with each event of a run as it happens."""
     beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
-    """Runs beside the stages of a run, to show what is going on; cancelled when they have ended."""
+    """Runs concurrently with the stages of a run, to show progress; cancelled when they have ended."""
 
 
 class NoArguments(Value):
@@ -36,7 +36,7 @@ class NoArguments(Value):
 
 
 def repository_of(caller: Caller) -> Repository:
-    """Find the repository that a command is about. Raises Refusal."""
+    """Return the repository that a command works on. Raises Refusal."""
     start = caller.folder
     found = find_repository(start)
     if found is not None:
@@ -52,6 +52,6 @@ def repository_of(caller: Caller) -> Repository:
 def lead_of(caller: Caller, repository: Repository) -> str:
     """Return the lead's name: the environment's, the caller's, git's, in this order."""
     found = caller.environ.get("ORCHESTRATE_LEAD") or caller.lead
-    # Not by `repo`: importing GitPython takes longer than most commands take.
+    # Not by `repo`: to import GitPython takes longer than most commands.
     found = found or git_line("config", "--get", "user.name", cwd=repository.root, check=False)
     return found or "unnamed lead"

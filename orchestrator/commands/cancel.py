@@ -1,4 +1,4 @@
-"""`cancel RUN [WORKER...]`: whole process trees are stopped, whether a runtime lives or not."""
+"""`cancel RUN [WORKER...]`: stops whole process trees, whether their runtime is alive or not."""
 
 import time
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from workers.git.run import Repository
 
 LOOK = 0.02
 NAMED = 3
-"""Workers that a line names before it counts the rest."""
+"""How many workers a line names before it counts the rest."""
 MARGIN = 15.0
-"""Seconds beyond the grace until we stop waiting for trees that do not die; shims try for longer."""
+"""Seconds beyond the grace until we stop waiting for trees that do not exit; shims try for longer."""
 
 
 class Arguments(NamedTuple):
-    """What `cancel` takes."""
+    """The arguments of `cancel`."""
 
     run: str
     workers: tuple[str, ...] = ()
-    """Just these; none: the whole run."""
+    """These workers; empty: the whole run."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[str]:
@@ -52,7 +52,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[str]:
 
 
 def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
-    """Describe what was really stopped: some never ran, and some had ended by themselves."""
+    """Describe what was stopped: some workers never ran, and some had ended before."""
     workers = live.state.workers
     unstarted = [name for name in concerned if not workers[name].started]
     rest = [name for name in concerned if name not in {*stopped, *unstarted}]
@@ -74,7 +74,7 @@ def _named(names: list[str]) -> str:
 
 
 def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, whole: bool) -> list[Problem]:
-    """Wait until the trees are dead, and the runtime, if there is one, has noted it."""
+    """Wait until the trees have exited, and the runtime, if there is one, has noted it."""
     began, given = time.monotonic(), MARGIN
     while True:
         live.look()
@@ -92,9 +92,9 @@ def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, w
         time.sleep(LOOK)
     run = live.state.run.id
     if not left:
-        return [Problem(run, "its runtime has not ended yet", f"look again: `orchestrate wait {run}`")]
-    what = "has not been seen to end yet"
-    return [Problem(f"{run} {name}", what, "look again: `orchestrate ps`") for name in left]
+        return [Problem(run, "its runtime has not ended yet", f"call again: `orchestrate wait {run}`")]
+    what = "has not exited yet"
+    return [Problem(f"{run} {name}", what, "call again: `orchestrate ps`") for name in left]
 
 
 def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
@@ -105,7 +105,7 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
         case "running":
             return False
         case "lost":
-            # No other process would find what a killed shim left running.
+            # No other process would find the processes that a killed shim left running.
             from workers.engine.launch import mark_of  # noqa: PLC0415 - for start-up time
             from workers.engine.process import kill_marked  # noqa: PLC0415 - as above
 
@@ -114,7 +114,7 @@ def _is_over(live: LiveRun, worker: str, *, lives: bool) -> bool:
 
 
 def _close(caller: Caller, run: RunDir) -> list[Problem]:
-    """Do what the run's runtime would have done, had it lived: judge what ended, close the run."""
+    """Do the work of the run's dead runtime: judge the workers that ended, close the run."""
     from orchestrator.commands._project import project_of  # noqa: PLC0415 - for start-up time
     from orchestrator.commands._stages import finish  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
@@ -126,7 +126,7 @@ def _close(caller: Caller, run: RunDir) -> list[Problem]:
 def _answered(
     live: LiveRun, workers: list[str], problems: list[Problem], what: str, stopped: Sequence[str]
 ) -> Answer[str]:
-    """Answer about the run and these workers; `what` is done, as one line."""
+    """Answer about the run and these workers; `what` describes the result in one line."""
     state = live.state
     shown = []
     for name in workers:

@@ -15,17 +15,17 @@ from tickets.problems import Problem
 
 
 class Arguments(NamedTuple):
-    """What `criterion` takes."""
+    """The arguments of `criterion`."""
 
     action: Literal["add", "done", "undo", "list"]
     text: str = ""
-    """The criterion to add; or, of one that is there, its number or a unique part of it."""
+    """The criterion to add; or the number or a unique part of an existing one."""
     phase: str | None = None
     """The phase to add it to; None: the current one."""
     checklist: str | None = None
-    """The checklist to add it to, in place of a phase."""
+    """The checklist to add it to, instead of a phase."""
     section: str | None = None
-    """A part of the heading that it stands under."""
+    """A part of the heading that it is under."""
     verify: bool | None = None
     timeout: float = TIMEOUT
 

@@ -19,7 +19,7 @@ _SAID = re.compile(r"^\*\*Decision:\*\*[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
 
 class Arguments(Value):
-    """What `decide` takes."""
+    """The arguments of `decide`."""
 
     title: str = ""
     """What was decided, in a few words."""
@@ -33,13 +33,13 @@ class Arguments(Value):
     acknowledge_edit: bool = False
     """Record that earlier entries were edited by hand, instead of a decision."""
     run: str | None = None
-    """Whose workers' proposals are listed, or recorded."""
+    """The run whose workers' proposals are listed or recorded."""
     take: tuple[str, ...] = ()
-    """The numbers of those that are recorded, or `all`."""
+    """The numbers of the recorded proposals, or `all`."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """Record a decision, or what `decide` was called for instead."""
+    """Record a decision, or perform the other action that the arguments ask for."""
     writer = writer_of(caller)
     entries = [title for title, _ in spans(writer.log().data)]
     if arguments.acknowledge_edit:
@@ -104,7 +104,7 @@ def _decided(writer: Writer, made: list[Decision]) -> Answer[None]:
 
 
 def _readable(one: Decision) -> Decision:
-    """Return a decision without what would act on a terminal, in its commit or in its answer."""
+    """Return a decision without characters that would act on a terminal, in its commit or in its answer."""
     title, context, decision = (read_back(text).strip() for text in one[:3])
     others, consequences = (
         tuple(said for text in texts if (said := read_back(text).strip()))

@@ -1,4 +1,4 @@
-"""`deliverable add|start|done|block|list`: what the current phase is to bring."""
+"""`deliverable add|start|done|block|list`: the deliverables of a phase."""
 
 from typing import Any, Literal
 
@@ -25,22 +25,22 @@ _STATUS = {"start": "IN PROGRESS", "done": "COMPLETE", "block": "BLOCKED"}
 
 
 class Arguments(Value):
-    """What `deliverable` takes."""
+    """The arguments of `deliverable`."""
 
     action: Literal["add", "start", "done", "block", "list"]
     text: str = ""
-    """The name of the one to add; or, of one that is there, its number or a unique part of its name."""
+    """The name of the new one; or the number or a unique part of the name of an existing one."""
     phase: str | None = None
     """None: the current one."""
     next: bool = False
-    """The added one is worked on next."""
+    """Work on the new one next."""
     owner: str = ""
     reason: str = ""
-    """What a blocked one is stuck on."""
+    """Why it is blocked."""
     impact: str = ""
     mitigation: str = ""
     priority: Grade | Literal[""] = ""
-    """P0 leaves a status report."""
+    """P0 writes a status report."""
     verify: bool | None = None
     timeout: float = TIMEOUT
 

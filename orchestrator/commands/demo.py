@@ -1,4 +1,4 @@
-"""`demo [DIR]`: a sample repository and one phase of eight tickets, run as any other phase is."""
+"""`demo [DIR]`: a sample repository and one phase of eight tickets, run like any other phase."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ FOLDER = "orchestrate-demo"
 
 
 class Arguments(NamedTuple):
-    """What `demo` takes."""
+    """The arguments of `demo`."""
 
     dir: Path = Path(FOLDER)
     """A folder that is empty or does not exist yet."""
@@ -45,14 +45,14 @@ def make(caller: Caller, arguments: Arguments) -> Path:
 
 
 def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
-    """Run the phase of a sample that is made."""
+    """Run the phase of a new sample."""
     inside = caller._replace(folder=folder)
     project = project_of(inside)
     request = Request(phase=PHASE, lead=_lead(caller))
     ended = finish(inside, project, partial(run_phase, project, request))
     document = {**ended.document, "project": str(folder)}
     if document["next_action"]:
-        # The caller is outside of the project that this is about.
+        # The caller is outside the project of this command.
         document["next_action"] += f" --project {shlex.quote(str(folder))}"
     return ended._replace(document=document)
 

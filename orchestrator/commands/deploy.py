@@ -17,20 +17,20 @@ from tickets.plan import OnOverlap
 
 
 class Arguments(NamedTuple):
-    """What `deploy` takes."""
+    """The arguments of `deploy`."""
 
     phase: str
     only: tuple[str, ...] = ()
     """Just these tickets."""
     new: bool = False
-    """Also if a run of the phase is unfinished."""
+    """Start also if a run of the phase is unfinished."""
     strict_agents: bool = False
     """Refuse if an agent is missing or off."""
     on_overlap: OnOverlap = "refuse"
     wait: float = 0.0
     """Seconds to wait for scopes that other runs hold."""
     detach: bool = False
-    """Return at once; the run goes on by itself."""
+    """Return at once; the run continues in the background."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:

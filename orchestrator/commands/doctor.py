@@ -1,4 +1,4 @@
-"""`doctor`: whether all that a run needs is there; writes nothing."""
+"""`doctor`: checks that everything a run needs is there; writes nothing."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Arguments = NoArguments
 
 
 def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
-    """Examine the machine and the project, and return what would stop a run."""
+    """Examine the machine and the project, and return the obstacles to a run."""
     repository = find_repository(caller.folder)
     found = examine(repository, caller.folder, dict(caller.environ))
     is_bad = any(problem.severity == "error" for problem in found.problems)

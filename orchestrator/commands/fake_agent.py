@@ -1,4 +1,4 @@
-"""`fake-agent DIR`: scripts that stand in for the agent CLIs, to rehearse a set-up with."""
+"""`fake-agent DIR`: writes scripts that stand in for the agent CLIs, to rehearse a set-up."""
 
 import os
 import shlex
@@ -17,23 +17,23 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Arguments(NamedTuple):
-    """What `fake-agent` takes."""
+    """The arguments of `fake-agent`."""
 
     dir: Path
     """Where the scripts go; created if it does not exist."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """Write the scripts that are missing. Raises Refusal where another file has one's name."""
+    """Write the missing scripts. Raises Refusal where a name is taken by another file."""
     folder = Path(os.path.normpath(caller.folder / arguments.dir))
     texts = {folder / name: _script(name) for name in AGENTS}
     problems = [
-        Problem(str(path), "is there already, and no fake agent", "move it, or name another folder")
+        Problem(str(path), "exists and is not a fake agent", "move it, or name another folder")
         for path, text in texts.items()
         if os.path.lexists(path) and not _holds(path, text)
     ]
     if os.path.lexists(folder) and not folder.is_dir():
-        problems = [Problem(str(folder), "is no folder", "name another one")]
+        problems = [Problem(str(folder), "is not a folder", "name another one")]
     if problems:
         raise Refusal(*problems, next_action="orchestrate fake-agent --help")
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
 
 
 def _script(name: str) -> bytes:
-    # Isolated, and with our folder last: no module of a worktree, nor of ours, hides a standard one.
+    # Isolated, and with our folder last: no module of a worktree or of ours shadows a standard one.
     found = f"import sys; sys.path.append({str(_ROOT)!r})"
     program = f"{found}; from orchestrator.rehearsal.agent import main; main()"
     words = (sys.executable, "-I", "-S", "-c", program, name)

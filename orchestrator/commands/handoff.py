@@ -1,4 +1,4 @@
-"""`handoff`: what a new lead needs, written and committed, or only checked."""
+"""`handoff`: writes and commits what a new lead needs, or only checks it."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from tickets.problems import Problem
 
 
 class Arguments(NamedTuple):
-    """What `handoff` takes."""
+    """The arguments of `handoff`."""
 
     check: bool = False
     """Only check what a new lead would miss."""
@@ -31,7 +31,7 @@ class Arguments(NamedTuple):
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """Check the eight points; write the handoff, and commit it with whatever state is not committed."""
+    """Check the eight points; write the handoff, and commit it with all uncommitted state."""
     repository, at = repository_of(caller), caller.now()
     settings = read_settings(repository.root)
     if not arguments.check:

@@ -1,4 +1,4 @@
-"""`init`: state files, settings, templates, the .gitignore entry; existing content is never changed."""
+"""`init`: writes state files, settings, templates, the .gitignore entry; existing content never changes."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,14 @@ _COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
 }
 STATE = tuple(_COMPLETE)
 PATHS = (*STATE, FILE, GITIGNORE)
-"""What `init` writes beside the templates."""
+"""The files that `init` writes beside the templates."""
 ALWAYS = ("canonical", "checkpoints")
 """Families of state files that every project has."""
 MESSAGE = "Set up orchestrate"
 
 
 class Arguments(NamedTuple):
-    """What `init` takes."""
+    """The arguments of `init`."""
 
     all: bool = False
     """Turn every family of state files on."""
@@ -49,12 +49,12 @@ class Arguments(NamedTuple):
 
 
 class Written(NamedTuple):
-    """One file that `init` creates or adds to."""
+    """One file that `init` creates or completes."""
 
     path: str
     text: bytes
     created: bool
-    """False: it was there, and what it held is still in it."""
+    """False: it existed, and its content is still in it."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
@@ -67,7 +67,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     there, links = _found(repository.root)
     facts = Facts(repository.root.name, lead_of(caller, repository), caller.now())
     templates = shipped_templates()
-    # By where a link leads: AGENTS.md is often one to another agent's file.
+    # Links resolved: AGENTS.md is often a link to another agent's file.
     paths = {path: links.get(path, path) for path in (*PATHS, *there, *(f"{FOLDER}/{n}" for n in templates))}
     written = _missing(repo, facts, there, templates)
     recorded = Recorded((), None, ())
@@ -102,7 +102,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
 def files_to_write(
     facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
 ) -> tuple[Written, ...]:
-    """Return what is missing. `there` holds what exists of PATHS and of the templates' folder, by path.
+    """Return the missing files. `there` holds the existing ones of PATHS and of the templates' folder.
 
     Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
     """
@@ -127,7 +127,7 @@ def with_ignored(text: bytes) -> bytes:
 
 
 def _templates(there: Mapping[str, bytes], templates: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return our templates for a folder that has none: one that was deleted on purpose must not come back."""
+    """Return our templates for a folder without any: one that was deleted on purpose must not come back."""
     has_own = any(path.startswith(f"{FOLDER}/") and is_template(path) for path in there)
     found = {f"{FOLDER}/{name}": text for name, text in sorted(templates.items())}
     return {
@@ -159,7 +159,7 @@ def _refuse_unbuilt(families: Sequence[str]) -> None:
 def _missing(
     repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
 ) -> tuple[Written, ...]:
-    """Return what is to be written. Raises Refusal where a file was lost: no empty board replaces it."""
+    """Return the files to write. Raises Refusal where a file was lost: no empty one replaces it."""
     lost = [
         Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
         for path in STATE
@@ -174,7 +174,7 @@ def _missing(
 
 
 def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Read what is there, and where a link leads: AGENTS.md is often one to another agent's file."""
+    """Read the existing files, links resolved: AGENTS.md is often a link to another agent's file."""
     there, links, problems = {}, {}, []
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []

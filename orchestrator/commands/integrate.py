@@ -1,4 +1,4 @@
-"""`integrate RUN`: judge what came back, land what is accepted, record it."""
+"""`integrate RUN`: judges the outputs, lands what is accepted, records it."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from orchestrator.runs.state import RunState
 
 
 class Arguments(NamedTuple):
-    """What `integrate` takes."""
+    """The arguments of `integrate`."""
 
     run: str
     accept: tuple[str, ...] = ()
-    """Workers whose changes land, as far as in scope."""
+    """Workers whose changes land, as far as they are in scope."""
     reject: tuple[str, ...] = ()
-    """Workers of whom nothing lands."""
+    """Workers whose changes do not land."""
     reason: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Call a command, and turn whatever stops it into an answer."""
+"""Calls a command, and turns any error into an answer."""
 
 import errno
 import os
@@ -20,24 +20,24 @@ _OUTSIDE = frozenset((
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EISDIR,
     errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
 ))  # fmt: skip
-"""Errors that come from the machine; any other is a bug, and gets its traceback."""
+"""Errors that the machine causes; any other is a bug, and gets its traceback."""
 
 LISTS = frozenset(("todo", "deliverable", "criterion", "milestone", "phase"))
-"""Commands about one of several things, which their action `list` shows with their numbers."""
+"""Commands about one of several things, which their action `list` shows with numbers."""
 
 
 class CommandModule(Protocol):
     """A module of `orchestrator.commands` that is a command."""
 
     Arguments: type[Any]
-    """The NamedTuple of its arguments; a front end makes its options, or its schema, from the fields."""
+    """The class of its arguments; a front end derives its options, or its schema, from the fields."""
 
     def call(self, caller: Caller, arguments: Any) -> Answer[Any]:
-        """Do it. May raise what `invoke` turns into an answer."""
+        """Run the command. May raise the errors that `invoke` turns into an answer."""
 
 
 class Invocation(Value):
-    """Which command is called, with which arguments."""
+    """The called command and its arguments."""
 
     name: str
     command: Command
@@ -45,13 +45,13 @@ class Invocation(Value):
 
     @property
     def of_run(self) -> bool:
-        """Whether the answer has the form of one about a run, as that of `resume RUN` has."""
+        """Whether the answer has the form of an answer about a run, as that of `resume RUN`."""
         resumes = self.name == "resume" and getattr(self.arguments, "run", None) is not None
         return self.command.of_run or resumes
 
 
 def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answer[Any]:
-    """Return what a command answers; a refusal becomes an answer with its exit code."""
+    """Return the answer of a command; a refusal becomes an answer with its exit code."""
     # A git variable that names another repository must reach neither us nor a worker (see `environment`).
     drop_foreign_git(os.environ)  # type: ignore[arg-type]  # it is a mapping of strings
     of_run = invocation.of_run
@@ -73,17 +73,17 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
 
 
 def _of_machine(error: OSError, command: str) -> Problem | None:
-    """Return what the machine or its user has put in our way, also in the middle of a run; None for a bug."""
+    """Return the answer to an error that the machine or its user caused; None for a bug."""
     place = str(error.filename or command)
     if isinstance(error, FileExistsError) and os.path.lexists(place) and not Path(place).is_dir():
-        return Problem(place, "something else stands where a folder of ours is to be", "move it away")
+        return Problem(place, "something else is at the path of a folder of ours", "move it away")
     if error.errno in _OUTSIDE or isinstance(error, NotRegularError):
         return Problem(place, (error.strerror or "cannot be used").lower(), "fix it, then call again")
     return None
 
 
 def next_step(problems: Iterable[Problem], name: str, arguments: Any) -> str:
-    """Return the command that a problem names as its way out, else the one that shows what is left."""
+    """Return the command that a problem names as its remedy, else the one that shows the choices."""
     for problem in problems:
         named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)
         if named:

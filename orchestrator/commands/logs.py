@@ -1,4 +1,4 @@
-"""`logs RUN [WORKER]`: what a worker printed, and beside it why it failed, its checks, earlier attempts.
+"""`logs RUN [WORKER]`: a worker's output, and with it the cause of its failure, checks, earlier attempts.
 
 Imports little: asked often.
 """
@@ -25,26 +25,26 @@ from workers.agents.stream import Lines, plain
 from workers.files.read import opened
 
 LOOK = 0.1
-"""Seconds between two polls of what a worker printed."""
+"""Seconds between two polls of a worker's output."""
 LONGEST = 1 << 20
-"""Bytes of one line that are shown; what is longer is cut, and marked so."""
+"""Bytes of one line that are shown; a longer line is cut, and marked so."""
 CHUNK = 1 << 16
 SHOWN = 5
-"""Workers of a fan-out that are named where the call does not name one of them."""
+"""How many workers of a fan-out are named where the call does not choose one."""
 TAIL = 20
-"""Lines of what a command printed that are shown; its file has the others."""
+"""How many lines of a command's output are shown; its file has the others."""
 _SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
 _STREAMS = ("stdout", "stderr")
 
 
 class Arguments(Value):
-    """What `logs` takes."""
+    """The arguments of `logs`."""
 
     run: str
     worker: str | None = None
     """A worker, or its ticket; None: list them."""
     follow: bool = False
-    """Go on until the worker has ended."""
+    """Continue until the worker has ended."""
     stderr: bool = False
     """Its standard error instead."""
     raw: bool = False
@@ -54,16 +54,16 @@ class Arguments(Value):
 
 
 class Piece(Value):
-    """One thing that a worker said or did; as `note`, `check` or `attempt`, what it did not say itself."""
+    """One part of a worker's output; as `note`, `check` or `attempt`, a remark that is not its own."""
 
     kind: str
     text: str
     is_echo: bool = False
-    """It repeats what was said last."""
+    """Whether it repeats the last piece."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """List the workers of a run, or return what one of them printed, as far as it goes or until it ends."""
+    """List the workers of a run, or return the output of one, up to now or until it ends."""
     if arguments.worker is None:
         return _listed(live_named(repository_of(caller), arguments.run))
     said = [
@@ -73,7 +73,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
 
 
 def pieces(caller: Caller, arguments: Arguments) -> Iterator[Piece | bytes]:
-    """Yield what a worker printed, as far as it goes or until it ends. Raises Refusal."""
+    """Yield a worker's output, up to now or until it ends. Raises Refusal."""
     live = live_named(repository_of(caller), arguments.run)
     worker, *others = workers_named(live.state, [arguments.worker or ""])
     if others:
@@ -85,7 +85,7 @@ def pieces(caller: Caller, arguments: Arguments) -> Iterator[Piece | bytes]:
     while True:
         read = _source(live, worker, number, arguments)
         while True:
-            # Asked before it is read: what was printed in between is read all the same.
+            # Asked before reading: output printed in between is still read.
             over = not arguments.follow or _has_gone(live, worker, number)
             yield from read(over)
             if over:
@@ -123,7 +123,7 @@ def _listed(live: LiveRun) -> Answer[None]:
 
 
 def _wait_started(live: LiveRun, worker: str, arguments: Arguments) -> int:
-    """Return the attempt to show, once there is one. Raises Refusal where there is none."""
+    """Return the attempt to show, once it has started. Raises Refusal where there is none."""
     known = live.state.workers[worker]
     while not known.started and not known.ended and arguments.follow and live.is_running:
         time.sleep(LOOK)
@@ -149,7 +149,7 @@ def _has_gone(live: LiveRun, worker: str, number: int) -> bool:
 
 
 def _goes_on(live: LiveRun, worker: str, number: int) -> bool:
-    """Wait for the attempt after one that has ended; return whether there is one."""
+    """Wait for the next attempt after one that has ended; return whether there is one."""
     known = live.state.workers[worker]
     while live.is_running and not known.ended and known.attempts == number:
         time.sleep(LOOK)
@@ -160,7 +160,7 @@ def _goes_on(live: LiveRun, worker: str, number: int) -> bool:
 def _source(
     live: LiveRun, worker: str, number: int, arguments: Arguments
 ) -> Callable[[bool], Iterator[Piece] | Iterator[bytes]]:
-    """Return the function that reads what is new; its argument is whether nothing more will come."""
+    """Return the function that reads new output; its argument is whether nothing more will come."""
     known, files = live.state.workers[worker], live.state.run.attempt(worker, number)
     path = files.stderr if arguments.stderr else files.stdout
     if arguments.raw:
@@ -169,14 +169,14 @@ def _source(
     if arguments.stderr or known.agent == "command":
         return _Text(path).read
     with suppress(FileNotFoundError):
-        # A follower skips what is no regular file, and its silence would have no reason.
+        # A follower skips all but regular files, and its silence would be unexplained.
         os.close(opened(path))
     follower = Follower(known.agent, path)
     return lambda _: _progress(follower)
 
 
 def _progress(follower: Follower) -> Iterator[Piece]:
-    """Yield what an agent CLI said and did; a tool call's end adds nothing to its beginning."""
+    """Yield an agent CLI's messages and tool calls; the end of a tool call adds nothing."""
     before = -1
     while follower.offset != before:
         before = follower.offset
@@ -187,14 +187,14 @@ def _progress(follower: Follower) -> Iterator[Piece]:
 
 
 class _Chunks:
-    """Reads a file that grows, as bytes."""
+    """Reads a growing file, as bytes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def read(self) -> Iterator[bytes]:
-        """Yield what is new."""
+        """Yield new bytes."""
         try:
             descriptor = opened(self._path)
         except FileNotFoundError:
@@ -208,14 +208,14 @@ class _Chunks:
 
 
 class _Text:
-    """Reads a file that grows, line by line."""
+    """Reads a growing file, line by line."""
 
     def __init__(self, path: Path) -> None:
         self._chunks = _Chunks(path)
         self._lines = Lines(LONGEST)
 
     def read(self, over: bool) -> Iterator[Piece]:  # noqa: FBT001 - it is called as the other sources are
-        """Yield the lines that are new; the last one too, without its end, where nothing more will come."""
+        """Yield new lines; the last one without its line end too, if nothing more will come."""
         for chunk in self._chunks.read():
             for line in self._lines.add(chunk):
                 yield Piece("text", _shown(line))
@@ -229,7 +229,7 @@ def _shown(line: bytes) -> str:
 
 
 def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Iterator[Piece]:
-    """Yield what the output of an attempt does not show; nothing of one that printed and ended well."""
+    """Yield remarks about an attempt that its output lacks; none for one that printed and ended well."""
     known, files = state.workers[worker], state.run.attempt(worker, number)
     size = {path: path.stat().st_size if path.exists() else 0 for path in (files.stdout, files.stderr)}
     if not any(size.values()):
@@ -246,7 +246,7 @@ def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Ite
 
 
 def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
-    """Yield that there were attempts before the one that is shown."""
+    """Yield the remark that there were attempts before the shown one."""
     if number > 1:
         of = state.workers[worker].attempts
         yield Piece(
@@ -255,7 +255,7 @@ def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
 
 
 def _checks(state: RunState, reason: str) -> Iterator[Piece]:
-    """Yield the last lines of what the commands printed that a reason names."""
+    """Yield the last output lines of the commands that a reason names."""
     for path in dict.fromkeys(found["path"] for found in re.finditer(_SEE, reason)):
         for stream in _STREAMS:
             name = f"{path}.{stream}"

@@ -1,4 +1,4 @@
-"""`milestone complete|list`: what a phase works towards; a phase has one."""
+"""`milestone complete|list`: the goal of a phase; each phase has one."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from tickets.problems import Problem
 
 
 class Arguments(NamedTuple):
-    """What `milestone` takes."""
+    """The arguments of `milestone`."""
 
     action: Literal["complete", "list"]
     phase: str | None = None

@@ -1,4 +1,4 @@
-"""`phase add|start|complete|list`: from one phase of the plan to the next."""
+"""`phase add|start|complete|list`: moves from one phase of the plan to the next."""
 
 import re
 from collections.abc import Sequence
@@ -28,18 +28,18 @@ from tickets.problems import Problem
 
 
 class Arguments(NamedTuple):
-    """What `phase` takes."""
+    """The arguments of `phase`."""
 
     action: Literal["add", "start", "complete", "list"]
     phase: str | None = None
     """The one to start or complete: its number, its short name, or a part of its title."""
     force: bool = False
-    """Complete it though deliverables or criteria are open; needs a reason."""
+    """Complete it although deliverables or criteria are open; needs a reason."""
     reason: str = ""
     verify: bool | None = None
     timeout: float = TIMEOUT
     text: str = ""
-    """The name of the one to add."""
+    """The name of the new phase."""
     milestone: str = ""
     criterion: tuple[str, ...] = ()
     deliverable: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ def _move(
         bullets.append(f"Next: {begun.title}")
     next_action = "orchestrate status"
     if begun:
-        # Without templates there is nothing to plan yet; that they are to be written, the list says.
+        # Without templates there is nothing to plan yet; the TODO list has the item to write them.
         named = slug(begun.title)
         there = has_templates(plan.writer.repository.root, named)
         next_action = f"orchestrate plan {named}" if there else "orchestrate todo list"
@@ -149,7 +149,7 @@ def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
 
 
 def _left_open(phase: Phase) -> list[Problem]:
-    """Return the work that a phase has left, as problems."""
+    """Return the open work of a phase, as problems."""
     if phase.complete:
         return []
     do, also = "`orchestrate deliverable done`", "`orchestrate criterion done`"
@@ -167,7 +167,7 @@ def _left_open(phase: Phase) -> list[Problem]:
 
 
 def _counted(left: Sequence[str]) -> str:
-    """Count the deliverables and the criteria among what was left open."""
+    """Count the deliverables and the criteria among open work."""
     made = sum(one.startswith("deliverable") for one in left)
     said = [f"{made} deliverable{'' if made == 1 else 's'}"] if made else []
     met = len(left) - made

@@ -1,4 +1,4 @@
-"""`plan PHASE`: what would run, in what order, who owns what; starts and writes nothing."""
+"""`plan PHASE`: shows what would run, in what order, with which owners; starts and writes nothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,15 +24,15 @@ from workers.fence.probe import fence_in_force
 from workers.git.run import Repository, git_fields
 
 MOST_UNOWNED = 1_000
-"""Paths that the document lists; a phase of one ticket leaves most of a repository unowned."""
+"""How many paths the document lists; a phase of one ticket leaves most of a repository unowned."""
 
 
 MOST_OVERLAPS = 1_000
-"""Overlaps that the document lists; a fan-out of a thousand tickets can have half a million."""
+"""How many overlaps the document lists; a fan-out of a thousand tickets can have half a million."""
 
 
 class _Seen(Value):
-    """A phase as `plan` shows it."""
+    """A phase in the form that `plan` shows."""
 
     prepared: Prepared
     problems: tuple[Problem, ...]
@@ -43,7 +43,7 @@ class _Seen(Value):
 
 
 class Arguments(Value):
-    """What `plan` takes."""
+    """The arguments of `plan`."""
 
     phase: str
     only: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Arguments(Value):
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """Prepare a phase as `run` does, and show it, whatever is in its way. Raises Refusal."""
+    """Prepare a phase as `run` does, and show it, whatever its problems. Raises Refusal."""
     phase, only, strict_agents, on_overlap = arguments
     request = request_of(caller, phase, only, new=True, strict_agents=strict_agents, on_overlap=on_overlap)
     project = project_of(caller, request)
@@ -81,7 +81,7 @@ def _budget(project: Project, prepared: Prepared, day: str) -> dict[str, Any]:
 
 
 def _order(settings: Settings, prepared: Prepared) -> list[list[str]]:
-    """Return the tickets in the order of their start; those that start together side by side."""
+    """Return the tickets in the order of their start; those that start together form one group."""
     starters = [
         Starter(one.id, prepared.doers.of(one), one.priority, prepared.plan.dependencies.get(one.id, ()))
         for one in prepared.plan.tickets
@@ -120,7 +120,7 @@ def _keys(project: Project, phase: str, seen: _Seen) -> dict[str, Any]:
 
 
 def _slots(settings: Settings, name: AgentName) -> int:
-    """Return how many of an agent's workers may run at once; 0 where it is disabled."""
+    """Return how many workers of an agent may run at once; 0 where it is disabled."""
     return settings.slots.agents[name] if settings.is_enabled(name) else 0
 
 
@@ -147,7 +147,7 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
 
 
 def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:
-    """Return each conflict with both its places; the one that runs first is first."""
+    """Return each conflict with both its places; the ticket that runs first comes first."""
     order = {ticket.id: (at, ticket) for at, ticket in enumerate(tickets)}
     found = []
     for overlap in seen.prepared.plan.overlaps[:MOST_OVERLAPS]:

@@ -1,4 +1,4 @@
-"""`ps`: the workers that run, the queue behind them, the slots. Imports little: asked often."""
+"""`ps`: the running workers, the queue behind them, the slots. Imports little: called often."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ Arguments = NoArguments
 
 
 class Seen(Value):
-    """A run as a text shows it."""
+    """A run in the form that the text shows."""
 
     state: RunState
     rows: list[Row]
@@ -28,7 +28,7 @@ class Seen(Value):
 
 
 def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
-    """Return what is running."""
+    """Return the running workers."""
     repository, now = repository_of(caller), caller.now()
     problems: list[Problem] = []
     runs = live_runs(repository.root, problems=problems)
@@ -67,7 +67,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
 
 
 def _parked(repository: Repository, now: datetime) -> dict[str, str]:
-    """Return the agents that no run starts workers of, and until when."""
+    """Return the agents that are parked, and until when."""
     found = provider_states(repository.own / "providers", now.timestamp())
     return {
         one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC), now)

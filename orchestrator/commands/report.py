@@ -14,7 +14,7 @@ from workers.errors import WorkerError
 
 
 class Arguments(NamedTuple):
-    """What `report` takes."""
+    """The arguments of `report`."""
 
     reader: str = "the user"
     verify: bool = False

@@ -1,4 +1,4 @@
-"""`resume [RUN]`: what is true after a stop and what is next; with RUN, go on with it."""
+"""`resume [RUN]`: the state after a stop and the next step; with RUN, continues it."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,19 +18,19 @@ from workers.git.run import Repository
 
 
 class Arguments(NamedTuple):
-    """What `resume` takes."""
+    """The arguments of `resume`."""
 
     run: str | None = None
-    """Go on with this run: its workers, its queue."""
+    """Continue this run: its workers, its queue."""
     max_tokens: int | None = None
-    """Leave out what is needed least until the JSON fits."""
+    """Omit the least important parts until the JSON fits."""
     verify: bool = False
-    """Run the smoke tests, too."""
+    """Run the smoke tests too."""
     timeout: float = TIMEOUT
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict[str, Any]]:
-    """Report where the project stands, or go on with a run."""
+    """Report the state of the project, or continue a run."""
     if arguments.run is None:
         return _standing(caller, arguments)
     from orchestrator.commands._names import run_named  # noqa: PLC0415 - the report needs less

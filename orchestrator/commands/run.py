@@ -1,4 +1,4 @@
-"""`run PHASE`: deploy, wait, integrate; without a phase, go on with the newest unfinished run."""
+"""`run PHASE`: deploys, waits, integrates; without a phase, continues the newest unfinished run."""
 
 from functools import partial
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from tickets.plan import OnOverlap
 
 
 class Arguments(NamedTuple):
-    """What `run` takes."""
+    """The arguments of `run`."""
 
     phase: str | None = None
     only: tuple[str, ...] = ()
     """Just these tickets."""
     new: bool = False
-    """Also if a run of the phase is unfinished."""
+    """Start also if a run of the phase is unfinished."""
     strict_agents: bool = False
     """Refuse if an agent is missing or off."""
     on_overlap: OnOverlap = "refuse"

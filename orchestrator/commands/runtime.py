@@ -1,4 +1,4 @@
-"""`_runtime RUN`: the runtime that a detached deploy starts. Not for people."""
+"""`_runtime RUN`: the runtime process that a detached deploy starts. Internal."""
 
 import signal
 from functools import partial
@@ -14,13 +14,13 @@ from orchestrator.runs.state import RunState
 
 
 class Arguments(NamedTuple):
-    """What `_runtime` takes."""
+    """The arguments of `_runtime`."""
 
     run: str
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
-    """Go on with a run until its workers have ended, also when the terminal is closed."""
+    """Continue a run until its workers have ended, also when the terminal is closed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project = project_of(caller)
     work = partial(go_on, project, run_named(project.repository, arguments.run), integrates=False)

@@ -1,4 +1,4 @@
-"""`status`: the state at a glance, from files alone. Imports little: a lead asks often."""
+"""`status`: the state at a glance, from files alone. Imports little: called often."""
 
 from typing import Any
 

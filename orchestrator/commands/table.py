@@ -1,19 +1,19 @@
-"""The table of commands: the module of each, what it is for, who may call it."""
+"""The table of commands: the module of each, its purpose, its permitted callers."""
 
 from tickets.value import Value
 
 
 class Command(Value):
-    """Where a command lives, and what it is for; one without a module is not built yet."""
+    """The module and the purpose of a command; one without a module is not built yet."""
 
     module: str | None
     help: str
     of_run: bool = False
-    """It answers with the document of a run."""
+    """Whether it answers with the document of a run."""
     of_lead: bool = True
-    """A worker must not call it."""
+    """Whether workers must not call it."""
     lasts: bool = False
-    """It may go on for hours; every other command ends before any garbage is worth collecting."""
+    """Whether it may run for hours; every other command ends before a garbage collection would pay."""
 
 
 COMMANDS = {

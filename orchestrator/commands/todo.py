@@ -18,26 +18,26 @@ NEXT = "orchestrate todo list"
 
 
 class Arguments(Value):
-    """What `todo` takes."""
+    """The arguments of `todo`."""
 
     action: Literal["add", "done", "move", "list"]
     text: str = ""
-    """The item to add; or, of one that is there, its number or a unique part of its text."""
+    """The item to add; or the number or a unique part of the text of an existing one."""
     priority: Grade | None = None
-    """P1 for a new item, where nothing else is stated."""
+    """P1 for a new item, unless stated otherwise."""
     backlog: bool = False
-    """The item moves off the list, into docs/backlog.md."""
+    """Move the item off the list, into docs/backlog.md."""
     run: str | None = None
-    """Whose workers' proposals are listed, or added."""
+    """The run whose workers' proposals are listed or added."""
     take: tuple[str, ...] = ()
-    """The numbers of those that are added, or `all`."""
+    """The numbers of the added proposals, or `all`."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Change the list, or show it."""
     writer = writer_of(caller)
     document = writer.document(PATH)
-    needed(document, "TODO")  # a list that is hidden is not taken for an empty one
+    needed(document, "TODO")  # a hidden list must not count as an empty one
     listed = todo_items(document)
     if arguments.action == "list":
         items = [{"number": one.number, **_shown(one), "line": one.line} for one in listed]
@@ -81,7 +81,7 @@ def _add_proposed(writer: Writer, arguments: Arguments, run: str, there: list[st
 
 
 def _item(listed: list[TodoItem], word: str) -> TodoItem:
-    """Find the item that is meant: an open one, before one that is done."""
+    """Return the item that a word means: an open one rather than a done one."""
     texts = [item.text for item in listed]
     if not word.isdecimal():
         is_open = [item for item in listed if not item.done and word.casefold() in item.text.casefold()]

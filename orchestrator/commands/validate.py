@@ -1,4 +1,4 @@
-"""`validate [PATH…]`: what is wrong with state, templates and settings, graded, with lines."""
+"""`validate [PATH…]`: the problems of state files, templates and settings, graded, with lines."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -33,14 +33,14 @@ ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 class Arguments(NamedTuple):
-    """What `validate` takes."""
+    """The arguments of `validate`."""
 
     paths: tuple[str, ...] = ()
-    """State files, templates or settings, from the folder of the call or the project's; none: all."""
+    """State files, templates or settings, relative to the caller's folder or to the project; empty: all."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
-    """Validate; nothing is changed."""
+    """Validate; changes nothing."""
     writer = writer_of(caller)
     root = writer.repository.root
     owned = _owned(root)
@@ -103,7 +103,7 @@ def _placed(place: str) -> tuple[str, int]:
 
 
 def _owned(root: Path) -> dict[str, DocumentModule]:
-    """Return each path that a document owns: those with a name of their own, and those that exist."""
+    """Return each path that a document owns: fixed names, and existing files that match a pattern."""
     found = {}
     for document in DOCUMENTS:
         for pattern in document.OWNS:
@@ -123,7 +123,7 @@ def _archives(root: Path) -> list[str]:
 
 
 def _named(root: Path, path: str, known: Collection[str]) -> str:
-    """Return a path as documents have it. Raises Refusal for what is no state file."""
+    """Return a path as documents spell it. Raises Refusal for a path that is no state file."""
     here = Path.cwd() / path
     for target in (here, root / path):
         if target.absolute().is_relative_to(root):
@@ -131,7 +131,7 @@ def _named(root: Path, path: str, known: Collection[str]) -> str:
             if name in known:
                 return name
     do = f"there are: {', '.join(known)}"
-    raise Refusal(Problem(path, "is no file that can be validated", do))
+    raise Refusal(Problem(path, "is not a file that can be validated", do))
 
 
 def _approved(texts: dict[str, bytes]) -> int:

@@ -1,4 +1,4 @@
-"""`wait RUN`: until a run ends, or until something new happens. Imports little: asked often."""
+"""`wait RUN`: until a run ends, or until something new happens. Imports little: called often."""
 
 import os
 import time
@@ -22,24 +22,24 @@ TIMED_OUT = 1
 
 
 class Arguments(Value):
-    """What `wait` takes."""
+    """The arguments of `wait`."""
 
     run: str
     timeout: float | None = None
     """Seconds to wait at most."""
     since: str | None = None
-    """The cursor of an earlier answer: return as soon as there is something newer."""
+    """The cursor of an earlier answer: return as soon as something newer has happened."""
 
 
 class WaitView(Value):
-    """What a text shows beside the document."""
+    """Values for the text beside the document."""
 
     state: RunState
     events: list[dict[str, Any]]
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
-    """Wait, and return the state of the run and how to go on."""
+    """Wait, and return the state of the run and the way to continue."""
     live = live_named(repository_of(caller), arguments.run)
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
@@ -50,12 +50,12 @@ def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
             break
         time.sleep(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic())))
         events += live.look()
-    events += live.look()  # what was appended just before the lock was let go
+    events += live.look()  # records appended just before the lock was released
     return _answer(live, events, timed_out=timed_out and not (arguments.since and events))
 
 
 def _offset(run: RunDir, cursor: str) -> int:
-    """Read a cursor: a place in the journal, at the beginning of a line."""
+    """Return the offset of a cursor: the beginning of a line in the journal."""
     journal = run.path / "events.jsonl"
     offset = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 19 else -1
     if offset == 0:
@@ -67,7 +67,7 @@ def _offset(run: RunDir, cursor: str) -> int:
                 return offset
     except FileNotFoundError:
         pass
-    what = f"`{cursor}` is no cursor of run {run.id}"
+    what = f"`{cursor}` is not a cursor of run {run.id}"
     raise Refusal(
         Problem("--since", what, "take `cursor` from an earlier answer, or 0 for the beginning"),
         next_action=f"orchestrate wait {run.id}",

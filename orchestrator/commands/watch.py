@@ -1,4 +1,4 @@
-"""`watch [RUN]`: what is running, as one picture after the other until all has ended."""
+"""`watch [RUN]`: the running workers, as one picture after another until all has ended."""
 
 import time
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from orchestrator.runs.live import LiveRun, live_runs
 LOOK = 0.25
 """Seconds between two pictures."""
 RUNS_LOOK = 8
-"""Pictures after which new runs are looked for."""
+"""How many pictures are drawn between two searches for new runs."""
 
 
 class Arguments(NamedTuple):
-    """What `watch` takes."""
+    """The arguments of `watch`."""
 
     run: str | None = None
-    """None: all that run, those too that begin in the meantime."""
+    """None: all running ones, also those that start later."""
 
 
 class Picture(NamedTuple):
-    """What is watched, at one moment."""
+    """The watched runs at one moment."""
 
     runs: list[LiveRun]
     events: list[tuple[LiveRun, dict[str, Any]]]
@@ -32,7 +32,7 @@ class Picture(NamedTuple):
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[list[LiveRun]]:
-    """Wait until what is watched has ended."""
+    """Wait until the watched runs have ended."""
     runs: list[LiveRun] = []
     for picture in pictures(caller, arguments):
         runs = picture.runs
@@ -40,19 +40,19 @@ def call(caller: Caller, arguments: Arguments) -> Answer[list[LiveRun]]:
 
 
 def ended(runs: list[LiveRun]) -> Answer[list[LiveRun]]:
-    """Return the answer once nothing more is shown; it has no document: a program reads the pictures."""
+    """Return the answer after the last picture; it has no document: a program reads the pictures."""
     return Answer(0, {}, (), runs)
 
 
 def pictures(caller: Caller, arguments: Arguments) -> Iterator[Picture]:
-    """Yield how things stand, again and again until what is watched has ended. Raises Refusal."""
+    """Yield pictures until the watched runs have ended. Raises Refusal."""
     repository = repository_of(caller)
     root, name = repository.root, arguments.run
     runs = [live_named(repository, name)] if name is not None else _going(root, [])
     looks, fresh = 0, runs
     while True:
         going = [run for run in runs if run.is_going]
-        # Asked before the journal is read: what was appended in between is shown all the same.
+        # Asked before the journal is read: records appended in between are still shown.
         yield Picture(runs, [(run, record) for run in runs for record in _events(run, whole=run in fresh)])
         if not going:
             return
@@ -63,11 +63,11 @@ def pictures(caller: Caller, arguments: Arguments) -> Iterator[Picture]:
 
 
 def _going(root: Path, known: list[LiveRun]) -> list[LiveRun]:
-    """Find the runs in which something is going on and that are not known yet."""
+    """Return the active runs that are not known yet."""
     ids = {run.state.run.id for run in known}
     return [run for run in live_runs(root, besides=ids) if run.is_going]
 
 
 def _events(run: LiveRun, *, whole: bool) -> list[dict[str, Any]]:
-    """Read what is new; of a run that was just found, all that has happened in it."""
+    """Return new events; all events of a run that was just found."""
     return [*(run.since(0) if whole else ()), *run.look()]

@@ -153,7 +153,7 @@ def test_a_file_where_a_folder_of_ours_is_to_be_is_named(lab):
     folder.write_text("")
     called = lab.call("todo", "add", "New", "--json")
     assert (called.code, called.says()) == (
-        1, [f"{folder}: something else stands where a folder of ours is to be; move it away"],
+        1, [f"{folder}: something else is at the path of a folder of ours; move it away"],
     )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What a terminal shows: the live table, progress, widths."""
+"""Output on a terminal: the live table, progress, widths."""

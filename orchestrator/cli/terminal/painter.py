@@ -1,4 +1,4 @@
-"""Lines at the bottom of a terminal that are drawn again in place; others scroll by above them.
+"""Lines at the bottom of a terminal that are redrawn in place; other lines scroll by above them.
 
 Not Rich's `Live`: it goes up by the rows that it has drawn, so a terminal that was made narrower and has
 wrapped them keeps the rest of the old picture; and its `…` is an error where the encoding has none.
@@ -21,17 +21,17 @@ _FALLBACK = os.terminal_size((80, 24))
 
 
 def can_paint(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether a stream is a terminal on which lines can be drawn again."""
+    """Return whether a stream is a terminal on which lines can be redrawn."""
     return stream.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def has_colour(environ: Mapping[str, str]) -> bool:
-    """Return whether a terminal may be given colours (no-color.org)."""
+    """Return whether colours may be used on a terminal (no-color.org)."""
     return not environ.get("NO_COLOR")
 
 
 class Painter:
-    """Owns the last lines of a terminal; a file that logs can be written to, too.
+    """Owns the last lines of a terminal; log lines can be written to it, too.
 
     One that draws `alone` does so on the terminal's other screen, where no change of size leaves anything
     behind; `leave` puts the last picture where a person can read it.
@@ -46,16 +46,16 @@ class Painter:
 
     @property
     def size(self) -> os.terminal_size:
-        """Return the terminal's size as it is now."""
+        """Return the terminal's current size."""
         try:
             found = os.get_terminal_size(self._stream.fileno())
         except OSError:
             return _FALLBACK
-        # A terminal that nobody has told its size says 0.
+        # A terminal without a known size reports 0.
         return os.terminal_size((found.columns or _FALLBACK.columns, found.lines or _FALLBACK.lines))
 
     def draw(self, lines: Sequence[str]) -> bool:
-        """Draw these lines where the last ones were; return whether they could be written."""
+        """Draw these lines in place of the last ones; return whether they could be written."""
         # All in one write, each line cleared just before it is written: nothing flickers. A width that the
         # terminal counts otherwise than we do is cut at its edge, and scrolls nothing.
         text = "".join(f"{CLEAR_LINE}{line}\n" for line in lines)
@@ -64,37 +64,37 @@ class Painter:
         return self._write(f"{before}{NO_WRAP}{text}{WRAP}{CLEAR_BELOW}")
 
     def leave(self) -> None:
-        """Come back from the other screen, with the last picture."""
+        """Leave the other screen, and print the last picture on the normal one."""
         if self._is_away:
             text = "".join(f"{line}\n" for line in self._lines)
             self._alone = self._is_away = False
             self._write(BACK + text)
 
     def erase(self) -> None:
-        """Erase the lines; what is printed next takes their place."""
+        """Erase the lines; the next output takes their place."""
         if self._lines:
             before, self._lines = self._start(), ()
             self._write(before + CLEAR_BELOW)
 
     def above(self, line: str) -> None:
-        """Print a line that stays, above the others."""
+        """Print a permanent line, above the others."""
         lines = self._lines
         self.erase()
         if say(line, self._stream) and lines:
             self.draw(lines)
 
     def write(self, text: str) -> int:
-        """Accept a part of a log line, and print it once it is whole."""
+        """Accept a part of a log line, and print the line once it is whole."""
         *whole, self._log = (self._log + text).split("\n")
         for line in whole:
             self.above(line)
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: what is whole was shown."""
+        """Do nothing: whole lines are printed already."""
 
     def _start(self) -> str:
-        """Return the codes for the way back to the first line; a narrower terminal has wrapped the lines."""
+        """Return the codes that move back to the first line; a narrower terminal has wrapped the lines."""
         if self._alone:
             before = HOME if self._is_away else OTHER_SCREEN + HOME
             self._is_away = True
@@ -114,5 +114,5 @@ class Painter:
 
 
 def standard_painter(environ: Mapping[str, str], *, alone: bool = False) -> Painter | None:
-    """Return a painter for standard output; None where that is no terminal that can be drawn on."""
+    """Return a painter for standard output; None where that is no terminal with cursor control."""
     return Painter(sys.stdout, alone=alone) if can_paint(sys.stdout, environ) else None

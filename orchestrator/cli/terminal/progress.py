@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on and when it has ended: one line an event, then a summary."""
+"""The progress of a run as text: one line an event, then a summary."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -39,20 +39,20 @@ SHOWN = 3
 
 
 def tell_lines(noted: Noted, state: RunState) -> None:
-    """Print an event as it happens; those that say nothing to a person are passed over."""
+    """Print an event as it happens; events without a meaning for people are skipped."""
     line = event_line(noted, state)
     if line:
         say(line, sys.stdout)
 
 
 def record_line(record: Mapping[str, Any], state: RunState) -> str | None:
-    """Return the line of a record of the journal; None where it says nothing to a person, or is unsound."""
+    """Return the line of a journal record; None where it has no meaning for people, or is malformed."""
     noted = decoded(record)
     return event_line(noted, state) if noted is not None and noted.at else None
 
 
 def event_line(noted: Noted, state: RunState) -> str | None:
-    """Return an event as one line: time, what, who, and what matters of it."""
+    """Return an event as one line: time, what, who, and the main detail."""
     at = datetime.fromisoformat(noted.at)
     text = _event_text(noted, state, at)
     return cut(f"{clock(at, at)} {text}", columns()) if text else None
@@ -116,7 +116,7 @@ def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str
     if not cost.is_nothing:
         lines.append(f"spent:    {cost.in_words()}")
     lines.append(f"outputs:  {state.run.relative(state.run.path)}/")
-    # What was skipped stands above already, with its reason.
+    # Skipped tickets are listed above already, with their reasons.
     for problem in (problem for problem in problems if not problem.what.startswith("skipped: ")):
         lines += wrapped(f"{problem.severity}: {problem}", "  ", first="")
     lines += _settling(state)
@@ -124,7 +124,7 @@ def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str
 
 
 def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
-    """Return a worker's line, and below it the reason, its files, the paths it should not have touched."""
+    """Return a worker's line, and below it the reason, its files, the paths outside its scope."""
     word = worker.verdict or worker.outcome or "not ended"
     head = f"  {word:<10}{worker.worker:<18}"
     lines = [f"{head}{cut(state.titles[worker.worker], columns() - cells(head))}".rstrip()]
@@ -158,7 +158,7 @@ def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str
 
 
 def _settling(state: RunState) -> list[str]:
-    """Return the commands that settle what is pending, once nothing else can."""
+    """Return the commands that settle pending verdicts, once no other command can."""
     if not state.pending or state.status() not in ("finished", "cancelled"):
         return []
     found, command = pending_of(state.workers), f"  orchestrate integrate {state.run.id}"
@@ -168,12 +168,12 @@ def _settling(state: RunState) -> list[str]:
         lines.append("settle what is pending: land the part inside its scope, or nothing of it")
         lines += [f"{command} --accept {names}", f'{command} --reject {names} --reason "..."']
     if found.outside:
-        lines.append("nothing of these lies inside its scope: reject them, mend the tickets, run them again")
+        lines.append("nothing of these lies inside its scope: reject them, fix the tickets, run them again")
         lines.append(f'{command} --reject {_named(found.outside, state)} --reason "..."')
         lines.append(f"  {again(clean(state.phase), found.outside, state.workers)}")
     if found.held_up:
         names = _named(found.held_up, state)
-        held = ["what is held up: land it once that is mended, or nothing of it"]
+        held = ["what is held up: land it once that is fixed, or nothing of it"]
         held += [command, f'{command} --reject {names} --reason "..."']
         lines = [*held, *lines] if found.mend_first else [*lines, *held]
     if any(called_by(names, state.workers)[1] for names in found[:3]):

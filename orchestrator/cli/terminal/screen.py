@@ -1,4 +1,4 @@
-"""What a person sees while a command works on a run: a live table on a terminal, else a line an event."""
+"""The display of a command that works on a run: a live table on a terminal, else a line an event."""
 
 import os
 import sys
@@ -46,7 +46,7 @@ def on_screen(
 def _configure_logs(painter: Painter | None) -> None:
     """Log to standard error: text on a terminal, else JSON."""
     terminal = sys.stderr.isatty()
-    # The table must know of each line on the terminal that it stands on.
+    # The table must know of each line that is printed on its terminal.
     stream = cast("TextIO", painter) if painter is not None and terminal else sys.stderr
     quiet = terminal or "ORCHESTRATE_LOG" not in os.environ
     configure(stream, is_terminal=terminal, level="warning" if quiet else "info")

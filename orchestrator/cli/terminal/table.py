@@ -1,4 +1,4 @@
-"""The live table: who works on what, since when, and what each said last; as lines that fit a terminal."""
+"""The live table: each worker's task, time and last message, as lines that fit a terminal."""
 
 import heapq
 import os
@@ -18,17 +18,17 @@ from orchestrator.runs.worker_state import WorkerState
 
 HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
 WIDEST = (24, 20, 17, 8, 8, 8)
-"""Columns of each field at most; the last one takes what is left."""
+"""The most columns of each field; the last one gets the rest."""
 LEAST_LAST = 12
-"""Columns that the last field is worth showing with."""
+"""The fewest columns with which the last field is shown."""
 GOOD_LAST = 32
-"""Columns that it says something with: what a worker waits for, or why it is blocked."""
+"""The fewest columns for its text: what a worker waits for, or why it is blocked."""
 WELL = ("accepted", "partial", "skipped", "complete")
-"""How a worker ends that needs nobody; who ended in another way stands above these."""
+"""Outcomes that need no attention; workers with any other are shown above these."""
 EVENTS = 5
-"""Lines of a terminal that are left to the events above the table."""
+"""Lines of a terminal that stay free for the events above the table."""
 GREEN, RED, MAGENTA, BOLD = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m"
-"""Readable on light and on dark; what they say stands there as a word, too."""
+"""Readable on light and on dark; each meaning is shown by a word, too."""
 PLAIN = "\x1b[0m"
 COLOURS = {
     "accepted": GREEN, "partial": GREEN, "pending": MAGENTA, "running": BOLD, "rejected": RED, "failed": RED,
@@ -50,7 +50,7 @@ class Fields(NamedTuple):
 
 
 def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, *, colour: bool) -> list[str]:
-    """Return the table as lines, none wider than the terminal and all of them together lower."""
+    """Return the table as lines, none wider and all of them together no higher than the terminal."""
     lines: list[str] = []
     heads = [_head(run, now, size.columns) for run in runs]
     # One line stays free for the cursor; each run has a head above its workers, and one for what is left out.
@@ -70,7 +70,7 @@ def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, 
 
 
 class LiveTable:
-    """The table below the lines of a runtime: events scroll by above it."""
+    """The table below the output of a runtime: events scroll by above it."""
 
     def __init__(self, painter: Painter, environ: Mapping[str, str]) -> None:
         self.painter = painter
@@ -86,7 +86,7 @@ class LiveTable:
             self.painter.above(line)
 
     def draw(self, now: datetime) -> None:
-        """Draw the table as things stand."""
+        """Draw the table of the current state."""
         if self._run is not None:
             columns, rows = self.painter.size
             size = os.terminal_size((columns, max(rows - EVENTS, rows // 2)))
@@ -94,7 +94,7 @@ class LiveTable:
 
 
 def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
-    """Return a run's own line, or two: its workers counted by what they do, trouble first."""
+    """Return a run's own line, or two: its workers counted by state, failures first."""
     state = run.state
     counted: dict[str, int] = {}
     for worker in state.workers.values():
@@ -112,7 +112,7 @@ def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
 
 
 def _fields(run: LiveRun, now: datetime, room: int) -> tuple[list[Fields], int]:
-    """Choose the workers that fit: who runs, the first that wait, who ended in trouble, who ended last."""
+    """Choose the workers that fit: running, first to start, failed, last ended."""
     rows = [_running(row) for row in run.rows(now)]
     queue = run.queue(now)
     waiting = _waiting(queue)
@@ -158,7 +158,7 @@ def _ended(worker: WorkerState) -> Fields:
 
 
 def _word(worker: WorkerState) -> str:
-    """Return the one word that says most of how a worker ended."""
+    """Return the one word that describes best how a worker ended."""
     return worker.verdict or "complete" if worker.outcome == "complete" else str(worker.outcome)
 
 
@@ -167,7 +167,7 @@ def _time(text: str) -> datetime:
 
 
 def _widths(rows: Sequence[Fields], columns: int) -> list[int]:
-    """Return the columns of each field; one that is empty everywhere gets none."""
+    """Return the columns of each field; a field that is empty everywhere gets none."""
     widths = []
     for at, (head, widest) in enumerate(zip(HEADS, WIDEST, strict=False)):
         longest = max((cells(row[at]) for row in rows), default=0)

@@ -1,4 +1,4 @@
-"""What the answer is written to, and how wide that is."""
+"""Standard output: written to safely, and its width."""
 
 import os
 
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 UNBOUND = 10_000
-"""Columns where nobody says how many there are: in a pipe nothing is cut and nothing wrapped."""
+"""Columns where no width is known: in a pipe nothing is cut and nothing wrapped."""
 
 
 def columns() -> int:
-    """Return how wide a line may be: `COLUMNS`, else the terminal's width."""
+    """Return the width of a line: `COLUMNS`, else the terminal's width."""
     try:
         return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns))
     except (OSError, ValueError):
@@ -19,13 +19,13 @@ def columns() -> int:
 
 
 def say(text: str, stream: "TextIO | None") -> bool:
-    """Write a line; return whether it could be. A closed pipe or a full disk ends nothing."""
+    """Write a line; return whether it could be written. A closed pipe or a full disk ends nothing."""
     if stream is None:
         return False
     try:
         print(text, file=stream, flush=True)
     except OSError:
-        # What is left in the buffer would fail once more when the interpreter ends.
+        # The rest of the buffer would fail once more when the interpreter ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -27,7 +27,7 @@ def laid_out(lines: Iterable[str]) -> Iterator[str]:
 
 
 def cells(text: str) -> int:
-    """Count the columns that a text takes: East Asian wide characters take two, combining ones none."""
+    """Count the columns of a text: East Asian wide characters take two, combining ones none."""
     return len(text) if text.isascii() else sum(map(_cells_of, text))
 
 
@@ -40,7 +40,7 @@ def cut(text: str, room: int) -> str:
 
 
 def shortened(path: str, room: int) -> str:
-    """Cut the middle out of a path: its first folder and its name say most."""
+    """Cut the middle out of a path: its first folder and its name are the most useful parts."""
     path = clean(path)
     if cells(path) <= room:
         return path
@@ -82,7 +82,7 @@ def _beginning(text: str, room: int) -> str:
     for at, char in enumerate(text):
         taken += _cells_of(char)
         if taken > room:
-            # At least one character, or whoever cuts a text into parts would never end.
+            # At least one character, or a loop that cuts a text into parts would never end.
             return text[: max(at, 1)]
     return text
 

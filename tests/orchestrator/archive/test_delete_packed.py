@@ -9,10 +9,7 @@ import pytest
 from support.old_runs import ARCHIVE, RUNS, aged, archive, gone, listed, reasons
 
 DAY = 86_400
-UNSAID = (
-    "--delete-packed: deletes for good, so it is not left to a default what goes; "
-    "say how old: `--older-than 180d`"
-)
+UNSAID = "--delete-packed: deletes permanently, so there is no default age; state an age: `--older-than 180d`"
 
 
 @pytest.fixture

@@ -331,10 +331,10 @@ def test_a_file_in_the_place_of_a_folder_is_named(lab, path):
     assert any(path in line and "is not a folder" in line for line in said)
 
 
-def test_a_template_that_leads_nowhere_is_named(lab):
+def test_a_template_that_is_a_broken_link_is_named(lab):
     lab.templates(command_1=template())
     (lab.root / TEMPLATES / "command-2.md").symlink_to("/nowhere/at/all.md")
-    assert any("command-2.md: cannot be read" in line for line in refused(lab, "run", "phase-1").says())
+    assert any("command-2.md: is a broken link" in line for line in refused(lab, "run", "phase-1").says())
 
 
 def test_a_run_whose_manifest_is_unreadable_is_passed_over_and_never_gone_on_with(lab):

@@ -87,7 +87,7 @@ def test_what_is_no_cursor_is_refused(lives, cursor):
     assert lives.call("deploy", "phase-1", "--json").code == 0
     called = lives.call("wait", "last", f"--since={cursor}", "--json")
     assert (called.code, called.document["status"]) == (2, "refused")
-    assert "is no cursor of run" in called.says()[0]
+    assert "is not a cursor of run" in called.says()[0]
 
 
 def test_the_time_that_is_over_is_exit_1_and_says_how_to_go_on(lives):

@@ -52,7 +52,7 @@ def test_the_fakes_are_written_once_and_over_nothing(lab, tmp_path):
     refused = lab.call("fake-agent", str(folder), "--json")
     assert (refused.code, refused.document["ok"]) == (2, False)
     assert refused.says() == [
-        f"{folder / 'claude'}: is there already, and no fake agent; move it, or name another folder"
+        f"{folder / 'claude'}: exists and is not a fake agent; move it, or name another folder"
     ]
     assert not (folder / "codex").exists()
     assert lab.call("fake-agent", str(folder / "claude")).code == 2
