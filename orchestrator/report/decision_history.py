@@ -59,11 +59,24 @@ def all_edits(root: Path) -> list[Tampering]:
 
 
 def _since_commit(root: Path, there: Iterable[bytes]) -> list[Tampering]:
-    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
-        return []
-    listed = git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", PATH, ARCHIVES, cwd=root).split(b"\0")
-    blobs = [entry.split(b"\t")[0].split()[2].decode() for entry in listed if entry]
-    return [Tampering(edit, None) for edit in edits(log_of(_contents(root, blobs).values()), log_of(there))]
+    return [Tampering(edit, None) for edit in edits(log_of(_committed(root)), log_of(there))]
+
+
+def _committed(root: Path) -> list[bytes]:
+    """Read the log of the last commit, archives included; nothing where there is no commit."""
+    log, archives = _objects(root, [f"HEAD:{PATH}", f"HEAD:{ARCHIVES}"])
+    blobs = _blobs_of(archives.data, len(archives.id) // 2) if archives else ()
+    return [one.data for one in (log, *_objects(root, list(blobs))) if one]
+
+
+def _blobs_of(tree: bytes, size: int) -> Iterator[str]:
+    """Yield the ids of the Markdown files in a tree object: `MODE NAME`, NUL, `size` bytes of id, …"""
+    at = 0
+    while at < len(tree):
+        end = tree.index(b"\0", at)
+        at, start = end + 1 + size, end + 1
+        if tree[:end].endswith(b".md"):
+            yield tree[start:at].hex()
 
 
 def _unknown(there: Iterable[bytes], found: Iterable[Tampering]) -> list[Tampering]:
@@ -128,17 +141,30 @@ def _steps(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
-    """Read many blobs by one process."""
     wanted = sorted(set(blobs))
-    if not wanted:
-        return {}
-    data = git("cat-file", "--batch", cwd=root, feed="".join(f"{blob}\n" for blob in wanted).encode())
-    found, at = {}, 0
+    return {blob: one.data for blob, one in zip(wanted, _objects(root, wanted), strict=True) if one}
+
+
+class _GitObject(NamedTuple):
+    id: str
+    data: bytes
+
+
+def _objects(root: Path, names: list[str]) -> list[_GitObject | None]:
+    """Read git objects by one process, in the order of their names; None for one that does not exist."""
+    if not names:
+        return []
+    data = git("cat-file", "--batch", cwd=root, feed="".join(f"{name}\n" for name in names).encode())
+    found: list[_GitObject | None] = []
+    at = 0
     while at < len(data):
         end = data.index(b"\n", at)
         words = data[at:end].split()
         at = end + 1
         if len(words) == 3:
-            found[words[0].decode()] = data[at : at + int(words[2])]
-            at += int(words[2]) + 1
+            size = int(words[2])
+            found.append(_GitObject(words[0].decode(), data[at : at + size]))
+            at += size + 1
+        else:
+            found.append(None)
     return found
