@@ -70,7 +70,7 @@ def _committed(root: Path) -> list[bytes]:
 
 
 def _blobs_of(tree: bytes, size: int) -> Iterator[str]:
-    """Yield the ids of the Markdown files in a tree object: `MODE NAME`, NUL, `size` bytes of id, …"""
+    """Yield the ids of the Markdown files in a tree object: `MODE NAME`, NUL, id of `size` bytes."""
     at = 0
     while at < len(tree):
         end = tree.index(b"\0", at)

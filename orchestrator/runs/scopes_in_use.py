@@ -6,7 +6,6 @@ by the run's own files. A worker's scope is in use from the moment its run is wr
 then the files that it changed, until they have landed or never will.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -111,6 +110,8 @@ class Conflict(Value):
 
 def holding_path(repository: Repository, run: RunDir) -> Path:
     """Give the file that says what a run owns: a run's id is only its own within one worktree."""
+    import hashlib  # noqa: PLC0415 - for start-up time: a plan beside no run needs none
+
     place = hashlib.sha256(str(run.root).encode()).hexdigest()[:8]
     return repository.own / "scopes" / f"{run.id}-{place}.json"
 

@@ -14,7 +14,6 @@ from tickets.value import Value
 from workers.agents.agent import FenceWanted
 from workers.fence import _bubblewrap as bubblewrap
 from workers.fence.policy import Walls
-from workers.shim import landlock
 
 if TYPE_CHECKING:
     from workers.shim.spec import Launch  # which brings anyio, for a word in two signatures
@@ -121,6 +120,8 @@ def _tried_namespaces(program: str) -> str:
 
 
 def _tried_landlock() -> str:
+    from workers.shim import landlock  # noqa: PLC0415 - for start-up time: namespaces are the usual case
+
     if not landlock.version():
         return "the kernel has no Landlock"
     with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
