@@ -1,7 +1,7 @@
 """`resume [RUN]`: the state after a stop and the next step; with RUN, continues it."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.commands._checks import TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
@@ -11,12 +11,13 @@ from orchestrator.report.recover import recover
 from orchestrator.report.situation import Situation
 from orchestrator.report.summary import fitted, run_standing, standing, tokens_of
 from orchestrator.runs.state import RunState
+from orchestrator.settings.settings import read_settings
 from tickets.problems import Problem
-from tickets.value import Value
 from workers.errors import WorkerError
+from workers.git.run import Repository
 
 
-class Arguments(Value):
+class Arguments(NamedTuple):
     """The arguments of `resume`."""
 
     run: str | None = None
@@ -44,13 +45,13 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
 
 def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
     """Return where the project stands, what was repaired, what is stale, and what is next."""
-    found = Situation(repository_of(caller), caller.now())
+    repository, at = repository_of(caller), caller.now()
     problems: list[Problem] = []
-    commits = _commits(found, problems)
-    done = recover(found, partial(lead_of, caller, found.repository), commit=commits)
-    found = done.situation
+    commits = _commits(repository, problems)
+    done = recover(Situation(repository, at), partial(lead_of, caller, repository), commit=commits)
     if arguments.verify:
-        problems += _verified(caller, arguments, found)
+        problems += _verified(caller, arguments, repository)
+    found = done.situation
     problems = list(dict.fromkeys((*done.problems, *found.problems, *problems)))
     whole = answer(
         problems, found.step.command, repaired=list(done.repaired),
@@ -62,20 +63,21 @@ def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
     return whole._replace(document=document).showing(whole.document)
 
 
-def _commits(found: Situation, problems: list[Problem]) -> bool:
+def _commits(repository: Repository, problems: list[Problem]) -> bool:
     try:
-        return found.settings.git.commit != "never"
+        return read_settings(repository.root).git.commit != "never"
     except Refusal as refusal:
         # A new lead needs to know the state of the project, above all where the settings are broken.
         problems += refusal.problems
         return True
 
 
-def _verified(caller: Caller, arguments: Arguments, found: Situation) -> list[Problem]:
+def _verified(caller: Caller, arguments: Arguments, repository: Repository) -> list[Problem]:
     try:
+        settings = read_settings(repository.root)
         return run_checks(
-            found.repository,
-            found.settings,
+            repository,
+            settings,
             ("smoke",),
             at=caller.now(),
             timeout=arguments.timeout,

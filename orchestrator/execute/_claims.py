@@ -35,7 +35,7 @@ def kept_claims(claims: Claims) -> Claims:
 
 
 def says_why_nothing_changed(report: Report) -> bool:
-    """Tell whether a report has a line `No changes: …` with a reason."""
+    """Return whether a report has a line `No changes: …` with a reason."""
     parts = (report.summary, report.analysis, report.proposal.text, *report.proposal.affected_files)
     return any(_REASON.search(part) for part in parts)
 
@@ -55,7 +55,7 @@ def missing_of(text: str, *, changed: bool | None) -> tuple[str, ...]:
 
 
 def _path(item: str) -> str:
-    """Take the path out of an item of a list: `src/a.py` (new), src/a.py - why, src/a.py: why."""
+    """Return the path in an item of a list: `src/a.py` (new), src/a.py - why, src/a.py: why."""
     quoted = _QUOTED.search(item)
     words = item.split()
     path = quoted[1] if quoted else words[0].rstrip(":,;") if words else ""

@@ -22,45 +22,48 @@ from workers.engine.launch import mark_of
 from workers.pool.slots import Slot
 
 LOOK = 0.1
-"""Seconds between two looks at what other processes have found out about the providers."""
+"""Seconds between two polls of what other processes have found out about the providers."""
 MOVE_LOOKS = 5
-"""Looks after which it is seen who could be helped by another agent."""
+"""Polls after which it is checked which tickets another agent can do sooner."""
 TOLD_AGAIN = 30.0
-"""Seconds by which a pause has become longer when one attempt is worth another line about it."""
+"""Seconds by which a pause must have grown before the same attempt is noted again."""
 BUDGET_LOOK = 1.0
-"""Seconds between two looks at a budget of which others hold a part."""
+"""Seconds between two polls of a budget of which other attempts hold a part."""
 BUDGET_LOOKS = 20
-"""Looks that all tickets together take in that time: each reads the day's ledger."""
+"""Polls that all tickets together make in that time: each reads the day's ledger."""
 
 
-class Leave(NamedTuple):
-    """Leave to start one attempt: a slot of the shared pool, and what it may cost where it costs anything."""
+class Permit(NamedTuple):
+    """Permission to start one attempt: a slot of the shared pool, and what the attempt may cost."""
 
     slot: Slot
     reservation: Reservation | None
+    """None where it costs nothing."""
+    held: AsyncExitStack
+    """Ends with the block that holds the permit; closed earlier, it lets another attempt start."""
 
 
 @asynccontextmanager
-async def leave_for(
+async def permit_for(
     runtime: Runtime, ticket: Ticket, number: int, *, is_asked: bool
-) -> AsyncIterator[Leave | Refused | None]:
+) -> AsyncIterator[Permit | Refused | None]:
     """Hold what an attempt needs to start; None where the wait for it was ended, Refused by a budget.
 
     Within this runtime priority and age decide who asks the pool. One that `is_asked` for what its report
     lacks waits for no provider that is parked for long.
     """
     async with AsyncExitStack() as held:
-        leave: Leave | Refused | None = None
+        permit: Permit | Refused | None = None
         with runtime.waiting(ticket, ends="parked" if is_asked else "moved"):
-            leave = await _leave(runtime, ticket, number, held)
-        if isinstance(leave, Leave) and (runtime.stopping or runtime.is_cancelled(ticket)):
-            await give_back(runtime, leave.reservation)
-            leave = None
-        yield leave
+            permit = await _permit(runtime, ticket, number, held)
+        if isinstance(permit, Permit) and (runtime.stopping or runtime.is_cancelled(ticket)):
+            await release_budget(runtime, permit.reservation)
+            permit = None
+        yield permit
 
 
 async def watch_room(runtime: Runtime) -> None:
-    """Take up, again and again, that a provider is asked again, or is parked for so long that others help."""
+    """Poll the providers: one may be free again, or parked for so long that another agent is sooner."""
     for look in count():
         runtime.schedule.queue.look()
         # Less often: it goes through all that wait.
@@ -70,7 +73,7 @@ async def watch_room(runtime: Runtime) -> None:
 
 
 def moved(runtime: Runtime, ticket: Ticket) -> Ticket:
-    """Give a ticket with the agent that can do it first: its own, unless that would wait for too long."""
+    """Return a ticket with the agent that can do it first: its own, unless that would wait for too long."""
     agent = _agent_for(runtime, ticket, _able(runtime)) if ticket.fallback else ticket.agent
     if agent == ticket.agent:
         return ticket
@@ -100,12 +103,12 @@ def park(runtime: Runtime, ticket: Ticket, reason: str, until: float | None) -> 
         runtime.note(ProviderParked(agent, at, reason, parked.named, limit))
 
 
-async def give_back(runtime: Runtime, reservation: Reservation | None) -> None:
-    """Take back what was reserved for an attempt that did not come about, whatever ends meanwhile."""
+async def release_budget(runtime: Runtime, reservation: Reservation | None) -> None:
+    """Release what was reserved for an attempt that is not made; a cancel does not interrupt it."""
     if reservation is None:
         return
     try:
-        # What is not given back is held for as long as this runtime lives, and others wait for it.
+        # What is not released is held for as long as this runtime lives, and others wait for it.
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(runtime.schedule.ledger.release, reservation)
     except OSError as error:
@@ -113,14 +116,14 @@ async def give_back(runtime: Runtime, reservation: Reservation | None) -> None:
 
 
 def most_usd(reservation: Reservation | None) -> float | None:
-    """Give the USD at which an agent that can stop itself is to do so."""
+    """Return the USD at which an agent that can stop itself is to do so."""
     if reservation is None:
         return None
     return hard_limit(reservation.usd, reservation.run_left, reservation.day_left)
 
 
 async def wait_for_budget(runtime: Runtime, ticket: Ticket, refused: Refused) -> None:
-    """Wait for others to give back what they hold of a budget, and say so."""
+    """Wait for other attempts to release what they hold of a budget, and note that."""
     hold_up(runtime, ticket, refused.reason)
     runtime.schedule.budget_waits += 1
     try:
@@ -131,12 +134,12 @@ async def wait_for_budget(runtime: Runtime, ticket: Ticket, refused: Refused) ->
 
 
 def budget_pause(waiting: int) -> float:
-    """Give how long each of so many tickets waits until it looks at its budget again, in seconds."""
+    """Return the seconds that each of so many tickets waits until it checks its budget again."""
     return BUDGET_LOOK * max(1.0, waiting / BUDGET_LOOKS)
 
 
 async def settle(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) -> None:
-    """Put what an attempt came to into the ledger."""
+    """Write the cost of an attempt into the ledger."""
     if ticket.agent == "command":
         return
     cost = Cost(usage.cost_usd, usage.cost_by, usage.input_tokens + usage.output_tokens)
@@ -151,7 +154,7 @@ async def settle(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) ->
 
 
 def is_far(runtime: Runtime, name: AgentName) -> bool:
-    """Tell whether a provider is parked for longer than a ticket waits that another agent could do."""
+    """Return whether a provider is parked for longer than a ticket waits that another agent could do."""
     parked = runtime.schedule.providers.parked(name)
     return (
         parked is not None
@@ -165,9 +168,9 @@ def hold_up(runtime: Runtime, ticket: Ticket, reason: str) -> None:
         runtime.note(WorkerHeld(ticket.worker, reason))
 
 
-async def _leave(
+async def _permit(
     runtime: Runtime, ticket: Ticket, number: int, held: AsyncExitStack
-) -> Leave | Refused | None:
+) -> Permit | Refused | None:
     schedule = runtime.schedule
     mark = mark_of(runtime.run, ticket.worker, number)
     holder = {"run": runtime.run.id, "worker": ticket.worker, "mark": mark}
@@ -198,19 +201,19 @@ async def _leave(
                 await schedule.logins.wait_turn(ticket.agent, tell),
             )
         except BaseException:
-            await give_back(runtime, reservation)
+            await release_budget(runtime, reservation)
             raise
         is_shared = any(limit is not None for limit in runtime.settings.spending_limits)
         if reservation is not None and is_shared and anyio.current_time() > began + LOOK:
             # Others may have told meanwhile what they cost.
-            await give_back(runtime, reservation)
+            await release_budget(runtime, reservation)
             reservation = await _reserved(runtime, ticket, number)
             if isinstance(reservation, Refused):
                 return reservation
         if schedule.providers.parked(ticket.agent) is None:
-            return Leave(slot, reservation)
+            return Permit(slot, reservation, held)
         # Parked while it waited for its start: whoever is told so first tells all.
-        await give_back(runtime, reservation)
+        await release_budget(runtime, reservation)
         await held.aclose()
 
 
@@ -233,7 +236,7 @@ async def _reserved(runtime: Runtime, ticket: Ticket, number: int) -> Reservatio
 
 
 def _end_waits(runtime: Runtime, far: Collection[str]) -> None:
-    """End the waits for providers that are parked for long, where somebody else can do the ticket sooner."""
+    """End the waits for providers that are parked for long, where another agent can do the ticket sooner."""
     able = _able(runtime)
     # Of ten thousand that wait, all but a few have the same agents: files are looked at once for each.
     chosen: dict[tuple[AgentName, ...], AgentName] = {}

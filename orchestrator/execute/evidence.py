@@ -1,16 +1,18 @@
-"""What an attempt left, looked at: its changes, the verdict on them by rule, and the record that stays."""
+"""What an attempt amounts to: the verdict by rule, the acceptance commands, and the record that stays."""
 
 import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import anyio.to_thread
 
 from orchestrator.budget.prices import priced
 from orchestrator.execute._claims import claims_of, kept_claims
-from orchestrator.execute.command import CheckResult, run_check
+from orchestrator.execute.begin import answered
+from orchestrator.execute.command import run_check
 from orchestrator.execute.judgement import (
     CANCELLED,
     Judgement,
@@ -22,76 +24,67 @@ from orchestrator.execute.judgement import (
     violations_of,
 )
 from orchestrator.execute.runtime import Runtime
-from orchestrator.execute.workspace import is_shared
-from orchestrator.runs.events import AcceptanceChecked, Evidence, Try, Usage, Violation, WorkerEnded
+from orchestrator.runs.events import (
+    AcceptanceChecked,
+    AcceptanceResult,
+    Evidence,
+    Try,
+    Usage,
+    Violation,
+    WorkerEnded,
+)
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer, agent_named
 from workers.agents.agent import Usage as AgentUsage
+from workers.engine.check import CheckResult
+from workers.engine.job import Ended, Result
 from workers.engine.launch import keep_text
-from workers.errors import WorkerError
 from workers.files.durable import create_file
-from workers.files.exit_record import Exit
 from workers.files.run_dir import AttemptFiles, is_empty, json_lines
 from workers.worktree.changes import Found
-from workers.worktree.worktree import Place, left_its_base, remove_place
+from workers.worktree.worktree import remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
-
-
-class Tried(NamedTuple):
-    """How an attempt's process ended, and what its output amounts to."""
-
-    ended: Exit
-    answer: Answer
 
 
 class Judged(NamedTuple):
     """What one attempt amounts to."""
 
     judgement: Judgement
-    ended: Exit
-    answer: Answer
-    found: Found | None
+    result: Result
+    """With the exit and the answer that count."""
     violations: tuple[Violation, ...] = ()
 
 
-Choose = Callable[[bool | None], Tried]
-"""Picks the answer that counts, by whether files were changed (None: no change was asked for)."""
-
-
-async def judged_attempt(
-    runtime: Runtime, ticket: Ticket, number: int, tried: Tried, place: Place, *, choose: Choose
+async def judge_attempt(
+    runtime: Runtime, ticket: Ticket, number: int, result: Result, before: Ended | None = None
 ) -> Judged:
-    """Take the worker's changes and decide what its attempt amounts to."""
+    """Decide what an attempt amounts to; `before` is the one whose report it was asked to complete."""
     files = runtime.run.attempt(ticket.worker, number)
-    git_writes = [*await _git_writes(runtime, ticket), *([left] if (left := left_its_base(place)) else [])]
-    try:
-        found = await _found(runtime, ticket, place)
-    except WorkerError as error:
-        _keep(runtime, ticket, files, tried.answer.text)
-        return Judged(Judgement("failed", error.reason), *tried, None)
-    ended, answer = choose(bool(found.changes) if ticket.mode == "write" else None)
-    _keep(runtime, ticket, files, answer.text)
-    if found.changes:
-        if runtime.guard is not None:
-            runtime.guard.writes(ticket.worker, files.patch)
-        if not files.patch.exists():
-            await anyio.to_thread.run_sync(runtime.checker.write_patch, place, found, files.patch)
+    git_writes = [*await _git_writes(runtime, ticket), *([result.left_base] if result.left_base else [])]
+    found = result.found
+    if found is None:
+        _keep(runtime, ticket, files, result.answer.text)
+        return Judged(Judgement("failed", result.error), result)
+    if before is not None:
+        changed = bool(found.changes) if ticket.mode == "write" else None
+        ended = answered(before, Ended(result.exit, result.answer), changed=changed)
+        result = result._replace(exit=ended.exit, answer=ended.answer)
+    _keep(runtime, ticket, files, result.answer.text)
+    if result.patch is not None:
         # Also where one stood there: what lands is what was found, whoever has written that.
-        runtime.patches[runtime.run.relative(files.patch)] = found.changes
-    judgement = judge(ticket, ended, answer, found.changes)
+        runtime.patches[runtime.run.relative(result.patch)] = found.changes
+    judgement = judge(ticket, result.exit, result.answer, found.changes)
     scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
-    violations = violations_of(ticket, found, scope, state_files, git_writes)
-    return Judged(judgement, ended, answer, found, violations)
+    return Judged(judgement, result, violations_of(ticket, found, scope, state_files, git_writes))
 
 
-async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged, place: Place) -> None:
-    """Run the acceptance commands, write the record, close the ticket, and only then take its tree away."""
-    files = runtime.run.attempt(ticket.worker, number)
-    judgement, found = judged.judgement, judged.found
+async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> None:
+    """Run the acceptance commands, write the record, close the ticket, and only then remove its tree."""
+    judgement, result = judged.judgement, judged.result
     checks: list[CheckResult] = []
-    if judgement.outcome == "complete" and found is not None:
-        checks = await _accept(runtime, ticket, found, place)
+    if judgement.outcome == "complete" and result.found is not None and result.tree is not None:
+        checks = await _accept(runtime, ticket, result.found, result.tree.base)
         judged = await _after_its_code_ran(runtime, ticket, judged) if checks else judged
         failed = next((check for check in checks if not check.passed), None)
         if failed is not None and failed.end == "cancelled":
@@ -101,53 +94,74 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
         elif failed is not None:
             why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
             judgement = judgement._replace(outcome="failed", reason=why)
-    scope = runtime.manifest.scopes[ticket.id]
-    landing = [change.path for change in landable(ticket, found.changes, scope)] if found else []
     # No patch holds what is in a submodule: its tree is the only copy.
-    is_kept = found is None or bool(found.inside)
-    # One that stands there beside a tree without a change is somebody else's.
-    patch = files.patch if (found is None or found.changes) and files.patch.exists() else None
-    changed = [change.path for change in found.changes] if found else []
+    holds_more = result.found is None or bool(result.found.inside)
+    kept = result.tree.path if result.tree is not None and holds_more else None
+    judged = judged._replace(judgement=judgement)
+    end(runtime, ticket, judgement, _evidence(runtime, ticket, number, judged, checks, kept=kept))
+    if runtime.guard is not None and kept is not None:
+        await anyio.to_thread.run_sync(runtime.guard.settled, ticket.worker, kept)
+    elif runtime.guard is not None:
+        runtime.guard.settled(ticket.worker, None)
+    if judgement.outcome not in ("cancelled", "interrupted") and kept is None:
+        await _clear(runtime, ticket, result)
+
+
+def _evidence(
+    runtime: Runtime,
+    ticket: Ticket,
+    number: int,
+    judged: Judged,
+    checks: Sequence[CheckResult],
+    *,
+    kept: Path | None,
+) -> Evidence:
+    """Return what the record of a worker says was found when its last attempt had ended."""
+    run, worker, (_, result, violations) = runtime.run, runtime.of(ticket), judged
+    ended, answer, found = result.exit, result.answer, result.found
+    changes = found.changes if found else ()
+    landing = landable(ticket, changes, runtime.manifest.scopes[ticket.id])
     tries = (
         # Its own line stands there already where nobody could be asked for what its report lacks.
-        *(one for one in runtime.of(ticket).tries if one.attempt != number),
-        account(runtime, ticket, number, judged._replace(judgement=judgement)),
+        *(one for one in worker.tries if one.attempt != number),
+        account(runtime, ticket, number, judged),
     )
-    claims = None if ticket.agent == "command" else kept_claims(claims_of(judged.answer.text, changed))
-    evidence = Evidence(
-        fence=runtime.of(ticket).fence,
-        exit_code=judged.ended.exit_code,
-        signal=judged.ended.signal,
-        end=judged.ended.end,
+    paths = [change.path for change in changes]
+    claims = None if ticket.agent == "command" else kept_claims(claims_of(answer.text, paths))
+    return Evidence(
+        fence=worker.fence,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        end=ended.end,
         attempts=number,
-        seconds=judged.ended.seconds,
-        files=tuple(landing),
-        violations=judged.violations,
+        seconds=ended.seconds,
+        files=tuple(change.path for change in landing),
+        violations=violations,
         usage=total([one.usage for one in tries]),
         tries=tries,
         claims=claims,
-        output=runtime.run.relative(files.text),
-        patch=runtime.run.relative(patch) if patch else None,
-        thread=judged.answer.thread,
+        output=run.relative(run.attempt(ticket.worker, number).text),
+        patch=run.relative(result.patch) if result.patch else None,
+        thread=answer.thread,
         ignored=(*found.ignored, *found.special) if found else (),
-        worktree=runtime.run.relative(place.path) if is_kept else None,
-        acceptance=tuple(check.recorded() for check in checks),
-        started_at=judged.ended.started,
-        ended_at=judged.ended.ended,
-        max_rss_kb=judged.ended.max_rss_kb,
+        worktree=run.relative(kept) if kept else None,
+        acceptance=tuple(map(_recorded, checks)),
+        started_at=ended.started,
+        ended_at=ended.ended,
+        max_rss_kb=ended.max_rss_kb,
     )
-    end(runtime, ticket, judgement, evidence)
-    if runtime.guard is not None and is_kept:
-        await anyio.to_thread.run_sync(runtime.guard.settled, ticket.worker, place.path)
-    elif runtime.guard is not None:
-        runtime.guard.settled(ticket.worker, None)
-    if judgement.outcome not in ("cancelled", "interrupted") and not is_kept:
-        await _clear(runtime, ticket, place)
+
+
+def _recorded(check: CheckResult) -> AcceptanceResult:
+    return AcceptanceResult(
+        check.command, check.passed, check.exit_code, check.end, check.seconds, check.output
+    )
 
 
 def account(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> Try:
     """Return the account of an attempt, with what it alone used."""
-    worker, judgement, ended, answer = runtime.of(ticket), judged.judgement, judged.ended, judged.answer
+    worker, judgement = runtime.of(ticket), judged.judgement
+    ended, answer = judged.result.exit, judged.result.answer
     earlier = [one for one in worker.tries if one.attempt < number]
     return Try(
         attempt=number,
@@ -223,15 +237,8 @@ def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, text: str) -> N
     keep_text(files, text)
 
 
-async def _found(runtime: Runtime, ticket: Ticket, place: Place) -> Found:
-    if is_shared(runtime, ticket, place):
-        # It is looked into when its last reader has gone: until then nobody could say whose a change is.
-        return Found((), ())
-    return await anyio.to_thread.run_sync(runtime.checker.look, place, runtime.settings.limits.patch_cap)
-
-
 async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
-    """Look at the user's repository, and give what this worker alone can have changed there."""
+    """Check the user's repository; return what this worker alone can have changed there."""
     if runtime.guard is None:
         return ()
     forged = runtime.forged_paths()
@@ -243,16 +250,16 @@ async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
 
 
 async def _after_its_code_ran(runtime: Runtime, ticket: Ticket, judged: Judged) -> Judged:
-    """Look again when acceptance commands have run what the worker wrote."""
+    """Check the repository again, after acceptance commands have run what the worker wrote."""
     known = {violation.path for violation in judged.violations}
     new = [path for path in await _git_writes(runtime, ticket) if path not in known]
     return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
 
 
-async def _clear(runtime: Runtime, ticket: Ticket, place: Place) -> None:
-    """Take away what the patch and the record have made superfluous; a CLI's own sessions stay."""
-    if not is_shared(runtime, ticket, place):
-        await anyio.to_thread.run_sync(remove_place, place)
+async def _clear(runtime: Runtime, ticket: Ticket, result: Result) -> None:
+    """Remove what the patch and the record have made superfluous; a CLI's own sessions stay."""
+    if result.tree is not None and not result.is_shared:
+        await anyio.to_thread.run_sync(remove_place, result.tree)
     # An empty one goes with those of the whole run: ext4 looks at each inode that went in the last seconds
     # before it makes a file, and a thousand short workers would wait for that.
     if not is_empty(scratch := runtime.run.scratch(ticket.worker)):
@@ -262,17 +269,18 @@ async def _clear(runtime: Runtime, ticket: Ticket, place: Place) -> None:
             runtime.run.home(ticket.worker).rmdir()
 
 
-async def _accept(runtime: Runtime, ticket: Ticket, found: Found, place: Place) -> list[CheckResult]:
+async def _accept(runtime: Runtime, ticket: Ticket, found: Found, base: str) -> list[CheckResult]:
     """Run the acceptance commands in a fresh tree: the base, and the part that would land."""
     if not ticket.acceptance:
         return []
     if runtime.guard is not None:
         runtime.guard.entered(ticket.worker, runtime.of(ticket).attempts)
     inside = landable(ticket, found.changes, runtime.manifest.scopes[ticket.id])
-    tree = await anyio.to_thread.run_sync(runtime.checker.tree_with, place.base, inside)
+    tree = await anyio.to_thread.run_sync(runtime.checker.tree_with, base, inside)
     results: list[CheckResult] = []
     for at, command in enumerate(ticket.acceptance, 1):
-        result = await run_check(runtime, f"{ticket.worker}.acceptance-{at}", command, tree, place.base)
+        name = f"{ticket.worker}.acceptance-{at}"
+        result = await run_check(runtime, name, command, tree, base, worker=ticket.worker)
         runtime.note(AcceptanceChecked(ticket.worker, command, result.passed))
         results.append(result)
         if not result.passed:

@@ -67,13 +67,13 @@ def violations_of(
 
 
 def harm_at(path: str) -> Violation:
-    """Name the violation of a worker that reached beyond its tree: into git's own files, or anybody's."""
+    """Return the violation of a worker that wrote outside its tree: into git's files, or into others."""
     is_gits = not path.startswith((".taskers/", "~/")) or path.startswith(("~/.gitconfig", "~/.config/git/"))
     return Violation("git_write" if is_gits else "out_of_scope", path)
 
 
 def landable(ticket: Ticket, changes: tuple[Change, ...], scope: Scope) -> tuple[Change, ...]:
-    """Give the part of the changes that may land at all: a write ticket's, inside its scope."""
+    """Return the part of the changes that may land at all: a write ticket's, inside its scope."""
     return tuple(change for change in changes if ticket.mode == "write" and scope.covers(change.path))
 
 
@@ -92,7 +92,7 @@ def verdict_of(
 
 
 def in_words(violations: tuple[Violation, ...]) -> str:
-    """Say what was broken, on one line."""
+    """Describe the violations on one line."""
     said = {
         "out_of_scope": "changed outside its scope",
         "touched_state_file": "touched a state file",

@@ -16,37 +16,19 @@ from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.ticket import Ticket
-from workers.engine.launch import Site
+from workers.engine.job import Site
+from workers.engine.local import LocalEngine
 from workers.engine.process import Nursery, hurry
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
 from workers.worktree.change import Change
 from workers.worktree.changes import Checker
-from workers.worktree.worktree import Place
 
 ALL = "all"
 """The name that stands for every worker of a run in its folder of cancels."""
 CANCEL_LOOK = 0.1
-"""Seconds between two looks at that folder."""
-
-
-class SharedTree(NamedTuple):
-    """A worktree that several workers read, and all who did."""
-
-    place: Place
-    readers: set[str]
-
-
-class Trees:
-    """The worktrees of one runtime."""
-
-    def __init__(self) -> None:
-        self.making = anyio.CapacityLimiter(4)
-        """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
-        self.shared: dict[str, SharedTree] = {}
-        """Base to the worktree of it that read-only workers have in common."""
-        self.sharing = anyio.Lock()
+"""Seconds between two polls of that folder."""
 
 
 class Wait(NamedTuple):
@@ -68,7 +50,6 @@ class Runtime:
         self.repository, self.settings = project.repository, project.settings
         self.environ, self.clock = project.environ, project.clock
         self.run, self.manifest = run, manifest
-        self.nursery = nursery
         self.stopping = False
         self.waits: dict[anyio.CancelScope, Wait] = {}
         """Tickets that wait for other tickets, a slot or another attempt, by what ends the wait."""
@@ -78,7 +59,8 @@ class Runtime:
         self.checker = Checker(
             project.repository.common, project.repository.own / "runs" / run.id, project.repository.root
         )
-        self.trees = Trees()
+        self.engine = LocalEngine(_site(project, run), nursery, self.checker)
+        """Runs the attempts and checks of the run."""
         self.patches: dict[str, tuple[Change, ...]] = {}
         """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
         self.guard: Guard | None = None
@@ -87,13 +69,6 @@ class Runtime:
         self._journal = journal
         self._tell = project.tell
         self.state.take_all(read_journal(run.path / JOURNAL))
-
-    @property
-    def site(self) -> Site:
-        """Return what the launches of this run have in common."""
-        fence, settings = fence_in_force(self.settings.fence), self.settings
-        stops = settings.on_runtime_death == "stop"
-        return Site(self.run, self.repository, self.environ, fence, settings.trust_repository, stops)
 
     def note(self, event: RunEvent) -> None:
         """Append an event to the journal, fold it into the state, and show it to the caller's observer."""
@@ -110,7 +85,7 @@ class Runtime:
             self.note_tampering(Tampering(forged, running, is_harm=True))
 
     def note_tampering(self, found: Tampering) -> None:
-        """Note what was changed by nobody knows which worker, for the answer of the command as well."""
+        """Note tampering, for the answer of the command as well."""
         self.tampered.append(found)
         self.note(found.as_event())
 
@@ -118,12 +93,12 @@ class Runtime:
         self.note(RuntimeWarned(reason))
 
     def running(self) -> tuple[str, ...]:
-        """Name the workers that were started and are not judged, in order."""
+        """Return the workers that were started and are not judged, in order."""
         workers = self.state.workers.items()
         return tuple(sorted(name for name, one in workers if one.started and not one.ended))
 
     def forged_paths(self) -> tuple[str, ...]:
-        """Name the journal, once, where somebody else wrote into it; what we know is not read from there."""
+        """Return the journal's path, once, where another process wrote into it."""
         if not self._journal.was_disturbed():
             return ()
         return (f"{self.run.relative(self.run.path)}/{JOURNAL}",)
@@ -141,7 +116,7 @@ class Runtime:
                 del self.waits[scope]
 
     def as_it_is(self, ticket: Ticket) -> Ticket:
-        """Give a ticket with the agent that does it now: one that fell back has another than its template."""
+        """Return a ticket with the agent that does it now: a fallback is another one than its template's."""
         return ticket.done_by(self.of(ticket).agent)
 
     def stop(self) -> None:
@@ -153,28 +128,28 @@ class Runtime:
             scope.cancel()
 
     def stop_at_once(self) -> None:
-        """Give the workers and checks that are being stopped no more grace."""
+        """Kill the workers and checks that are being stopped, without more grace."""
         for folder in ("shims", "checks"):
             for started in (self.run.path / folder).glob("*.started.json"):
                 hurry(started)
 
     @property
     def is_all_cancelled(self) -> bool:
-        """Tell whether the lead has cancelled the whole run."""
+        """Return whether the lead has cancelled the whole run."""
         return ALL in self._cancelled
 
     def is_cancelled(self, ticket: Ticket) -> bool:
-        """Tell whether the lead has cancelled a ticket's worker, or the whole run."""
+        """Return whether the lead has cancelled a ticket's worker, or the whole run."""
         return not self._cancelled.isdisjoint((ALL, ticket.worker))
 
     async def watch_cancels(self) -> None:
-        """See what the lead cancels, for as long as this runs; the shims see the same files by themselves."""
+        """Poll for cancels of the lead as long as this runs; the shims read the same files by themselves."""
         while True:
             self.look_for_cancels()
             await anyio.sleep(CANCEL_LOOK)
 
     def look_for_cancels(self) -> None:
-        """Take up the cancels there are, and end the waits of those whom they concern."""
+        """Read the cancels there are, and end the waits of the tickets that they concern."""
         if not (found := set(self.run.cancelled()) - self._cancelled):
             return  # ten thousand may wait
         self._cancelled |= found
@@ -185,3 +160,16 @@ class Runtime:
     def of(self, ticket: Ticket) -> WorkerState:
         """Return what is known of a ticket's worker."""
         return self.state.workers[ticket.worker]
+
+
+def _site(project: Project, run: RunDir) -> Site:
+    """Return what all jobs of a run have in common."""
+    settings = project.settings
+    return Site(
+        run,
+        project.repository,
+        project.environ,
+        fence_in_force(settings.fence),
+        settings.trust_repository,
+        stops_with_runtime=settings.on_runtime_death == "stop",
+    )

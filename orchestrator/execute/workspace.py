@@ -1,82 +1,52 @@
-"""Where a ticket's worker works: a tree of its own, or one that read-only workers share."""
-
-from pathlib import Path
+"""Where a ticket's worker works: the commit that its tree is made from, and how that is set up."""
 
 import anyio.to_thread
 
 from orchestrator.execute.changes import landable_changes
-from orchestrator.execute.command import (
-    describe_failed_set_up,
-    end_earlier_set_up,
-    furniture_of,
-    is_furnished,
-    set_up,
-)
-from orchestrator.execute.runtime import Runtime, SharedTree
-from orchestrator.runs.events import PathsNotLinked
+from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.kept_refs import keep_base
+from orchestrator.settings.settings import Settings
 from orchestrator.tamper.guard import Tampering
 from tickets.ticket import Ticket
-from workers.errors import WorkerError
+from workers.engine.job import SetUp, TreePlan
 from workers.fence.probe import fence_in_force
+from workers.shim.spec import Limits
 from workers.worktree.change import Change
-from workers.worktree.checkout import Made, make_tree
-from workers.worktree.worktree import Place, found_place, remove_place, start_of
+from workers.worktree.checkout import Furniture
 
 
-async def placed(runtime: Runtime, ticket: Ticket) -> Place | None:
-    """Give a worker its tree, made and set up; None where that was cancelled. Raises WorkerError."""
+async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
+    """Plan the tree of an attempt: that of the attempts before it, else a new one. Raises WorkerError."""
+    if runtime.of(ticket).started:
+        return kept_tree(runtime, ticket)
     base = runtime.manifest.base
     if runtime.manifest.dependencies.get(ticket.id):
         base = await anyio.to_thread.run_sync(_base_of, runtime, ticket)
-    if not _shares(runtime, ticket):
-        return await _made(runtime, ticket.worker, base)
-    if base not in runtime.trees.shared:
-        async with runtime.trees.sharing:
-            if base not in runtime.trees.shared:
-                place = _found_shared(runtime, base) or await _made(
-                    runtime, _shared_name(base), base, is_shared=True
-                )
-                if place is None:
-                    return None
-                runtime.trees.shared[base] = SharedTree(place, set())
-    runtime.trees.shared[base].readers.add(ticket.worker)
-    return runtime.trees.shared[base].place
+    return TreePlan(base, set_up_of(runtime.settings), is_shared=_shares(runtime, ticket))
 
 
-def placed_earlier(runtime: Runtime, ticket: Ticket, base: str) -> Place | None:
-    """Give the tree that an earlier runtime had given a worker of this base."""
-    own = found_place(
-        runtime.repository.common, runtime.run.worktree(ticket.worker), base, _index(runtime, ticket.worker)
+def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
+    """Plan the tree of a worker that has been started: the one that it worked in."""
+    base, set_up = runtime.of(ticket).base, set_up_of(runtime.settings)
+    return TreePlan(base, set_up, is_shared=_shares(runtime, ticket), is_kept=True)
+
+
+def set_up_of(settings: Settings) -> SetUp:
+    """Return how the trees of a run are set up."""
+    tree, limits = settings.worktree, settings.limits
+    return SetUp(
+        Furniture(tree.copy, tree.link),
+        tree.setup,
+        Limits(tree.setup_timeout, limits.grace, limits.output_cap),
+        network=settings.agent("command").network == "open",
     )
-    if own is not None or ticket.mode != "read-only":
-        return own
-    place = _found_shared(runtime, base)
-    if place is not None:
-        runtime.trees.shared.setdefault(base, SharedTree(place, set())).readers.add(ticket.worker)
-    return place
 
 
-def is_shared(runtime: Runtime, ticket: Ticket, place: Place) -> bool:
-    """Tell whether a worker's tree is others' as well."""
-    return place.path != runtime.run.worktree(ticket.worker)
-
-
-async def give_back_shared(runtime: Runtime) -> None:
-    """Look into the shared trees, now that nobody reads them any more, and take them away."""
-    for shared in runtime.trees.shared.values():
-        try:
-            found = await anyio.to_thread.run_sync(
-                runtime.checker.look, shared.place, runtime.settings.limits.patch_cap
-            )
-            paths = [*(change.path for change in found.changes), *found.special, *found.inside]
-        except WorkerError as error:
-            paths = [error.reason]
-        if paths:
-            tampering = Tampering(tuple(paths), tuple(sorted(shared.readers)), is_harm=True)
-            runtime.note_tampering(tampering)
-        await anyio.to_thread.run_sync(remove_place, shared.place)
-    runtime.trees.shared.clear()
+async def close_shared_trees(runtime: Runtime) -> None:
+    """Remove the trees that several workers have read, and note what was changed there."""
+    for shared in await runtime.engine.close_shared(runtime.settings.limits.patch_cap):
+        if shared.paths:
+            runtime.note_tampering(Tampering(shared.paths, shared.readers, is_harm=True))
 
 
 def _shares(runtime: Runtime, ticket: Ticket) -> bool:
@@ -87,46 +57,8 @@ def _shares(runtime: Runtime, ticket: Ticket) -> bool:
     return {"auto": holds, "always": True, "never": False}[runtime.settings.worktree.shared]
 
 
-def _shared_name(base: str) -> str:
-    return f"shared-{base[:16]}"
-
-
-def _found_shared(runtime: Runtime, base: str) -> Place | None:
-    name = _shared_name(base)
-    place = found_place(runtime.repository.common, runtime.run.worktree(name), base, _index(runtime, name))
-    # What was killed in the making has no record of its start.
-    return place if place is not None and start_of(place) is not None else None
-
-
-async def _made(runtime: Runtime, name: str, base: str, *, is_shared: bool = False) -> Place | None:
-    await end_earlier_set_up(runtime, name)
-    async with runtime.trees.making:
-        place, missing = await anyio.to_thread.run_sync(_make, runtime, name, base)
-    if missing:
-        runtime.note(PathsNotLinked(name, tuple(missing)))
-    failed = await set_up(runtime, name)
-    if failed is not None:
-        await anyio.to_thread.run_sync(remove_place, place)
-        if failed.end == "cancelled":
-            return None
-        raise WorkerError(describe_failed_set_up(failed))
-    if is_shared or is_furnished(runtime.settings):
-        await anyio.to_thread.run_sync(runtime.checker.settle, place)
-    return place
-
-
-def _make(runtime: Runtime, name: str, base: str) -> Made:
-    furniture = furniture_of(runtime.settings)
-    path, index = runtime.run.worktree(name), _index(runtime, name)
-    return make_tree(runtime.repository, runtime.checker, path, base, index, furniture=furniture)
-
-
-def _index(runtime: Runtime, name: str) -> Path:
-    return runtime.checker.directory / f"{name}.index"
-
-
 def _base_of(runtime: Runtime, ticket: Ticket) -> str:
-    """Give the run's base with the accepted work of all that a ticket depends on."""
+    """Return the run's base with the accepted work of all that a ticket depends on."""
     wanted = set(runtime.manifest.dependencies.get(ticket.id, ()))
     for earlier in reversed(runtime.manifest.tickets):
         if earlier.id in wanted:

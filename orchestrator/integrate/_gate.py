@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.execute.command import EVIDENCE, run_check
+from orchestrator.execute.command import run_check
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
@@ -16,6 +16,7 @@ from orchestrator.tamper.guard import Guard, Tampering
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
+from workers.engine.check import EVIDENCE
 from workers.fence.probe import fence_in_force
 from workers.worktree.change import Change
 

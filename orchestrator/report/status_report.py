@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.budget.totals import Spending
 from orchestrator.checks.figures import Figure
@@ -18,14 +18,13 @@ from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.facts import percent
 from tickets.problems import ProblemError
-from tickets.value import Value
 from workers.files.locks import is_locked
 
 NOT_RUN = "not run"
 _COMPLETE = re.compile(r"\s*\(\d+% complete\)\s*$")
 
 
-class CurrentState(Value):
+class CurrentState(NamedTuple):
     """Section 1, each as it is spelled there."""
 
     phase: str
@@ -34,7 +33,7 @@ class CurrentState(Value):
     overall_progress: str
 
 
-class Mark(Value):
+class Mark(NamedTuple):
     """One line of a task list."""
 
     name: str
@@ -44,7 +43,7 @@ class Mark(Value):
     """How far a milestone is, None for a deliverable."""
 
 
-class Progress(Value):
+class Progress(NamedTuple):
     """Section 2; `tests` are Unit, Integration, Smoke and Overall."""
 
     milestones: tuple[Mark, ...]
@@ -52,7 +51,7 @@ class Progress(Value):
     tests: Mapping[str, str]
 
 
-class WorkerShown(Value):
+class WorkerShown(NamedTuple):
     """A worker that is out, or whose verdict is open."""
 
     worker: str
@@ -62,7 +61,7 @@ class WorkerShown(Value):
     output: str
 
 
-class ActiveWork(Value):
+class ActiveWork(NamedTuple):
     """Section 3."""
 
     lead: str
@@ -72,7 +71,7 @@ class ActiveWork(Value):
     spending: Spending
 
 
-class RecentCompletions(Value):
+class RecentCompletions(NamedTuple):
     """Section 4."""
 
     since: str
@@ -82,7 +81,7 @@ class RecentCompletions(Value):
     documentation: tuple[str, ...]
 
 
-class NextSteps(Value):
+class NextSteps(NamedTuple):
     """Section 5."""
 
     immediate: tuple[str, ...]
@@ -90,7 +89,7 @@ class NextSteps(Value):
     next_phase: tuple[str, ...]
 
 
-class Blocker(Value):
+class Blocker(NamedTuple):
     """Something that cannot go on by itself."""
 
     title: str
@@ -100,7 +99,7 @@ class Blocker(Value):
     mitigation: str
 
 
-class Approval(Value):
+class Approval(NamedTuple):
     """Something that the user has to agree to."""
 
     request: str
@@ -111,7 +110,7 @@ class Approval(Value):
     needed_by: str
 
 
-class StatusReport(Value):
+class StatusReport(NamedTuple):
     """All seven sections, with the header."""
 
     generated: str

@@ -28,7 +28,6 @@ REPLACES = {
     "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
     "orchestrator/store/store.py": ({"open"}, "its lock file"),
     "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
-    "orchestrator/integrate/_hooks.py": ({"write_text"}, "a worktree's git file, for hooks"),
     "orchestrator/demo/mend.py": ({"write_bytes", "write_text"}, "a worker's own program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/budget/ledger.py": ({"append_line"}, "the ledger of the days, under its lock"),
@@ -49,6 +48,9 @@ REPLACES = {
     ),
     "workers/files/locks.py": ({"open"}, "lock files"),
     "workers/pool/slots.py": ({"open", "ftruncate"}, "a slot is a lock file that says who holds it"),
+    "workers/engine/local.py": (
+        {"write_text", "write_bytes"}, "a check's own worktree and temporary files, before it begins"
+    ),
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
     "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
     "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),

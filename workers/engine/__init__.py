@@ -1,1 +1,1 @@
-"""Run one job on this machine: launch it below a shim, follow it, adopt it, stop it."""
+"""Run one job on this machine, plain data in and out: its tree, its launch, its stream, its changes."""

@@ -5,24 +5,24 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from tickets.ticket import Ticket
 from tickets.types import AGENTS, AgentName
 from workers.agents.agent import (
     NO_LOGIN,
-    AgentSettings,
     Invocation,
     InvocationRequest,
     agent_named,
+    find_agent,
     variables_set,
 )
+from workers.engine.job import Job, Site
+from workers.errors import WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import OPEN, Fence, enclosed
 from workers.files.durable import create_file
 from workers.files.run_dir import AttemptFiles, RunDir
-from workers.git.run import Repository
-from workers.shim.spec import Launch, Limits
+from workers.shim.spec import Launch
 
 ALLOWED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM",
@@ -33,85 +33,58 @@ ALLOWED = frozenset({
 ALLOWED_PREFIXES = ("LC_",)
 
 
-class Site(NamedTuple):
-    """What all attempts of a run have in common on this machine, as plain data."""
-
-    run: RunDir
-    repository: Repository
-    environ: Mapping[str, str]
-    """The runtime's own environment; a worker sees what is allowed of it."""
-    fence: Fence = OPEN
-    trust_repository: bool = False
-    stops_with_runtime: bool = False
-
-
-class Attempt(NamedTuple):
-    """One attempt of a ticket's worker, as plain data."""
-
-    ticket: Ticket
-    number: int
-    tree: Path
-    executable: str
-    """Absolute path, as `find_agent` found it."""
-    settings: AgentSettings
-    limits: Limits
-    thread: str | None = None
-    """The thread of an earlier attempt that is to go on."""
-    prompt: Path | None = None
-    """What it reads instead of the ticket."""
-    budget_usd: float | None = None
-    """The most that it may spend, where that is less than the ticket says."""
-
-
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
-    """Name what every process of an attempt carries in its environment: no other one on the machine."""
+    """Return the mark that the processes of an attempt, and no others, have in their environment."""
     # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
     # By the run's path, not its id: two repositories may each begin a run in the same second.
     return f"{run.path}/{worker}/{number}"
 
 
-def prepare_launch(site: Site, attempt: Attempt) -> Launch:
-    """Make everything an attempt needs but its tree, and return what its shim is told. Raises WorkerError."""
-    run, ticket = site.run, attempt.ticket
+def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
+    """Make everything a job needs but its tree, and return what its shim is told. Raises WorkerError."""
+    run, ticket = site.run, job.ticket
+    executable = find_agent(ticket.agent, job.settings, site.environ)
+    if executable is None:
+        raise WorkerError(f"{ticket.agent} is not installed any more")
     _make_own(run, ticket, site.fence)
     request = InvocationRequest(
         worker=ticket.worker,
         mode=ticket.mode,
-        executable=attempt.executable,
-        settings=attempt.settings,
-        model=ticket.model or attempt.settings.model,
-        worktree=attempt.tree,
-        prompt=attempt.prompt or run.ticket(ticket.worker),
+        executable=executable,
+        settings=job.settings,
+        model=ticket.model or job.settings.model,
+        worktree=tree,
+        prompt=job.prompt,
         home=run.home(ticket.worker),
         environ=site.environ,
-        instructions=() if ticket.agent == "command" else _instructions(attempt.tree),
+        instructions=() if ticket.agent == "command" else _instructions(tree),
         trust_repository=site.trust_repository,
         fenced=site.fence.holds,
         command=ticket.command,
-        budget_usd=ticket.budget_usd if attempt.budget_usd is None else attempt.budget_usd,
-        thread=attempt.thread,
+        budget_usd=ticket.budget_usd if job.budget_usd is None else job.budget_usd,
+        thread=job.thread,
     )
-    invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, attempt.number)
-    common = worker_environment(run, ticket.worker, site.environ, attempt.settings.env, fence=site.fence)
+    invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, job.number)
+    common = worker_environment(run, ticket.worker, site.environ, job.settings.env, fence=site.fence)
     is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
         env={**common, **invocation.env},
-        cwd=request.worktree,
-        stdin=request.prompt,
+        cwd=tree,
+        stdin=job.prompt,
         stdout=files.stdout,
         stderr=files.stderr,
         started_record=files.started,
         exit_record=files.exit,
         capture=invocation.capture,
-        limits=attempt.limits,
+        limits=job.limits,
         cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
         busy_path=files.busy if is_cli else None,
         # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         stops_with_runtime=site.stops_with_runtime,
-        mark=mark_of(run, ticket.worker, attempt.number),
+        mark=mark_of(run, ticket.worker, job.number),
     )
     return enclosed(launch, site.fence, _walls(site, ticket, request)) if site.fence.holds else launch
 
@@ -174,7 +147,7 @@ def worker_environment(
 
 
 def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
-    """Name the files whose appearance stops a worker: its own, its run's, its runtime's."""
+    """Return the files whose appearance stops a worker: its own, its run's, its runtime's."""
     return (run.cancel_path(worker), run.cancel_path("all"), run.stopping_path)
 
 

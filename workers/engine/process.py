@@ -88,7 +88,7 @@ class Nursery:
         self._socket = ours
 
     async def close(self) -> None:
-        """End the warm process and the shims without a worker, and see them dead; the others live on."""
+        """End the warm process and the shims without a worker, and wait until they exit; others live on."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -124,7 +124,7 @@ class Nursery:
         return parsed_exit(told[1:]) if told else read_exit(launch.exit_record)
 
     async def _launched(self, spec: bytes, locks: list[int]) -> socket.socket:
-        """Hand a launch to a shim that waits for one, else to a fresh one; give the channel to it."""
+        """Hand a launch to a shim that waits for one, else to a fresh one; return the channel to it."""
         while self._waiting and len(spec) <= _LARGEST:
             channel = self._waiting.pop()
             try:
@@ -217,6 +217,15 @@ async def wait_adopted(
         await anyio.sleep(poll)
 
 
+def stopped_with_runtime(ended: Exit) -> bool:
+    """Return whether a worker was stopped with its runtime, or lost with it, and not by its own fault."""
+    if ended.end == "lost":
+        return True
+    return ended.end == "cancelled" and (
+        ended.cancelled_by == RUNTIME_DIED or ended.cancelled_by.endswith("/cancel/.runtime")
+    )
+
+
 def hurry(started_record: Path) -> None:
     """Have a worker that is being stopped killed now: its shim is asked, which its lock shows alive."""
     with suppress(OSError):
@@ -228,7 +237,7 @@ def hurry(started_record: Path) -> None:
 
 
 def kill_marked(mark: str) -> int:
-    """Kill every process that carries a mark, and all below it; see them dead and give their number.
+    """Kill every process that carries a mark, and all below it; return how many, once they have exited.
 
     Raises WorkerError naming those that do not die.
     """
@@ -273,7 +282,7 @@ def _is_claimed(started_record: Path) -> bool:
 
 
 def _of_earlier_boot(started_record: Path) -> bool:
-    """Tell whether a shim was started before the machine was; nothing of it can live."""
+    """Return whether a shim was started before the machine was; nothing of it can live."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return bool((read_json(started_record) or {}).get("boot_id", boot) != boot)
@@ -281,7 +290,7 @@ def _of_earlier_boot(started_record: Path) -> bool:
 
 
 def _has_open(pid: int, path: Path) -> bool:
-    """Tell whether a process has a file open; true where the system does not tell."""
+    """Return whether a process has a file open; true where the system does not show it."""
     if not _DESCRIPTORS.is_dir():
         return True
     for one in Path(f"/proc/{pid}/fd").iterdir():
@@ -312,7 +321,7 @@ def _language() -> dict[str, str]:
 
 
 async def _read_once(channel: socket.socket) -> bytes:
-    """Give the next message of a channel; nothing once its other end is gone."""
+    """Return the next message of a channel; nothing once its other end is gone."""
     while True:
         await anyio.wait_readable(channel)  # first: nobody is asked who cannot have answered yet
         try:

@@ -3,14 +3,14 @@
 import pytest
 from support.repository import shell
 
-from orchestrator.execute.command import fence_signs
+from workers.engine.check import fence_signs
 from workers.fence.probe import fence_in_force
 
 ROOT = "/tmp/project"
 
 
 def signs(command="make test", printed="", level="namespaces", network="open"):
-    return fence_signs(level, network, ROOT, command, printed)
+    return fence_signs(level, ROOT, command, printed, network=network == "open")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""How an attempt begins: from nothing, in the thread of the one before it, or for what a report lacks."""
+
+from collections.abc import Sequence
+
+from orchestrator.execute._claims import NO_CHANGES, missing_of
+from orchestrator.runs.events import Begin
+from tickets.ticket import Ticket
+from workers.agents.agent import Answer
+from workers.engine.job import Ended
+from workers.engine.process import stopped_with_runtime
+
+SHOWN = 20
+"""Paths that a later attempt is told of; the rest it sees for itself."""
+
+FIRST = Begin()
+
+
+def going_on(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str] = ()) -> Begin:
+    """Return how to go on after an attempt that did not get to its end: in its thread, where it has one."""
+    thread = None if ticket.agent == "command" else answer.thread
+    begin = Begin(
+        "again", None, reason, tuple(changed[:SHOWN]), max(0, len(changed) - SHOWN), answer.text[-2000:]
+    )
+    if thread and "thread_lost" not in answer.flags:
+        return begin._replace(kind="thread", thread=thread)
+    return begin
+
+
+def asked_for(ticket: Ticket, answer: Answer, *, changed: bool | None) -> Begin | None:
+    """Return how to ask an agent for what its report lacks; None where nothing is lacking or it cannot be.
+
+    `changed` is None where no change is asked for.
+    """
+    if ticket.agent == "command" or answer.ended != "success" or not answer.thread or answer.question:
+        return None
+    missing = missing_of(answer.text, changed=changed)
+    return Begin("asked", answer.thread, ", ".join(missing)) if missing else None
+
+
+def answered(before: Ended, after: Ended, *, changed: bool | None) -> Ended:
+    """Return what counts after a follow-up question about a report: the answer where it lacks less.
+
+    How the question was answered says nothing about the work: that had ended well before.
+    """
+    ended, answer = after
+    if ended.end == "cancelled" and not stopped_with_runtime(ended):
+        return after
+    if answer.ended == "success" and answer.text.strip():
+        lacks, lacked = (len(missing_of(one.answer.text, changed=changed)) for one in (after, before))
+        if lacks < lacked:
+            return after
+    return Ended(before.exit, before.answer._replace(usage=answer.usage))
+
+
+def text_of(begin: Begin) -> str:
+    """Return what a later attempt is told; nothing for the first one."""
+    left = "\n".join(f"- `{path}`" for path in begin.changed)
+    left += f"\n- and {begin.more} more" if begin.more else ""
+    match begin.kind:
+        case "first":
+            return ""
+        case "thread":
+            return (
+                f"You were cut off: {begin.reason}. Go on with your ticket from where you were.\n"
+                "What your last call left in the files is not known: look at them before you build on them.\n"
+                "End with the whole report, as the ticket asks for it.\n"
+            )
+        case "asked":
+            return (
+                f"Your report lacks: {begin.reason}.\n"
+                "Change no file any more. Answer once more with the whole report, all of its sections,\n"
+                "the last of them `## Status` with one word of COMPLETE, BLOCKED, NEEDS_CLARIFICATION.\n"
+                f"If no file had to be changed, its Summary has a line `{NO_CHANGES}` that says why.\n"
+            )
+        case "again":
+            return (
+                "## Earlier Attempt\n\n"
+                f"Somebody has begun this ticket and did not end it: {begin.reason}.\n"
+                + (f"What it changed stands in the files:\n\n{left}\n\n" if left else "It changed no file.\n")
+                + "Look at what is there first; keep what is right.\n"
+                + (f"\nIts last words were:\n\n{_quoted(begin.said)}\n" if begin.said.strip() else "")
+            )
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.strip().splitlines())

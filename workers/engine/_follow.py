@@ -1,0 +1,77 @@
+"""The wait for a worker's end, and what its output amounts to; an agent's stream is read meanwhile."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from tickets.types import AgentName
+from workers.agents.follow import Follower
+from workers.engine.job import Emit, Ended, FirstAnswer, Throttled
+from workers.files.exit_record import Exit
+from workers.files.run_dir import AttemptFiles
+
+POLL = 0.1
+"""Seconds between two polls of what an agent CLI has printed."""
+ANSWERS = ("text", "tool", "tool_end", "question")
+"""What a stream says only once its provider has answered."""
+
+
+async def follow(
+    agent: AgentName, files: AttemptFiles, grace: float, waiting: Callable[[], Awaitable[Exit]], emit: Emit
+) -> Ended:
+    """Wait for a worker; read an agent's stream meanwhile, which says what its processes do not.
+
+    `grace` is how many seconds it has to exit after its terminal record.
+    """
+    follower = Follower(agent, files.stdout, files.stderr)
+    if agent == "command":
+        found = await waiting()
+    else:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read_stream, follower, files, grace, emit)
+            found = await waiting()
+            group.cancel_scope.cancel()
+        files.busy.unlink(missing_ok=True)
+    return await _ended(agent, files, found, follower)
+
+
+async def ended(agent: AgentName, files: AttemptFiles, found: Exit) -> Ended:
+    """Read once more what the output of an attempt that has ended amounts to."""
+    return await _ended(agent, files, found, Follower(agent, files.stdout, files.stderr))
+
+
+async def _ended(agent: AgentName, files: AttemptFiles, found: Exit, follower: Follower) -> Ended:
+    if found.cancelled_by == str(files.done):
+        # It said its last word and would not go; how it went then says nothing.
+        found = found._replace(end="exited", exit_code=None)
+    answer = partial(follower.answer, exit_code=found.exit_code, stderr=files.stderr)
+    if agent == "command":
+        return Ended(found, answer())  # no more than its last lines
+    return Ended(found, await anyio.to_thread.run_sync(answer))
+
+
+async def _read_stream(follower: Follower, files: AttemptFiles, grace: float, emit: Emit) -> None:
+    """Keep a worker with an open tool call from being taken for idle; stop one that said its last word."""
+    has_answered = is_busy = False
+    while not follower.has_ended:
+        await anyio.sleep(POLL)
+        # What it printed may be gone, or the disk full: its end is awaited all the same, and nobody else's
+        # worker falls with it.
+        with suppress(OSError):
+            progress = follower.read_more()
+            if not has_answered and any(one.kind in ANSWERS for one in progress):
+                has_answered = True
+                emit(FirstAnswer())
+            if follower.throttled is not None:
+                emit(Throttled(follower.throttled, follower.last))
+            if follower.tools and not is_busy:
+                files.busy.touch()
+            elif is_busy and not follower.tools:
+                files.busy.unlink(missing_ok=True)
+            is_busy = follower.tools > 0
+    await anyio.sleep(grace)
+    with suppress(OSError):
+        files.done.touch()

@@ -1,0 +1,176 @@
+"""A project's own command in a worktree of a run: setup, acceptance or gate; fenced, without keys."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from workers.engine.command import Command, describe_end, run_command
+from workers.engine.job import SetUp, Site
+from workers.engine.launch import cancel_paths, mark_of, worker_environment
+from workers.engine.process import Nursery, wait_adopted
+from workers.fence.policy import worker_walls
+from workers.fence.probe import Level
+from workers.files.exit_record import is_held
+from workers.shim.spec import Limits
+
+EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
+"""Ends of a command that are evidence about the tree that it ran in; with any other it did not get to run."""
+
+
+class Check(NamedTuple):
+    """One command for `sh -c`, to be run in a fresh worktree."""
+
+    name: str
+    """Unique in the run; a check that an earlier runtime had begun is run again beside its files."""
+    command: str
+    tree: str
+    """The tree object that is checked out."""
+    parent: str
+    """The commit that the tree is a change of."""
+    set_up: SetUp
+    limits: Limits
+    network: bool = True
+    worker: str = ""
+    """The worker whose work is checked, and whose cancel stops it; empty where it is the run's."""
+    head: str = ""
+    """The commit that HEAD names in the worktree, where that is not the one checked out."""
+    files: Mapping[str, bytes] = {}  # nobody writes into it
+    """Files to make in its folder for temporary files, by name."""
+
+
+class CheckResult(NamedTuple):
+    """How one command ended."""
+
+    command: str
+    passed: bool
+    exit_code: int | None
+    end: str
+    seconds: float
+    output: str
+    """The path of what it printed, relative to the root."""
+    tail: str
+    fenced: str = ""
+    """What the fence denies it, where it failed and its output suggests that as the reason."""
+
+    def in_words(self) -> str:
+        """Describe how it failed, on one line."""
+        return f"`{self.command}` ({describe_end(self.end, self.exit_code)}; see {self.output})"
+
+    def as_failed_set_up(self) -> str:
+        """Describe how a setup command failed, with the last line that it printed."""
+        lines = [line.strip() for line in self.tail.splitlines() if line.strip()]
+        last = f": {lines[-1][:300]}" if lines else ""
+        fenced = f"; {self.fenced}" if self.fenced else ""
+        return f"setup failed: {self.in_words()}{last}{fenced}"
+
+
+class TreeCommand(NamedTuple):
+    """A command in a worktree of a run, where it may write."""
+
+    text: str
+    stem: str
+    """Unique in the run; names its records and its output."""
+    tree: str
+    """The name of the worktree."""
+    limits: Limits
+    network: bool
+    worker: str = ""
+    """As in `Check`."""
+
+
+async def run_in_tree(site: Site, nursery: Nursery, command: TreeCommand) -> CheckResult:
+    """Run a command in a worktree of the run. Raises WorkerError if no shim can be had."""
+    run, fence, text = site.run, site.fence, command.text
+    run.scratch(command.tree).mkdir(parents=True, exist_ok=True)
+    ran = await run_command(
+        nursery,
+        Command(
+            text,
+            run.path / "checks",
+            command.stem,
+            cwd=run.worktree(command.tree),
+            env=worker_environment(run, command.tree, site.environ, fence=fence),
+            limits=command.limits,
+            cancel_paths=_cancels(site, command),
+            mark=mark_of(run, command.stem),
+            fence=fence,
+            walls=worker_walls(
+                run,
+                site.repository,
+                command.tree,
+                mode="write",
+                environ=site.environ,
+                network=command.network,
+            ),
+        ),
+    )
+    ended, tail = ran.ended, ran.stdout + ran.stderr
+    fenced = (
+        "" if ran.passed else fence_signs(fence.level, str(run.root), text, tail, network=command.network)
+    )
+    output = run.relative(ran.output)
+    return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, fenced)
+
+
+async def free_stem(site: Site, name: str) -> str:
+    """Return a free name for a command's files; what an earlier runtime left running is stopped first."""
+    folder = site.run.path / "checks"
+    free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
+    for number in range(1, free):
+        await _stop_earlier(site, _numbered(name, number))
+    return _numbered(name, free)
+
+
+_EMPTY = re.compile(r"""(?<![\w.-])(?:/var)?/(?:tmp|run)(?=[/\s'"`:;,)]|$)""")
+"""Folders that are empty behind namespaces."""
+_REFUSED = re.compile(
+    r"read-only file system|permission denied|operation not permitted|\bEROFS\b|\bEACCES\b", re.IGNORECASE
+)
+_UNREACHED = re.compile(
+    r"network is unreachable|could not resolve|name resolution|name or service not known|getaddrinfo"
+    r"|connection refused|\bENOTFOUND\b|\bECONNREFUSED\b|\bENETUNREACH\b|failed to connect|no route to host",
+    re.IGNORECASE,
+)
+_UNSET = re.compile(r"unbound variable|parameter (?:not set|null)|KeyError: '[A-Z][A-Z0-9_]*'")
+
+
+def fence_signs(level: Level, root: str, command: str, printed: str, *, network: bool) -> str:
+    """Describe what the fence denies a command, where its output suggests that as the reason; else `""`.
+
+    `root` is the project's folder: that it is below `/tmp` means nothing.
+    """
+    if level == "advisory":
+        return ""
+    text = f"{command}\n{printed}".replace(root, "")
+    hides = level == "namespaces"
+    signs = [_REFUSED, _UNSET, *([_EMPTY] if hides else []), *([] if network else [_UNREACHED])]
+    if not any(sign.search(text) for sign in signs):
+        return ""
+    has = [*(["an empty /tmp"] if hides else []), *([] if network else ["no network"]), "no keys"]
+    return f"it ran fenced ({', '.join(has)}; only its tree and $TMPDIR are writable)"
+
+
+def _cancels(site: Site, command: TreeCommand) -> tuple[Path, ...]:
+    """Return the files that stop a command: its own, and what stops its worker, where it has one."""
+    own, everyone, stopping = cancel_paths(site.run, command.stem)
+    if command.worker:
+        return own, everyone, stopping, site.run.cancel_path(command.worker)
+    # What a run had completed before it was cancelled can land: its gate must not be cancelled with it.
+    return (own, stopping) if everyone.exists() else (own, everyone, stopping)
+
+
+async def _stop_earlier(site: Site, stem: str) -> None:
+    """Stop a command that a killed runtime left running: no caller waits for its result any more."""
+    folder = site.run.path / "checks"
+    started = folder / f"{stem}.started.json"
+    if is_held(started):
+        cancel = site.run.cancel_path(stem)
+        cancel.parent.mkdir(exist_ok=True)
+        cancel.touch()
+        await wait_adopted(stem, folder / f"{stem}.exit.json", started, mark=mark_of(site.run, stem))
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}.{number}"

@@ -1,0 +1,157 @@
+"""What an engine is told and what it returns, as plain data: a job, its tree, its events, its result.
+
+An engine runs one attempt of one worker. `workers.engine.local` does it on this machine; an engine for other
+machines takes and returns the same values.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tickets.ticket import Ticket
+from workers.agents.agent import AgentSettings, Answer
+from workers.fence.probe import OPEN, Fence
+from workers.files.exit_record import Exit
+from workers.files.run_dir import RunDir
+from workers.git.run import Repository
+from workers.shim.spec import Limits
+from workers.worktree.changes import Found
+from workers.worktree.checkout import Furniture
+from workers.worktree.worktree import Place
+
+NO_ANSWER = Answer("none", "")
+
+
+class Site(NamedTuple):
+    """What all jobs of a run have in common on this machine."""
+
+    run: RunDir
+    repository: Repository
+    environ: Mapping[str, str]
+    """The runtime's own environment; a worker sees what is allowed of it."""
+    fence: Fence = OPEN
+    trust_repository: bool = False
+    stops_with_runtime: bool = False
+
+
+class SetUp(NamedTuple):
+    """What makes a fresh tree ready: extra files, then commands."""
+
+    furniture: Furniture = Furniture()
+    commands: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    """Of each command."""
+    network: bool = True
+    """Whether the commands have one."""
+
+    @property
+    def changes_tree(self) -> bool:
+        """Whether a tree that is set up may hold more than its commit."""
+        return bool(self.commands or self.furniture.copied or self.furniture.linked)
+
+
+class TreePlan(NamedTuple):
+    """The worktree of a job, and how it is made."""
+
+    base: str
+    """The commit that it is made from."""
+    set_up: SetUp = SetUp()
+    is_shared: bool = False
+    """Read-only workers of the same base have one tree in common."""
+    is_kept: bool = False
+    """An earlier attempt has worked in it: it is used as it is, and made only if it is gone."""
+
+
+class Job(NamedTuple):
+    """One attempt of a ticket's worker: what is started, in which tree, and how much is kept of it."""
+
+    ticket: Ticket
+    """With the agent that does it now."""
+    number: int
+    """Of the attempt, from one."""
+    tree: TreePlan
+    settings: AgentSettings
+    limits: Limits
+    prompt: Path
+    """The file that is its standard input."""
+    thread: str | None = None
+    """The thread of an earlier attempt that is to go on."""
+    budget_usd: float | None = None
+    """The most that it may spend, where that is less than the ticket says."""
+    patch_cap: int = 256 << 20
+    """Bytes that its changes may have."""
+    lock_fds: tuple[int, ...] = ()
+    """Descriptors of the locked files of its slot; the shim holds them from here on."""
+    is_adopted: bool = False
+    """An earlier runtime has started it: it is waited for and never started again."""
+
+
+class Ended(NamedTuple):
+    """How the process of an attempt ended, and what its output amounts to."""
+
+    exit: Exit
+    answer: Answer
+
+
+class Result(NamedTuple):
+    """What an attempt left."""
+
+    exit: Exit
+    answer: Answer = NO_ANSWER
+    tree: Place | None = None
+    """None where it was never made, or is gone."""
+    is_shared: bool = False
+    """Other workers read the tree, too; what was changed there is found when the last one has gone."""
+    found: Found | None = None
+    """None where its tree was not read: it is gone, another attempt goes on in it, or there is an `error`."""
+    error: str = ""
+    """Why its changes cannot be read, or are more than may be kept."""
+    patch: Path | None = None
+    """The patch of its changes, where there are any."""
+    left_base: str | None = None
+    """What it did to the git metadata of its own tree."""
+
+
+class TreeReady(NamedTuple):
+    """The tree of a job stands, and its worker is started next."""
+
+    base: str
+
+
+class PathsMissing(NamedTuple):
+    """Paths that are to be linked into a tree and do not exist in the user's worktree."""
+
+    tree: str
+    paths: tuple[str, ...]
+
+
+class SetUpRan(NamedTuple):
+    """A setup command has ended in a tree."""
+
+    tree: str
+    command: str
+    passed: bool
+    seconds: float
+
+
+class FirstAnswer(NamedTuple):
+    """The provider of an agent has answered the worker for the first time: its login works."""
+
+
+class Throttled(NamedTuple):
+    """The worker waits for its provider."""
+
+    seconds: float
+    """0 where the provider does not say for how long."""
+    message: str
+
+
+class PatchDue(NamedTuple):
+    """The patch of the worker's changes is written next."""
+
+    path: Path
+
+
+EngineEvent = TreeReady | PathsMissing | SetUpRan | FirstAnswer | Throttled | PatchDue
+Emit = Callable[[EngineEvent], None]
+"""Accepts the events of a job, in their order, while it runs."""

@@ -1,0 +1,145 @@
+"""The engine of this machine: one attempt of a worker in a worktree, behind a fence, below a shim.
+
+`LocalEngine.run` takes an attempt from its launch to what it said and changed: a `Job` in, a `Result` out.
+It makes the tree where that is not there, since a tree outlives an attempt: retries go on in it, and workers
+that only read share one. Who uses the engine removes a tree when its result is judged and recorded. Checks
+run in trees of their own, so they have a call of their own.
+"""
+
+import shutil
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from tickets.ticket import Ticket
+from workers.engine._follow import ended, follow
+from workers.engine._trees import Trees
+from workers.engine.check import Check, CheckResult, TreeCommand, free_stem, run_in_tree
+from workers.engine.job import Emit, Ended, Job, PatchDue, Result, Site, TreeReady
+from workers.engine.launch import mark_of, prepare_launch
+from workers.engine.process import Nursery, stopped_with_runtime, wait_adopted
+from workers.errors import WorkerError
+from workers.files.exit_record import Exit, read_exit
+from workers.files.run_dir import RunDir
+from workers.worktree.changes import Checker, Found
+from workers.worktree.worktree import Place, left_its_base, remove_place
+
+
+class SharedResult(NamedTuple):
+    """What was changed in a tree that several workers have read."""
+
+    readers: tuple[str, ...]
+    paths: tuple[str, ...]
+    """Changed paths, or the reason why they cannot be read."""
+
+
+class LocalEngine:
+    """Runs the jobs of one run on this machine."""
+
+    def __init__(self, site: Site, nursery: Nursery, checker: Checker) -> None:
+        self._site, self._nursery, self._checker = site, nursery, checker
+        self._trees = Trees(site, nursery, checker)
+
+    async def run(self, job: Job, emit: Emit) -> Result:
+        """Run an attempt, or wait for one that an earlier runtime has started, and read what it left.
+
+        `Result.tree` is None where the job was cancelled before its worker started, or where the tree of an
+        adopted one is gone. The changes of a worker that was stopped with its runtime are not read: another
+        attempt goes on in its tree. Cancelling the call leaves the worker running, to be adopted.
+        Raises WorkerError, GitError or OSError where the worker cannot be started.
+        """
+        worker, files = job.ticket.worker, self._site.run.attempt(job.ticket.worker, job.number)
+        if job.is_adopted:
+            place = self._trees.find(job)
+            # Also where nothing is seen of it: its launch may have been on its way when the runtime died.
+            mark = mark_of(self._site.run, worker, job.number)
+            waiting = partial(wait_adopted, worker, files.exit, files.started, mark=mark)
+        else:
+            place = await self._trees.ready(job, emit)
+            if place is None:
+                return Result(Exit(worker, "cancelled"))
+            emit(TreeReady(place.base))
+            launch = prepare_launch(self._site, job, place.path)
+            waiting = partial(self._nursery.run, launch, job.lock_fds)
+        found = await follow(job.ticket.agent, files, job.limits.grace, waiting, emit)
+        # One whose shim was killed while its runtime lived is judged as any other.
+        goes_on = stopped_with_runtime(found.exit) and (job.is_adopted or found.exit.end != "lost")
+        if place is None or goes_on:
+            return self._result(job, found, place)
+        return await self._read_changes(job, self._result(job, found, place), place, emit)
+
+    async def read_again(self, job: Job, emit: Emit) -> Result:
+        """Read once more what an attempt that has ended left; its patch is written where it is not there."""
+        found, place = await read_ended(self._site.run, job.ticket, job.number), self._trees.find(job)
+        result = self._result(job, found, place)
+        if place is None:
+            return result._replace(error="its tree is gone")
+        return await self._read_changes(job, result, place, emit)
+
+    async def check(self, check: Check, emit: Emit) -> CheckResult:
+        """Run a command in a fresh worktree, set up like a worker's; the worktree is removed afterwards.
+
+        Where a setup command fails, its result is returned and the command is not run. Raises WorkerError.
+        """
+        stem = await free_stem(self._site, check.name)
+        scratch = self._site.run.scratch(stem)
+        scratch.mkdir(parents=True, exist_ok=True)
+        commit = partial(self._checker.commit, check.tree, check.parent, f"orchestrate: tree of {stem}")
+        place, _ = await self._trees.checked_out(stem, await anyio.to_thread.run_sync(commit), check.set_up)
+        try:
+            failed = await self._trees.set_up(stem, check.set_up, check.worker, emit)
+            if failed is not None:
+                return failed
+            if check.head:
+                (place.admin / "HEAD").write_text(f"{check.head}\n")
+            for name, data in check.files.items():
+                (scratch / name).write_bytes(data)
+            command = TreeCommand(check.command, stem, stem, check.limits, check.network, check.worker)
+            return await run_in_tree(self._site, self._nursery, command)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(remove_place, place)
+                await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
+
+    async def close_shared(self, patch_cap: int) -> list[SharedResult]:
+        """Remove the shared trees, which no worker reads any more; return what was changed in each."""
+        results = []
+        for place, readers in self._trees.take_shared():
+            try:
+                found = await anyio.to_thread.run_sync(self._checker.look, place, patch_cap)
+                paths = [*(change.path for change in found.changes), *found.special, *found.inside]
+            except WorkerError as error:
+                paths = [error.reason]
+            results.append(SharedResult(tuple(sorted(readers)), tuple(paths)))
+            await anyio.to_thread.run_sync(remove_place, place)
+        return results
+
+    def _result(self, job: Job, found: Ended, place: Place | None) -> Result:
+        is_shared = place is not None and self._trees.is_shared(job, place)
+        return Result(found.exit, found.answer, place, is_shared)
+
+    async def _read_changes(self, job: Job, result: Result, place: Place, emit: Emit) -> Result:
+        """Add what was changed to a result, and write the patch of it."""
+        patch = self._site.run.attempt(job.ticket.worker, job.number).patch
+        result = result._replace(left_base=left_its_base(place))
+        if result.is_shared:
+            # It is read when its last reader has gone: until then nobody could say whose a change is.
+            return result._replace(found=Found((), ()))
+        try:
+            found = await anyio.to_thread.run_sync(self._checker.look, place, job.patch_cap)
+        except WorkerError as error:
+            return result._replace(error=error.reason, patch=patch if patch.exists() else None)
+        if not found.changes:
+            return result._replace(found=found)
+        emit(PatchDue(patch))
+        if not patch.exists():
+            await anyio.to_thread.run_sync(self._checker.write_patch, place, found, patch)
+        return result._replace(found=found, patch=patch)
+
+
+async def read_ended(run: RunDir, ticket: Ticket, number: int) -> Ended:
+    """Read once more how an attempt that has ended went, and what it said; `lost` where no record says so."""
+    files = run.attempt(ticket.worker, number)
+    return await ended(ticket.agent, files, read_exit(files.exit) or Exit(ticket.worker, "lost"))
