@@ -2,7 +2,7 @@
 
 
 class WorkerError(Exception):
-    """A worker that could not be prepared or started; `reason` is one plain line."""
+    """Raised for a worker that could not be prepared or started; `reason` is one plain line."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

@@ -74,7 +74,7 @@ def test_a_worker_whose_fence_was_killed_while_it_went_up_is_tried_again_as_ofte
     (worker,) = called.document["workers"]
     assert (worker["attempts"], worker["outcome"]) == (2, "complete" if dies == 1 else "failed"), called
     tries = json.loads((mine.root / worker["output"]).with_suffix(".json").read_text())["tries"]
-    assert tries[0]["reason"] == "killed by signal 9 (SIGKILL) while its fence went up"
+    assert tries[0]["reason"] == "killed by signal 9 (SIGKILL) while its fence was set up"
 
 
 def test_a_gate_whose_fence_was_killed_while_it_went_up_says_nothing_and_is_asked_again(mine):

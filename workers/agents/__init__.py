@@ -1,1 +1,1 @@
-"""One module an agent CLI: its command line, its environment, its stream and its errors."""
+"""One module for each agent CLI: its command line, its environment, its stream and its errors."""

@@ -9,16 +9,16 @@ from workers.agents.agent import Answer, Failure, Progress
 from workers.agents.stream import printable, text_at, value_at
 
 LONGEST = 400
-"""Characters of a reason; a provider may send a page."""
+"""Characters of a reason; a provider may send a whole page."""
 
 WAITED_FOR: tuple[Failure, ...] = ("rate_limited", "overloaded", "provider")
-"""Failures that time may put right."""
+"""Failures that may pass with time."""
 OVERLOADED = (503, 529)
-"""HTTP statuses of a provider that has more to do than it can."""
+"""HTTP statuses of an overloaded provider."""
 
 NO_RECORD = "no result: the stream ended without a closing record"
 
-# Left as text until something has failed: to compile them is a tenth of what `ps` has time for.
+# Kept as text until something has failed: to compile them takes a tenth of a `ps`.
 _LOST = (
     r"(?i)no rollout found for|no conversation found with session id"
     r"|no previous sessions found for this project|invalid session identifier|error resuming session"
@@ -27,7 +27,7 @@ _URL = r"\b\w+://\S+"
 _STATUS = r"(?i)(?:status|error|code|rejected)\W{0,4}(\d{3})\b"
 _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
     ("budget", (r"max_budget|budget (?:exceeded|reached)|maximum budget",)),
-    # An empty account is put right by a person: to wait, as for a rate limit, would not help.
+    # An empty account needs a person: to wait, as for a rate limit, would not help.
     ("login", (r"credit balance|billing|spend limit",)),
     ("rate_limited", (r"rate.?limit|too many requests|usage.?limit|hit your .{0,20}limit|quota",)),
     ("rate_limited", (r"resource_exhausted|out of (?:extra )?usage",)),
@@ -52,7 +52,7 @@ _KINDS: tuple[tuple[Failure, tuple[str, ...]], ...] = (
         "provider",
         (
             r"disconnected|connection|unable to connect|econn\w+|socket|fetch failed|terminated",
-            # Its own state, which another one of its kind has open just now.
+            # Its own state, which another instance has open at this moment.
             r"database is locked",
             r"timed? ?out|network|malformed response|internal server|server error|unavailable",
         ),
@@ -71,7 +71,7 @@ def _words() -> tuple[tuple[Failure, re.Pattern[str]], ...]:
 
 
 def one_line(text: str) -> str:
-    """Return a provider's error as one plain line: the message instead of raw JSON, no control characters."""
+    """Return a provider's error as one plain line: the message without raw JSON and control characters."""
     start = text.find("{")
     if start >= 0:
         try:
@@ -85,7 +85,7 @@ def one_line(text: str) -> str:
 
 
 def last_words(stderr_tail: str) -> str:
-    """Return the last line of standard error that has a meaning: no stack frames, no greetings."""
+    """Return the last meaningful line of standard error: no stack frames, no greetings."""
     lines = [printable(line) for line in stderr_tail.splitlines()]
     # A refused flag is named first, and a page of help follows.
     page = next((at for at, line in enumerate(lines) if at and line.lower().startswith("usage:")), len(lines))
@@ -128,7 +128,7 @@ _EPOCH = r"\|\d{10,13}\b"
 def judge_end(
     said: Answer, *, exit_code: int | None, stderr_tail: str, resets: str = "", now: float | None = None
 ) -> Answer:
-    """Weigh what a stream said against how its process ended.
+    """Judge a stream together with how its process ended.
 
     A record of success stands when the process exited with 0, or was stopped by a signal after it had
     said everything (flag `did_not_exit`); with any other exit code it is an error. `resets` is what the
@@ -137,27 +137,27 @@ def judge_end(
     by_signal = exit_code is None or exit_code < 0
     words = last_words(stderr_tail)
     if said.ended == "success" and not by_signal and exit_code != 0:
-        error = said.error or words or f"said success, then exited with {exit_code}"
+        error = said.error or words or f"reported success, then exited with {exit_code}"
         said = said._replace(ended="error", error=error)
     if said.ended == "success":
         flags = (*said.flags, "did_not_exit") if by_signal else said.flags
         return said._replace(error="", failure=None, flags=flags)
     error, failure = one_line(said.error), said.failure
     if failure is None:
-        # A stopped worker did not end for what is on standard error; for what it told its stream, maybe.
+        # A stopped worker did not end because of its standard error; an error in its stream may be the cause.
         failure = kind_of(error) or (None if said.ended == "none" and by_signal else kind_of(words))
     if failure is None and exit_code in (130, 143):
         failure = "interrupted"
     told = f"{said.error}\n{stderr_tail}"
     flags = (*said.flags, "thread_lost") if re.search(_LOST, told) else said.flags
     reset = reset_in(f"{resets}\n{told}", now=now) if failure in WAITED_FOR else Reset()
-    # When to ask again is known by now, and seconds since 1970 tell a person nothing.
+    # The time of the next try is read already, and seconds since 1970 mean nothing to a person.
     error = re.sub(_EPOCH, "", error) or words
     return said._replace(
         error=error or (NO_RECORD if said.ended == "none" else "the agent gave no reason"),
         failure=failure,
         flags=flags,
-        # What failed does not wait for an answer: it waits for its provider, or for no reply at all.
+        # A failed worker does not wait for an answer: it waits for its provider, or for nothing.
         question="" if failure else said.question,
         retry_after=reset.after,
         resets_at=reset.at,

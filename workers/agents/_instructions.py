@@ -1,4 +1,4 @@
-"""What a worker is told: its prompt, and the repository's own instruction files."""
+"""The input of a worker: its prompt, and the repository's own instruction files."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,18 +7,18 @@ from workers.errors import WorkerError
 from workers.files.read import read_start
 
 LARGEST = 256 * 1024
-"""Bytes of one file; instructions longer than this are not read by any of the CLIs either."""
+"""Bytes of one file; no CLI reads longer instructions either."""
 
 
 class Instruction(NamedTuple):
-    """One instruction file and what it says."""
+    """One instruction file and its text."""
 
     name: str
     text: str
 
 
 def check_prompt(prompt: Path, *, agent: str, at_most: int) -> bytes:
-    """Return the first bytes of a prompt. Raises WorkerError where this agent would not read it as it is."""
+    """Return the first bytes of a prompt. Raises WorkerError if this agent would not read it unchanged."""
     try:
         size = prompt.stat().st_size
         head = read_start(prompt, 4096)
@@ -34,7 +34,7 @@ def check_prompt(prompt: Path, *, agent: str, at_most: int) -> bytes:
 
 
 def read_instructions(worktree: Path, names: tuple[str, ...]) -> tuple[Instruction, ...]:
-    """Read those of `names` that are there; a file that says the same as an earlier one is left out."""
+    """Read those of `names` that exist; a file with the same text as an earlier one is omitted."""
     found: list[Instruction] = []
     for name in names:
         text = _text_of(worktree, name)
@@ -44,7 +44,7 @@ def read_instructions(worktree: Path, names: tuple[str, ...]) -> tuple[Instructi
 
 
 def as_one_text(instructions: tuple[Instruction, ...]) -> str:
-    """Join instructions into one text that names where each part comes from."""
+    """Join instructions into one text that names the source of each part."""
     parts = [
         f"# Instructions of this repository, from {name}\n\n{text.strip()}\n" for name, text in instructions
     ]
@@ -54,7 +54,7 @@ def as_one_text(instructions: tuple[Instruction, ...]) -> str:
 def _text_of(worktree: Path, name: str) -> str:
     root = worktree.resolve()
     path = (root / name).resolve()
-    # A committed link to a private file of the user's must not become part of what a provider is sent.
+    # A committed link to a private file of the user's must not reach a provider.
     if not path.is_relative_to(root):
         return ""
     try:

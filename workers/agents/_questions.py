@@ -1,4 +1,4 @@
-"""The question that a stream leaves open: a permission or an answer that nobody is there to give."""
+"""The open question of a stream: a permission or an answer that nobody is there to give."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ LONGEST = 300
 _MOST_OPEN = 64
 """Calls that are remembered until they end."""
 
-# Left as text until it is looked for, as in `_failures`.
+# Kept as text until it is needed, as in `_failures`.
 _DENIED = (
     r"(?is)requested permissions? to|haven't granted it|requires (?:approval|user confirmation)"
     r"|permission (?:to use|for this action)\b.*\bdenied|denied by (?:policy|the user)|rejected by user"
@@ -23,7 +23,7 @@ _PROMPT = r"(?i)[\[(](?:y/n|yes/no)[^\])]{0,12}[\])]\s*[:?>]?\s*$"
 
 
 class Asking:
-    """The last question of an agent, and whether it went on without an answer."""
+    """The last question of an agent, and whether it continued without an answer."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -31,7 +31,7 @@ class Asking:
         self._denied = ""
 
     def called(self, call: str, tool: str, given: object) -> Progress:
-        """Note a tool call: an agent that calls another tool goes on without what it was denied."""
+        """Note a tool call: an agent that calls another tool continues without what it was denied."""
         self._denied = ""
         if tool in ASKING:
             self._asked[call] = _question_in(given)
@@ -42,7 +42,7 @@ class Asking:
         return Progress("tool", printable(self._calls[call]))
 
     def ended(self, call: str, said: str = "", *, failed: bool = False, denied: bool = False) -> Progress:
-        """Note the end of a call: `denied` where the record says so, else by what a failed one says."""
+        """Note the end of a call: `denied` where the record states it, else by the text of a failed one."""
         wanted, question = self._calls.pop(call, ""), self._asked.pop(call, "")
         if not (failed or denied):
             self._denied = ""
@@ -68,13 +68,13 @@ class Asking:
 
 
 def _question_in(given: object) -> str:
-    """Find the questions that a tool was given, in whatever shape."""
+    """Return the questions in a tool's input, of any shape."""
     questions = value_at(given, "questions")
     asked = [one for one in questions if isinstance(one, Mapping)] if isinstance(questions, list) else []
     words = [text_at(one, "question") or text_at(one, "header") for one in asked]
     if not any(words) and isinstance(given, Mapping):
         words = [text_at(given, "question") or text_at(given, "prompt") or text_at(given, "text")]
-    return printable(" ".join(filter(None, words)))[:LONGEST] or "it asks a question that it does not name"
+    return printable(" ".join(filter(None, words)))[:LONGEST] or "it asks a question without a text"
 
 
 def _brief(given: Any) -> str:

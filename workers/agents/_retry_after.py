@@ -1,4 +1,4 @@
-"""When a provider says that it may be asked again, in whatever words its CLI repeats that."""
+"""When a provider allows the next request, in the various wordings of the CLIs."""
 
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from tickets.value import Value
 
 LONGEST = 7 * 86400.0
-"""Seconds; who names a later time is taken to mean this one."""
+"""Seconds; a later time is cut to this one."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = (
@@ -19,7 +19,7 @@ _LEAD = (
     r"|\bavailable (?:again )?in|\bwait(?: for)?(?: at least)?)"
 )
 _AROUND = r"[\s\"':=]*(?:about |approximately )?\"?"
-# Left as text until something is read: to compile them is a tenth of what `ps` has time for.
+# Kept as text until something is read: to compile them takes a tenth of a `ps`.
 _WORDED = rf"{_LEAD}{_AROUND}({_SPAN})"
 _BARE = rf"{_LEAD}{_AROUND}(\d{{1,12}}(?:\.\d{{1,12}})?)(?![\w.:-]|\s*[ap]\.?m|\s\d)"
 _FIELD = (
@@ -42,23 +42,23 @@ _CLOCK = (
 )
 _OFFSET = r"(?:GMT|UTC)(?:([+-])(\d{1,2}):?(\d\d)?)?"
 _SHORT = {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CST": -6, "CDT": -5, "EST": -5, "EDT": -4}
-"""What JavaScript calls the zones of the United States; it writes all others as `GMT+1`."""
+"""JavaScript's names of the zones of the United States; it writes all others as `GMT+1`."""
 
 
 class Reset(Value):
-    """When to ask again, as far as it was said."""
+    """The time of the next allowed request, as far as it is known."""
 
     after: float | None = None
-    """Seconds, counted from when it was said."""
+    """Seconds, counted from the time of the message."""
     at: float | None = None
     """Epoch seconds, where a time was named."""
 
 
 def reset_in(text: str, *, now: float | None = None, zone: tzinfo | None = None) -> Reset:
-    """Find when `text` says to ask again: the latest of what it names, at most `LONGEST` away.
+    """Return when `text` allows the next request: the latest time in it, at most `LONGEST` away.
 
-    `now` is when it was said, in epoch seconds: without it, no time of day and no date is understood. `zone`
-    is where a time without one is meant; None is the machine's own. Nonsense and what is past give None.
+    `now` is the time of the message, in epoch seconds: without it, no time of day and no date is read. `zone`
+    is the zone of a time without one; None is the machine's own. Nonsense and past times give None.
     """
     spans = [_seconds(found[1]) for found in re.finditer(_WORDED, text, re.IGNORECASE)]
     spans += [float(found[1]) for found in re.finditer(_BARE, text, re.IGNORECASE)]
@@ -76,7 +76,7 @@ def reset_in(text: str, *, now: float | None = None, zone: tzinfo | None = None)
 
 
 def delay_in(text: str) -> float | None:
-    """Find how long a CLI says it waits before it makes a failed request again, in seconds."""
+    """Return how long a CLI announces to wait before it repeats a failed request, in seconds."""
     found = re.search(rf"\bretrying (?:in|after){_AROUND}({_SPAN})", text, re.IGNORECASE)
     return _seconds(found[1]) if found else reset_in(text).after
 
@@ -99,7 +99,7 @@ def _of_iso(found: re.Match[str], _now: float, zone: tzinfo | None) -> float | N
 
 
 def _of_clock(found: re.Match[str], now: float, zone: tzinfo | None) -> float | None:
-    """Return the time that is meant: the next of its kind, where the day is left open."""
+    """Return the time that a clock time means: the next such time, where the day is left open."""
     parts = found.groupdict()
     half = (parts.get("half") or "").lower()
     if not half and parts["minute"] is None:
@@ -121,7 +121,7 @@ def _of_clock(found: re.Match[str], now: float, zone: tzinfo | None) -> float | 
             if not parts.get("year") and _epoch(at, now) < now - 180 * 86400:
                 at = at.replace(year=at.year + 1)  # said in December of January
         elif (past := now - _epoch(at, now)) >= 0:
-            # Minutes are cut off: what has just passed is meant, and tomorrow is not.
+            # Seconds are cut off: a time that has just passed means today, not tomorrow.
             at = at + timedelta(days=1) if past > 120 else at
     except ValueError:
         return None

@@ -56,16 +56,16 @@ _QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
-    "CLAUDE_CODE_MAX_RETRIES": "2",  # ten by default, which is three minutes for a wrong key
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # ten by default, which takes three minutes for a wrong key
 }
 _INSTRUCTIONS = "instructions.md"
 _NEVER = ("EnterWorktree", "ExitWorktree", "CronCreate", "ScheduleWakeup")
-"""Tools that leave the worktree that it was given, or wait for a time after its end."""
+"""Tools that leave the given worktree, or wait for a time after the worker's end."""
 _FAILURES: dict[str, Failure] = {"error_max_budget_usd": "budget"}
 
 
 def locate(settings: AgentSettings, path: str) -> str | None:
-    """Find claude on `path`."""
+    """Return the path of claude, found on `path`."""
     return find_executable("claude", settings, path)
 
 
@@ -77,7 +77,7 @@ def invocation(request: InvocationRequest) -> Invocation:
     head = check_prompt(request.prompt, agent=NAME, at_most=LARGEST_PROMPT)
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"/"):
         raise WorkerError(
-            f"{request.prompt.name}: the prompt begins with '/', which claude takes for a command of its own;"
+            f"{request.prompt.name}: the prompt begins with '/', which claude reads as a command of its own;"
             " begin it with a heading or a word"
         )
     keys = variables_set(KEYS, request.environ)
@@ -183,7 +183,7 @@ class ClaudeReader:
         for block in content if isinstance(content, list) else []:
             match value_at(block, "type"):
                 case "tool_use":
-                    self._error = ""  # it got on, so what it complained of is over
+                    self._error = ""  # it continued, so the error is over
                     name, given = text_at(block, "name"), value_at(block, "input")
                     return self._asking.called(text_at(block, "id"), name, given)
                 case "text" if record.get("error"):
@@ -200,7 +200,7 @@ class ClaudeReader:
         for block in content if isinstance(content, list) else []:
             if value_at(block, "type") == "tool_result":
                 said, failed = text_at(block, "content"), value_at(block, "is_error") is True
-                # What a tool printed is nothing to show on one line.
+                # The output of a tool does not fit on one line.
                 found = self._asking.ended(text_at(block, "tool_use_id"), said, failed=failed)._replace(
                     text=""
                 )
@@ -229,7 +229,7 @@ def _error_of(result: dict[str, object]) -> str:
 
 
 def _usage(result: dict[str, object]) -> Usage:
-    """Its `input_tokens` leave out what came from the cache and what went into it."""
+    """Return the use of a stream, whose `input_tokens` omit tokens read from and written to the cache."""
     cached = count_at(result, "usage", "cache_read_input_tokens")
     created = count_at(result, "usage", "cache_creation_input_tokens")
     cost = result.get("total_cost_usd")

@@ -50,7 +50,7 @@ _QUIET = (
     "project_doc_max_bytes=262144",
 )
 _OWN_SANDBOX = (
-    # Other workers' directories may lie below the temporary directory, which it lets be written by default.
+    # Other workers' directories may lie below the temporary directory, which is writable by default.
     "sandbox_workspace_write.exclude_slash_tmp=true",
     "sandbox_workspace_write.exclude_tmpdir_env_var=true",
 )
@@ -58,7 +58,7 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 
 def locate(settings: AgentSettings, path: str) -> str | None:
-    """Find codex; the program itself rather than its launcher, which leaves it behind when it is killed."""
+    """Return the path of codex; the program itself, not its launcher, which leaves it behind when killed."""
     found = find_executable("codex", settings, path)
     return None if found is None else _native(Path(found)) or found
 
@@ -74,7 +74,7 @@ def invocation(request: InvocationRequest) -> Invocation:
         files[".codex/config.toml"] = b""  # codex does not start with a CODEX_HOME that is not there
     model = request.model or request.settings.model
     options = [*_QUIET, *_instructions(request)]
-    # Tools have no use for the keys; the other variables stay, since the user named them.
+    # Tools do not need the keys; the other variables stay, since the user named them.
     options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
     if request.trust_repository:
         # As a table: a path with a dot in it would be split as a key.
@@ -99,7 +99,7 @@ def invocation(request: InvocationRequest) -> Invocation:
 
 
 def _way(request: InvocationRequest, sandbox: str) -> tuple[str, ...]:
-    """Begin, or go on in a thread: there it takes neither `--sandbox` nor `--color`."""
+    """Return the arguments to start a thread or to resume one, without `--sandbox` and `--color`."""
     if request.thread:
         return ("resume", "--json", "-c", f'sandbox_mode="{sandbox}"')
     return ("--json", "--color", "never", "--sandbox", sandbox)
@@ -165,7 +165,7 @@ class CodexReader:
 
     def _item(self, record: dict[str, object]) -> Progress | None:
         done = record.get("type") == "item.completed"
-        self._error = ""  # it got on, so what it complained of is over
+        self._error = ""  # it continued, so the error is over
         kind = text_at(record, "item", "type")
         if kind == "agent_message":
             if done:
@@ -198,7 +198,7 @@ def _usage(record: object) -> Usage | None:
 
 
 def _instructions(request: InvocationRequest) -> list[str]:
-    """Codex reads AGENTS.md, or the first of the names given as its substitute; the rest is handed over."""
+    """Return the instructions to add: codex itself reads AGENTS.md, or its first substitute."""
     others = [name for name in request.instructions if name != "AGENTS.md"]
     if not others:
         return []
@@ -215,12 +215,12 @@ def _instructions(request: InvocationRequest) -> list[str]:
 
 
 def _toml(text: str) -> str:
-    """Write a TOML string: a JSON string, but for characters that only TOML wants escaped."""
+    """Format a TOML string: a JSON string, except for characters that only TOML escapes."""
     return json.dumps(text.replace("\x00", ""), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _native(launcher: Path) -> str | None:
-    """Return the program that the launcher from npm would start: it lies in a package of its own."""
+    """Return the program that the launcher from npm would start: it is in a package of its own."""
     script = launcher.resolve()
     if script.name != "codex.js":
         return None

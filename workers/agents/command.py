@@ -1,4 +1,4 @@
-"""Any program as a worker: an argument list, the ticket on standard input, the exit code as its word."""
+"""Any program as a worker: an argument list, the ticket on standard input, the exit code as the result."""
 
 import json
 from typing import Literal
@@ -27,7 +27,7 @@ _SHOWN = 200
 
 
 def locate(settings: AgentSettings, path: str) -> str | None:  # noqa: ARG001
-    """Return a name that is always found: each ticket brings its own program."""
+    """Return a fixed name: each ticket brings its own program."""
     return "command"
 
 
@@ -44,7 +44,7 @@ def invocation(request: InvocationRequest) -> Invocation:
         argv=(*request.command, *request.settings.args),
         env={"ORCHESTRATE_TICKET": str(request.prompt)},
         files={},
-        # A script that writes to /dev/stderr would empty a file that it shares with itself.
+        # A script that writes to /dev/stderr would truncate a file that both its streams share.
         capture="pipe",
     )
 
@@ -55,7 +55,7 @@ def new_reader() -> "CommandReader":
 
 
 class CommandReader:
-    """Reads any program's output, and keeps no more of it than its last line."""
+    """Reads any program's output, and keeps only its last line."""
 
     def __init__(self) -> None:
         self._silent = True
@@ -65,7 +65,7 @@ class CommandReader:
         self._flags: tuple[str, ...] = ()
 
     def feed(self, line: bytes) -> Progress | None:
-        """Accept one line, without its end; only the last that is not blank can be the result."""
+        """Accept one line, without its end; only the last non-blank line can be the result."""
         if not line.strip():
             return None
         self._silent, self._status, self._summary = False, None, ""
@@ -83,7 +83,7 @@ class CommandReader:
         return Progress("text", text[:_SHOWN])
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:  # noqa: ARG002  # no provider speaks here
-        """Judge by the exit code: 0 is success, a signal leaves no word, anything else is an error."""
+        """Judge by the exit code: 0 is success, a signal is no result, anything else is an error."""
         flags = (*self._flags, *(("silent",) if self._silent else ()))
         if exit_code == 0:
             return Answer("success", self._summary, flags=flags, status=self._status)

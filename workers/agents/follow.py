@@ -12,7 +12,7 @@ from workers.agents.stream import Lines, printable
 from workers.files.read import NotRegularError, open_regular, opened
 
 MOST = 1 << 20
-"""Bytes read at one time; larger steps are slower, and hold up everybody else."""
+"""Bytes of one read; larger steps are slower, and delay all other workers."""
 _CHUNK = 1 << 16
 _TAIL = 1 << 16
 """Bytes of a program's output that are read where only its last lines matter."""
@@ -35,34 +35,34 @@ class Follower:
         self._stdout = stdout
         self._offset: int | None = None if self._is_command else 0
         self.last = ""
-        """What it said or did last, on one line."""
+        """Its last message or action, on one line."""
         self.said = ""
-        """The last text of its own, on one line: no tool, no end."""
+        """Its last message, on one line: no tool call, no end."""
         self.tools = 0
         """Tool calls that are open."""
         self.has_ended = False
-        """Its terminal record has come."""
+        """Whether its terminal record has come."""
         self.throttled: float | None = None
-        """Seconds that the newest of the failed requests that `read_more` came upon waits for its provider;
+        """Seconds that the newest failed request of the last `read_more` waits for its provider;
         0 where that is not said, None where the newest `read_more` came upon none."""
 
     @property
     def offset(self) -> int:
-        """Return how far it has read, in bytes."""
+        """Return how much it has read, in bytes."""
         return self._offset or 0
 
     def read_more(self, most: int = MOST) -> list[Progress]:
-        """Read what is new, up to about `most` bytes."""
+        """Read new output, up to about `most` bytes."""
         found: list[Progress] = []
         self.throttled = None
         self._listen(found)
-        # One call where nothing is new: it is asked ten times a second, and a short command prints nothing.
+        # One system call where nothing is new: it is polled ten times a second.
         descriptor = open_regular(self._stdout) if _size(self._stdout) > self.offset else None
         if descriptor is None:
             return found
         try:
             if self._offset is None:
-                # Any program's output is judged by its last line; reading all of it would cost as much again.
+                # Any program's output is judged by its last line; reading all of it would double the cost.
                 self._offset = max(0, os.fstat(descriptor).st_size - _TAIL)
             while most > 0 and (chunk := os.pread(descriptor, _CHUNK, self._offset)):
                 self._offset += len(chunk)
@@ -74,7 +74,7 @@ class Follower:
         return found
 
     def answer(self, *, exit_code: int | None, stderr: Path) -> Answer:
-        """Read the rest and judge the whole, once the worker is dead."""
+        """Read the rest and judge the whole, once the worker has exited."""
         before = -1
         while before != (self._offset or 0):
             before = self._offset or 0
@@ -84,12 +84,12 @@ class Follower:
         return self._reader.answer(
             exit_code=exit_code,
             stderr_tail=read_tail(stderr),
-            # No provider speaks in what a command prints.
+            # A command's output holds no message of a provider.
             now=None if self._is_command else _last_change(self._stdout, stderr),
         )
 
     def _listen(self, found: list[Progress]) -> None:
-        """Look through what is new on standard error, its last 64 KiB at most."""
+        """Read new lines of standard error, its last 64 KiB at most."""
         if self._stderr is None:
             return
         try:
@@ -99,7 +99,7 @@ class Follower:
             self._heard = max(self._heard, size - _TAIL)
             with os.fdopen(opened(self._stderr), "rb") as file:
                 file.seek(self._heard)
-                # A line whose end has not come yet is heard the next time.
+                # A line without its end yet is read the next time.
                 whole, end, _ = file.read(_TAIL).rpartition(b"\n")
         except (FileNotFoundError, NotRegularError):
             return
@@ -131,9 +131,9 @@ class Follower:
 
 
 def last_said(agent: AgentName, stdout: Path) -> str:
-    """Return what a worker printed or did last, on one line, from the last 64 KiB of its output.
+    """Return the last message or action of a worker, on one line, from the last 64 KiB of its output.
 
-    Read from the end, since a caller that asks for fifteen workers has no time for all of it.
+    Read from the end, since a caller that asks for fifteen workers cannot wait for all of it.
     """
     tail = _end_of(stdout, _TAIL)
     lines = tail.split(b"\n")
@@ -152,7 +152,7 @@ def read_tail(path: Path, size: int = 4096) -> str:
 
 
 def _last_change(*paths: Path) -> float | None:
-    """Return when a worker printed last, which is when its provider's "in five minutes" began."""
+    """Return when a worker printed last: its provider's "in five minutes" counts from then."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):

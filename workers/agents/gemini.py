@@ -1,4 +1,4 @@
-"""Gemini CLI: `--output-format stream-json`, closed by a `result` record that alone is not to be believed."""
+"""Gemini CLI: `--output-format stream-json`, closed by a `result` record that cannot be trusted alone."""
 
 import json
 from typing import Literal
@@ -38,13 +38,13 @@ SUMS_THREAD_USAGE = False
 STDERR_RETRY = b"etrying "
 
 LARGEST_PROMPT = 7 * 2**20
-"""Bytes; beyond eight MiB it drops the end in silence, and near it answers nothing and calls that success."""
+"""Bytes; beyond eight MiB it drops the end silently, and near it prints nothing and reports success."""
 
 _KEPT_TEXT = 2**20
-"""Characters of the answer; it comes in deltas, and a failed attempt's are not taken back."""
+"""Characters of the answer; it comes in deltas, and those of a failed attempt are not taken back."""
 
 _MOST_MODELS = 20
-"""Models of which a stream may tell; a handful is what there is."""
+"""The most models of one stream; a few are usual."""
 
 _EXITS: dict[int, Failure] = {
     41: "login",
@@ -63,12 +63,12 @@ _DENIED = ("tool_not_registered", "policy", "denied")
 
 
 def locate(settings: AgentSettings, path: str) -> str | None:
-    """Find gemini on `path`."""
+    """Return the path of gemini, found on `path`."""
     return find_executable("gemini", settings, path)
 
 
 def invocation(request: InvocationRequest) -> Invocation:
-    """Build the command line and the settings file, which is the only way to say most of it."""
+    """Build the command line and the settings file, the only way to set most options."""
     check_prompt(request.prompt, agent=NAME, at_most=LARGEST_PROMPT)
     keys = variables_set(KEYS, request.environ)
     env = {
@@ -94,7 +94,7 @@ def invocation(request: InvocationRequest) -> Invocation:
         argv=(
             *(request.executable, "--output-format", "stream-json"),
             *(("-m", model) if model else ()),
-            # Its own `default` has no tool that writes, and none that runs a command.
+            # Its own `default` has neither a tool that writes nor one that runs a command.
             *("--approval-mode", "yolo" if request.fenced or request.mode == "write" else "default"),
             *(() if request.trust_repository else ("--skip-trust",)),
             *(("--resume", request.thread) if request.thread else ()),
@@ -155,14 +155,14 @@ class GeminiReader:
         return None
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
-        """Judge the stream once it has ended; success without a word of text is none."""
+        """Judge the stream after its end; success without any text is no success."""
         result, text = self._result, "".join(self._text)
         flags = (*self._records.flags(), *(("permission_denied",) if self._denied else ()))
         failure, error = (_EXITS.get(exit_code) if exit_code else None), self._error
         said: Literal["success", "error", "none"] = "none" if result is None else "error"
         if result is not None and result.get("status") == "success":
             said = "success" if text.strip() else "error"
-            error = "" if text.strip() else "no result: it says success and gave no answer"
+            error = "" if text.strip() else "no result: it reported success without an answer"
         elif result is not None:
             error = text_at(result, "error", "message") or error
         answer = Answer(
@@ -178,7 +178,7 @@ class GeminiReader:
         return judge_end(answer, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
     def _message(self, delta: str) -> Progress | None:
-        if self._after_tool:  # what it said before a tool is not its answer
+        if self._after_tool:  # a message before a tool call is not its answer
             self._text, self._length, self._after_tool = [], 0, False
         if self._length < _KEPT_TEXT:
             self._text.append(delta[: _KEPT_TEXT - self._length])
@@ -213,7 +213,7 @@ def _usage(result: dict[str, object] | None) -> Usage | None:
         input_tokens=count_at(stats, "input_tokens"),
         output_tokens=count_at(stats, "output_tokens"),
         cached_tokens=count_at(stats, "cached"),
-        # It asks none by default, and a router then chooses: what `init` says of it is no name of a model.
+        # By default it asks for none, and a router chooses: `init` then names no model.
         models=tuple(
             ModelUse(
                 printable(name), *(count_at(one, key) for key in ("input_tokens", "output_tokens", "cached"))

@@ -1,4 +1,4 @@
-"""Records in an agent's standard output: one JSON object a line, in whatever noise surrounds it."""
+"""Records in an agent's standard output: one JSON object a line, among noise."""
 
 import json
 import re
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_RECORD = 16 * 2**20
-"""Bytes. A codex record holds up to 1 MiB of a command's output, a final answer as much as it likes."""
+"""Bytes. A codex record holds up to 1 MiB of a command's output, a final answer is not limited."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 
 
 class Lines:
-    """Cuts a stream of bytes into lines, and holds no more than `MAX_RECORD` of a line that does not end.
+    """Cuts a stream of bytes into lines, and holds at most `MAX_RECORD` of an unfinished line.
 
     A longer line comes out as its first `MAX_RECORD + 1` bytes, by which `Records` knows it.
     """
@@ -34,7 +34,7 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """Return what follows the last line's end: a record that was cut, or nothing."""
+        """Return the text after the last line's end: a record that was cut, or nothing."""
         return bytes(self._held)
 
     def _hold(self, part: bytes) -> None:
@@ -42,7 +42,7 @@ class Lines:
 
 
 class Records:
-    """Finds the record in a line, and remembers what was wrong with those that it could not read."""
+    """Reads the record of a line, and counts the faults of unreadable ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -69,7 +69,7 @@ class Records:
         return record
 
     def flags(self) -> tuple[str, ...]:
-        """Return what was wrong with the records: `cut_record` only where nothing readable came after it."""
+        """Return the faults of the records: `cut_record` only where no readable record came after it."""
         return (*(["oversize_record"] if self._oversize else []), *(["cut_record"] if self._cut else []))
 
 
@@ -81,13 +81,13 @@ def text_at(record: Mapping[str, Any], *path: str) -> str:
 
 
 def id_at(record: Mapping[str, Any], *path: str) -> str | None:
-    """Return the id at a path of keys, or None where it is none: it goes back to a command line one day."""
+    """Return the id at a path of keys, or None where it is none: it may become an argument of a command."""
     found = text_at(record, *path)
     return found if _ID.fullmatch(found) else None
 
 
 def number_at(record: Mapping[str, Any], *path: str) -> float | None:
-    """Return the number at a path of keys, or None; one below 0 or without end is none."""
+    """Return the number at a path of keys, or None; negative and infinite ones count as missing."""
     found = value_at(record, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
@@ -110,20 +110,20 @@ def value_at(record: object, *path: str) -> Any:
 
 
 def printable(text: str) -> str:
-    """Put `text` on one line, without anything that a terminal would act upon."""
+    """Put `text` on one line, without characters that act on a terminal."""
     return " ".join(plain(text).split())
 
 
 def paragraphs(text: str) -> str:
-    """Make each line of `text` plain, and leave the lines as they are: a report is read, not glanced at."""
+    """Clean each line of `text`, and keep the lines: a report is read as a whole."""
     return "\n".join(plain(line).rstrip() for line in text.splitlines()).strip("\n")
 
 
 def plain(text: str) -> str:
-    """Remove what a terminal would act upon, and leave the spaces as they are."""
+    """Remove characters that act on a terminal, and keep the spaces."""
     text = _ESCAPE.sub("", text.rstrip("\r").expandtabs())
     if text.isprintable():
-        return text  # as most is: to look at each character takes longer than to read the record
+        return text  # as most is: to test each character takes longer than to read the record
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -131,5 +131,5 @@ def _record_start(line: bytes) -> int | None:
     start = line.find(b"{")
     if start < 0:
         return None
-    # A log line that quotes a record is not one: only what a terminal swallows may stand before it.
+    # A log line that quotes a record is not one: only invisible characters may stand before it.
     return None if start and printable(line[:start].decode("latin-1")) else start

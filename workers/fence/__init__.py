@@ -1,1 +1,1 @@
-"""What the kernel lets a worker write: probe, policy, bubblewrap."""
+"""The kernel's limits on a worker's writes: probe, policy, bubblewrap."""

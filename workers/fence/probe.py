@@ -1,4 +1,4 @@
-"""What the kernel lets a worker write, by the strongest means that this system has; tried, never assumed."""
+"""The fence in force: the strongest limit on writes that this system has; tried, never assumed."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Level = Literal["namespaces", "landlock", "advisory"]
 
 _PATIENCE = 20.0
-"""Seconds that a trial may take; it takes a fortieth of one."""
+"""Seconds that a trial may take; usually it takes a fortieth of one."""
 _LAYERS = 2
 """Processes between a shim and its worker: bubblewrap, and the keeper inside."""
 _TRIAL = 'echo held > "$0/inside/file" && ! { echo open > "$0/outside/file"; } 2>/dev/null'
@@ -32,17 +32,17 @@ _HOLD = (
 
 
 class Fence(Value):
-    """What is in force here."""
+    """The fence in force on this system."""
 
     level: Level
     reason: str
-    """Why it is no better, or how it is done; one line."""
+    """Why it is not stronger, or how it is done; one line."""
     bwrap: str = ""
-    """The bubblewrap that it is done with."""
+    """The bubblewrap that it uses."""
 
     @property
     def holds(self) -> bool:
-        """Tell whether the kernel holds anything."""
+        """Return whether the kernel enforces anything."""
         return self.level != "advisory"
 
 
@@ -52,25 +52,25 @@ OPEN = Fence("advisory", 'switched off by `fence = "off"`')
 
 
 def begin_trial(wanted: FenceWanted) -> None:
-    """Have the trial made meanwhile, beside what need not wait for it."""
+    """Start the trial in the background, concurrently with work that does not need it."""
     if wanted == "off":
         return
-    # No daemon: a command that ends first would leave the trial's folder and its process behind.
+    # No daemon thread: a command that ends first would leave the trial's folder and its process behind.
     trial = threading.Thread(target=_try_early, args=(wanted,))
-    with contextlib.suppress(RuntimeError):  # no thread to be had: then it is made when it is asked for
+    with contextlib.suppress(RuntimeError):  # no thread available: the trial then runs on demand
         trial.start()
         _trials[wanted] = trial
 
 
 def fence_in_force(wanted: FenceWanted = "auto") -> Fence:
-    """Find out what holds here, by a trial run with the very arguments; once in a process."""
-    if trial := _trials.get(wanted):  # left there: all who ask meanwhile wait for the same one
+    """Return the fence in force, by a trial run with the real arguments; once in a process."""
+    if trial := _trials.get(wanted):  # kept: all concurrent callers wait for the same one
         trial.join()
     return _found(wanted)
 
 
 def _try_early(wanted: FenceWanted) -> None:
-    with contextlib.suppress(Exception):  # who asks for it meets it again, and says so
+    with contextlib.suppress(Exception):  # the caller that asks for it gets the same error, and reports it
         _found(wanted)
 
 
@@ -97,7 +97,7 @@ def _found(wanted: FenceWanted) -> Fence:
 
 
 def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
-    """Give the launch of the same worker behind a fence."""
+    """Return the launch of the same worker behind a fence."""
     match fence.level:
         case "namespaces":
             prefix = bubblewrap.prefix(fence.bwrap, walls, launch.cwd)
@@ -109,7 +109,7 @@ def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
 
 
 def _tried_namespaces(program: str) -> str:
-    """Write inside and outside of a fence; give what went wrong, `""` where it held."""
+    """Write inside and outside of a fence; return what failed, `""` where it held."""
     with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
         folder = _laid_out(name)
         walls = Walls(writable=(folder / "inside",), shown=(folder,))
@@ -138,7 +138,7 @@ def _laid_out(name: str) -> Path:
 
 
 def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
-    """Run a trial in such a folder; give what went wrong."""
+    """Run a trial in such a folder; return what failed."""
     env = {"PATH": os.defpath}
     try:
         done = subprocess.run(
@@ -148,7 +148,7 @@ def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
         return f"a trial could not be run: {error}"
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     if (folder / "outside" / "file").exists():
-        return "it lets everything be written"
+        return "it permits every write"
     if done.returncode or last_words not in said or not (folder / "inside" / "file").exists():
         words = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         return (

@@ -1,6 +1,6 @@
-"""Files that are whole whatever kills the writer: created, appended to, or replaced in one step.
+"""Files that are whole whenever the writer is killed: created, appended to, or replaced in one step.
 
-`create_file` and `created` replace nothing. Who may call the others stands in `tests/architecture`.
+`create_file` and `created` replace nothing. `tests/architecture` lists the callers of the others.
 """
 
 import os
@@ -23,13 +23,13 @@ def create_file(path: Path, data: bytes) -> None:
 def created(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file for the block; it gets its name at the end, once it is on the disk.
 
-    Where the block raises, nothing stays. Raises FileExistsError.
+    Where the block raises, no file remains. Raises FileExistsError.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
             yield file
-            # What it was made of is deleted next: a power cut must not take the only copy too.
+            # Its source is deleted next: a power cut must not destroy the only copy.
             file.flush()
             os.fsync(file.fileno())
         os.link(temporary, path)
@@ -68,7 +68,7 @@ def append_line(path: Path, line: bytes, mode: int = 0o644, *, synced: bool) -> 
 def replace_file(path: Path, data: bytes, *, synced: bool) -> None:
     """Create or replace a file in one step, under a lock of the caller's; `synced`: on the disk on return.
 
-    A killed writer leaves at most a `.tmp` of the same stem, which the next one writes over.
+    A killed writer leaves at most a `.tmp` of the same stem, which the next one overwrites.
     """
     temporary = path.with_suffix(".tmp")
     write_over(temporary, data, synced=synced)
@@ -78,7 +78,7 @@ def replace_file(path: Path, data: bytes, *, synced: bool) -> None:
 
 
 def write_over(path: Path, data: bytes, mode: int = 0o644, *, synced: bool) -> None:
-    """Write a temporary file in place; a kill leaves it torn. `synced`: it is on the disk on return."""
+    """Overwrite a temporary file in place; a kill leaves it torn. `synced`: it is on the disk on return."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         write_all(descriptor, data)

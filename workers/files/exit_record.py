@@ -1,4 +1,4 @@
-"""How workers ended, as their shims recorded it, and whether a shim lives. Light to import, for `ps`."""
+"""Exit records of workers, as their shims wrote them, and living shims. Quick to import, for `ps`."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from workers.files.read import NotRegularError, read_whole
 End = Literal[
     "exited", "timed_out", "idle", "output_cap", "cancelled", "not_started", "shim_error", "lost",
 ]  # fmt: skip
-"""How a worker ended; `lost`: its shim went without a record."""
+"""How a worker ended; `lost`: its shim ended without a record."""
 
 
 class Exit(Value):
@@ -32,7 +32,7 @@ class Exit(Value):
     ended: str = ""
     seconds: float = 0.0
     survivors: int = 0
-    """Processes beside the worker itself that had to be killed."""
+    """Processes besides the worker itself that had to be killed."""
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     cut: tuple[str, ...] = ()
@@ -52,12 +52,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def is_held(started_record: Path) -> bool:
-    """Return whether the shim that made this file still lives."""
+    """Return whether the shim that made this file is still alive."""
     return is_locked(started_record)
 
 
 def read_exit(exit_record: Path) -> Exit | None:
-    """Read how a worker ended; None while there is no whole record."""
+    """Read how a worker ended; None while there is no complete record."""
     try:
         return parsed_exit(read_whole(exit_record))
     except (FileNotFoundError, NotRegularError):
@@ -65,7 +65,7 @@ def read_exit(exit_record: Path) -> Exit | None:
 
 
 def parsed_exit(text: bytes) -> Exit | None:
-    """Read an exit record; None where it is not whole."""
+    """Parse an exit record; None where it is not complete."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ def parsed_exit(text: bytes) -> Exit | None:
         return None
     cut = fields.pop("cut", None) or ()
     known = {"worker": "", **{name: fields[name] for name in _TYPES if name in fields}}
-    # An unfenced worker can write here too: what has another type than ours is no record.
+    # An unfenced worker can write here too: fields of other types make no record.
     is_ours = isinstance(cut, list) or not cut
     for name, value in known.items():
         kind = type(value)

@@ -1,4 +1,4 @@
-"""`events.jsonl`: what happened in a run, one object a line, one writer; whoever likes reads along."""
+"""`events.jsonl`: the events of a run, one object a line; one process writes, any process may read along."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from workers.files.read import opened, read_whole, refuse_larger
 
 
 class Journal:
-    """The journal of a run, as its one writer has it."""
+    """The journal of a run, for its one writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,11 +31,11 @@ class Journal:
         while data:
             data = data[os.write(self._descriptor, data) :]
         self._stands = self._now()
-        # What somebody wrote just before us stands in the same file, and is told the next time.
+        # A foreign line written just before ours is in the same file, and is reported the next time.
         self._is_disturbed |= self._stands[1] != ours
 
     def was_disturbed(self) -> bool:
-        """Return, once, whether another process has written there since this one did."""
+        """Return, once, whether another process has written to the journal since this one did."""
         before, self._stands = self._stands, self._now()
         found, self._is_disturbed = self._is_disturbed or self._stands != before, False
         return found
@@ -47,7 +47,7 @@ class Journal:
             there = status.st_ino
         if there != self._inode:
             status = os.fstat(self._descriptor)
-        # The time of its number, for whoever writes may set that of its content.
+        # The time of its inode change, since a writer can set that of its content.
         return there, status.st_size, status.st_ctime_ns
 
     def close(self) -> None:
@@ -56,15 +56,15 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal while it is written, a line when it is whole."""
+    """Reads a journal while it is written, each line once it is whole."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self._path = path
         self.offset = offset
-        """Where what was not yet read begins, in bytes: always the beginning of a line."""
+        """The offset of the unread part, in bytes: always the beginning of a line."""
 
     def read(self, until: int | None = None) -> list[dict[str, Any]]:
-        """Return the records that are new, up to an offset; half a line is left for the next call."""
+        """Return new records, up to an offset; half a line is left for the next call."""
         try:
             descriptor = opened(self._path)
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class JournalReader:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read all records; a line that was cut by a kill is passed over."""
+    """Read all records; a line that was cut by a kill is skipped."""
     try:
         data = read_whole(path)
     except FileNotFoundError:

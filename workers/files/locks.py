@@ -1,4 +1,4 @@
-"""Locks between processes: raw `flock`s, which the death of their holder releases, and a fair queue."""
+"""Locks between processes: raw `flock`s, which end with their holder, and a fair queue."""
 
 import contextlib
 import fcntl
@@ -11,28 +11,28 @@ from pathlib import Path
 from tickets.value import Value
 
 GLANCE = 0.25
-"""Seconds after which a lock is held for good, and not just tested by another process."""
+"""Seconds after which a lock counts as held, and not just tested by another process."""
 POLL = 0.01
-"""Seconds between two polls of a place in a queue."""
+"""Seconds between two polls of a queue entry."""
 _NUMBERS = count()
 
 
 @contextlib.contextmanager
 def held_lock(path: Path) -> Iterator[bool]:
-    """Hold the lock of a file for the block, waiting no longer than `GLANCE`: yield whether it was free.
+    """Hold the lock of a file for the block, waiting no longer than `GLANCE`; yield whether it was free.
 
     The death of the holder releases it, so a free lock on a run that has not ended means `interrupted`.
     """
-    # Whoever only tests it, as `status` does, has the lock for an instant.
+    # A process that only tests it, as `status` does, holds the lock for a moment.
     with _held(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), GLANCE, 0.005) as free:
         yield free
 
 
 @contextlib.contextmanager
 def held_folder(folder: Path, patience: float) -> Iterator[bool]:
-    """Hold the lock of a folder for the block, waiting `patience` seconds: yield whether it was free.
+    """Hold the lock of a folder for the block, waiting `patience` seconds; yield whether it was free.
 
-    No lock file is made, so that a command which is refused leaves no trace.
+    No lock file is created, so that a refused command leaves no trace.
     """
     with _held(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), patience, 0.02) as free:
         yield free
@@ -71,16 +71,16 @@ def _held(descriptor: int, patience: float, pause: float) -> Iterator[bool]:
 
 
 class Waiter(Value):
-    """An entry of a queue, as the others see it."""
+    """An entry of a queue, as other processes see it."""
 
     label: str
-    """What it entered with."""
+    """The label that it entered with."""
     note: str
-    """What it wrote last, without spaces around it."""
+    """Its last text, without spaces around it."""
 
 
 class QueueEntry:
-    """An own entry of a queue: a file that stays locked for as long as its process lives."""
+    """A queue entry of this process: a file that stays locked for as long as the process lives."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.name = path.name
@@ -88,7 +88,7 @@ class QueueEntry:
         self._descriptor = descriptor
 
     def write(self, note: str) -> None:
-        """Write what this entry waits for, at most 5 letters, and that its process is not stopped."""
+        """Write what this entry waits for, at most 5 letters, as a sign that its process is not stopped."""
         os.pwrite(self._descriptor, f"{note:<5} {time.monotonic_ns():020}".encode(), 0)
 
     def leave(self) -> None:
@@ -100,9 +100,9 @@ class QueueEntry:
 
 
 class FairQueue:
-    """A queue that all processes share which name the same folder: first come, first served.
+    """A queue that all processes with the same folder share: first come, first served.
 
-    Without it a lock that is polled for goes to whoever polls next, which is mostly the one that has just
+    Without it a polled lock goes to the process that polls next, which is mostly the one that has just
     released it. The entries of dead processes are removed; those that were not written for `stale_after`
     seconds are passed over, since their process is stopped (Ctrl-Z).
     """
@@ -119,11 +119,9 @@ class FairQueue:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             except (FileNotFoundError, NotADirectoryError):
-                self._folder.mkdir(
-                    parents=True, exist_ok=True
-                )  # names what is in the way, if it is no folder
+                self._folder.mkdir(parents=True, exist_ok=True)  # names the obstacle, if it is no folder
                 continue
-            # Before it is locked it looks like that of a dead process, and may be removed.
+            # Before it is locked it looks like the entry of a dead process, and may be removed.
             if try_lock(descriptor, fcntl.LOCK_EX) and path.exists():
                 return QueueEntry(path, descriptor)
             os.close(descriptor)
@@ -152,7 +150,7 @@ class FairQueue:
 
     @contextlib.contextmanager
     def turn(self, seconds: float) -> Iterator[float]:
-        """Hold a place for the block, entered when it is the first; yield the seconds that are left.
+        """Wait to be first in the queue and hold the entry for the block; yield the seconds that are left.
 
         Raises TimeoutError where it does not become the first in time.
         """

@@ -1,4 +1,4 @@
-"""Files that are read whatever may stand in their place: nobody waits at a pipe, and no memory runs out."""
+"""Bounded reads of regular files: no read blocks at a pipe, and none exhausts the memory."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 MOST = 1 << 28
-"""Bytes that are read of one file at most: nothing that we write and read whole comes near."""
+"""The most bytes that are read of one file: none that we write and read whole comes near."""
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -17,11 +17,11 @@ _KINDS = (
 
 
 class NotRegularError(OSError):
-    """Something else than a file stands there, or one that is too large to be one of ours: no bug."""
+    """Raised where a path is no regular file, or one too large to be ours: not a bug."""
 
 
 def open_regular(path: Path | str) -> int | None:
-    """Open a regular file to be read; None where there is none, whatever else stands in its place."""
+    """Open a regular file for reading; None for a missing file or anything else at the path."""
     try:
         return opened(path)
     except (FileNotFoundError, NotRegularError):
@@ -63,21 +63,21 @@ def read_start(path: Path | str, most: int) -> bytes:
 
 
 def _was_end(part: bytes, asked: int, data: bytes, status: os.stat_result) -> bool:
-    """Return whether nothing is left, without one more read where the whole size is there.
+    """Return whether the file has been read to its end, without a further read where its size shows that.
 
-    Fewer bytes than were asked for may be a bad sector in the middle; the next call says so.
+    Fewer bytes than were asked for may be a bad sector in the middle; the next call raises that.
     """
     return not part or (len(part) < asked and len(data) >= status.st_size > 0)
 
 
 def opened(path: Path | str) -> int:
-    """Open a regular file to be read. Raises OSError, NotRegularError for anything else."""
+    """Open a regular file for reading. Raises OSError, NotRegularError for anything else."""
     return _opened(path)[0]
 
 
 def _opened(path: Path | str) -> tuple[int, os.stat_result]:
     try:
-        # At once: a pipe, which a worker may put there, would hold up whoever opens it.
+        # Without blocking: a pipe, which a worker may put there, would block the opening process.
         descriptor = os.open(path, _AT_ONCE)
     except OSError as error:
         if error.errno == errno.ENXIO:
@@ -97,7 +97,7 @@ def refuse_irregular(path: Path | str, descriptor: int) -> os.stat_result:
 
 
 def refuse_larger(path: Path | str, size: int, most: int = MOST) -> None:
-    """Raise NotRegularError where what is to be read of a file is more than `most` bytes."""
+    """Raise NotRegularError where a file has more than `most` bytes to read."""
     if size > most:
         what = f"it has {size:,} bytes, and {most:,} are read at most"
         raise NotRegularError(errno.EFBIG, what, str(path))

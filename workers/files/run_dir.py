@@ -15,16 +15,16 @@ from workers.files.read import NotRegularError, read_whole
 
 RUNS = ".taskers/runs"
 ARCHIVE = ".taskers/archive"
-"""Where packed runs lie."""
+"""The folder of packed runs."""
 STARTED = ".started.json"
-"""How the name of the file ends by which a shim says that it has begun."""
+"""Suffix of the file by which a shim reports that it has begun."""
 LARGEST = 1 << 26
-"""Bytes that a record may have: as values it takes many times its size."""
+"""The most bytes of a record: as values it takes many times its size."""
 _encoded = json.JSONEncoder().encode
 
 
 class AttemptFiles(Value):
-    """Where one attempt of one worker leaves what it leaves."""
+    """The files of one attempt of one worker."""
 
     text: Path
     stdout: Path
@@ -34,9 +34,9 @@ class AttemptFiles(Value):
     started: Path
     exit: Path
     busy: Path
-    """There while a tool call of the worker is open: it is not idle then, however quiet."""
+    """Exists while a tool call of the worker is open: it is not idle then, however quiet."""
     done: Path
-    """Made when the terminal record came and the worker did not go."""
+    """Created when the terminal record came and the worker did not exit."""
 
 
 class RunDir(Value):
@@ -63,7 +63,7 @@ class RunDir(Value):
 
     @property
     def closed_path(self) -> Path:
-        """Return the file that exists once nothing more can come of the run."""
+        """Return the file that exists once nothing more can happen in the run."""
         return self.path / "closed"
 
     @property
@@ -80,7 +80,7 @@ class RunDir(Value):
         return [name for name in names if not name.startswith(".")]
 
     def cancel(self, names: Sequence[str]) -> None:
-        """Leave word that these workers are to stop; runtime and shims both see it, whichever still lives."""
+        """Request that these workers stop: their runtime and their shims both see it, if alive."""
         folder = self.path / "cancel"
         folder.mkdir(exist_ok=True)
         for name in names:
@@ -91,7 +91,7 @@ class RunDir(Value):
         return _attempt_of(self, worker, number)
 
     def started_attempts(self) -> dict[str, int]:
-        """Return the newest attempt of each worker that a shim has begun, by the files that shims leave."""
+        """Return the newest attempt of each worker that a shim has begun, from the files that shims leave."""
         try:
             names = [entry.name for entry in os.scandir(self.path / "shims")]
         except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +103,7 @@ class RunDir(Value):
         return found
 
     def ticket(self, worker: str, number: int = 1) -> Path:
-        """Return the path of a worker's rendered ticket, or of what a later attempt was told instead."""
+        """Return the path of a worker's rendered ticket, or of a later attempt's message."""
         return _ticket_of(self, worker, number)
 
     def worktree(self, worker: str) -> Path:
@@ -127,7 +127,7 @@ class RunDir(Value):
         return path.relative_to(self.root).as_posix()
 
 
-# Asked for a dozen times for each worker: to make these values takes longer than what they are made for.
+# Called a dozen times for each worker: to make these values takes longer than to use them.
 
 
 @lru_cache(maxsize=16)
@@ -168,9 +168,9 @@ def _attempt_of(run: RunDir, worker: str, number: int) -> AttemptFiles:
 
 
 def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir:
-    """Create the directory of a new run, named after the second (UTC); a second one in it gets `_2`.
+    """Create the directory of a new run, named by the second (UTC); a second one of that time gets `_2`.
 
-    `taken` are the ids that runs of the repository's other work trees have.
+    `taken` are the ids of runs in the repository's other work trees.
     """
     stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
     (root / RUNS).mkdir(parents=True, exist_ok=True)
@@ -193,21 +193,21 @@ def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir
 
 
 def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
-    """List the runs that have a manifest, oldest first; a directory without one never started anything.
+    """List the runs that have a manifest, oldest first; one without it never started anything.
 
-    With `closed=False`, only those of which something more can come.
+    With `closed=False`, only those in which something can still happen.
     """
     try:
         names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=_age)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    # A thousand old runs are looked at each time: paths as values would take longer than all else.
+    # A thousand old runs are listed each time: path objects would take longer than all else.
     prefix = f"{root}/{RUNS}/"
     return [
         RunDir(root, name)
         for name in names
         if (closed or not os.access(f"{prefix}{name}/closed", os.F_OK))
-        # What has a journal has begun: where its manifest is lost, that is to be said, and nothing hidden.
+        # A run with a journal has begun: a lost manifest must be reported, and not hide the run.
         and any(os.access(f"{prefix}{name}/{one}", os.F_OK) for one in ("run.json", "events.jsonl"))
     ]
 
@@ -224,14 +224,14 @@ def create_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def json_lines(value: Mapping[str, Any]) -> bytes:
-    """Write an object as JSON, one field a line."""
-    # Not by `indent`, which has the encoder go through all that is below in Python.
+    """Format an object as JSON, one field a line."""
+    # Not by `indent`, with which the encoder walks through the whole value in Python.
     fields = ",\n".join([f" {_as_json(name)}: {_as_json(field)}" for name, field in value.items()])
     return f"{{\n{fields}\n}}\n".encode()
 
 
 def _as_json(value: object) -> str:
-    # What most fields of a record are, without the encoder, which is made anew for each value.
+    # The types of most fields, without the encoder, which is made anew for each value.
     match value:
         case None:
             return "null"
@@ -246,7 +246,7 @@ def _as_json(value: object) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object; None where there is no such file, or one that no writer of ours completed."""
+    """Read a JSON object; None where there is no such file, or an incomplete one."""
     try:
         found = json.loads(read_whole(path, LARGEST))
     except (FileNotFoundError, NotADirectoryError, NotRegularError, ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""Git by subprocess, blind to the environment: refs, metadata, snapshots of what must not change."""
+"""Git by subprocess, independent of the environment: refs, metadata, snapshots of protected files."""

@@ -1,4 +1,4 @@
-"""Where git keeps a repository's metadata, and the list of refs that we moved ourselves."""
+"""Where git keeps a repository's metadata, and the list of refs that we moved."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ MOVES = "moves"
 
 
 def git_directory(repository: Repository) -> Path:
-    """Give the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
+    """Return the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
     dot_git = repository.root / ".git"
     try:
         if dot_git.is_file():
@@ -24,12 +24,12 @@ def git_directory(repository: Repository) -> Path:
 
 
 def note_move(own: Path, commit: str) -> None:
-    """Write down, before a ref is moved, that it is us who move it."""
+    """Note, before a ref is moved, that we move it."""
     append_line(own / MOVES, commit.encode(), 0o600, synced=False)
 
 
 def own_moves(own: Path) -> frozenset[str]:
-    """Give the commits to which we ever moved a ref."""
+    """Return the commits to which we ever moved a ref."""
     try:
         return frozenset(read_whole(own / MOVES).decode("ascii", "replace").split())
     except OSError:
@@ -37,7 +37,7 @@ def own_moves(own: Path) -> frozenset[str]:
 
 
 def module_directories(top: Path, depth: int = 6) -> Iterator[Path]:
-    """Find the metadata of submodules, whose names may have slashes, and of theirs."""
+    """Yield the metadata of submodules, nested ones too; their names may have slashes."""
     try:
         folders = [Path(entry.path) for entry in os.scandir(top) if entry.is_dir(follow_symlinks=False)]
     except OSError:

@@ -1,6 +1,6 @@
-"""Where refs stand, read from git's own files: git takes a process for each answer, and a landing asks often.
+"""Refs read from git's own files: git takes a process for each answer, and a landing asks often.
 
-Only what is plain is answered here: a branch or a ref of ours, loose or packed. For all else the answer is
+Only plain cases are answered here: a branch or a ref of ours, loose or packed. For all else the answer is
 `UNSURE`, and git must be asked.
 """
 
@@ -14,14 +14,14 @@ from workers.git.metadata import git_directory
 from workers.git.run import Repository
 
 UNSURE: Final = "unsure"
-"""Told by a ref that git has to be asked about: no commit has such a name."""
+"""The answer where git has to be asked: no commit has such a name."""
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TREE = re.compile(rb"commit \d+\0tree ([0-9a-f]{40,64})\n")
 _PLAIN = re.compile(r"refs/(?:heads|orchestrate)/[\w./+@=,-]+")
 
 
 class FoundHead(NamedTuple):
-    """Where HEAD stands, as its file says."""
+    """The state of HEAD, as its file holds it."""
 
     sha: str | None
     branch: str | None
@@ -40,10 +40,10 @@ def head_of(repository: Repository) -> FoundHead | Literal["unsure"]:
 
 
 def value_of(repository: Repository, ref: str) -> str | None:
-    """Read what a ref points to; None where it is not there, `UNSURE` where that is not for us to say."""
+    """Read what a ref points to; None where it does not exist, `UNSURE` where git has to be asked."""
     if not _PLAIN.fullmatch(ref) or ".." in ref or "//" in ref or not _is_plain(repository.common):
         return UNSURE
-    # Loose before packed: what is packed meanwhile is there before its own file goes.
+    # Loose before packed: git writes the packed entry before it removes the loose file.
     path = repository.common / ref
     if os.path.lexists(path) and not path.is_dir():
         text = _line_of(path)
@@ -59,7 +59,7 @@ def value_of(repository: Repository, ref: str) -> str | None:
 
 
 def tree_of(repository: Repository, commit: str) -> str:
-    """Give the tree of a commit that is an object by itself, as all are that were made just now."""
+    """Return the tree of a commit that is a loose object, as all new commits are."""
     if not _SHA.fullmatch(commit):
         return UNSURE
     try:
@@ -75,7 +75,7 @@ def _is_plain(common: Path) -> bool:
 
 
 def _line_of(path: Path) -> str | None:
-    """Give what a file of one line says; None where it is no such file."""
+    """Return the line of a file of one line; None for any other file."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Git by subprocess: one way to call it, blind to whatever repository the environment names."""
+"""Git by subprocess: one way to call it, independent of any repository that the environment names."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from workers.files.durable import created
 if TYPE_CHECKING:
     from subprocess import Popen
 
-# A user's hooks, watchers and pagers are not ours to start, and a prompt would wait for ever.
+# We must not start a user's hooks, watchers and pagers, and a prompt would wait for ever.
 QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
 _GRACE = 1.0
 """Seconds between TERM and KILL."""
 
-# These name another repository (or a config of somebody's choosing) to every git below us.
+# These name another repository (or a foreign configuration) to every git below us.
 FOREIGN_GIT = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES",
@@ -30,7 +30,7 @@ FOREIGN_GIT = (
 
 
 class Repository(Value):
-    """Where a repository's work tree and its shared metadata are."""
+    """The work tree and the shared metadata of a repository."""
 
     root: Path
     common: Path
@@ -38,12 +38,12 @@ class Repository(Value):
 
     @property
     def own(self) -> Path:
-        """Give the directory of our locks, intents, slots and indexes: out of every worker's reach."""
+        """Return the directory of our locks, intents, slots and indexes: out of every worker's reach."""
         return self.common / "orchestrate"
 
 
 def find_repository(start: Path) -> Repository | None:
-    """Find the repository that `start` lies in, without starting git: `status` has no time for that."""
+    """Return the repository around `start`, without starting git, which would slow down `status`."""
     start = start.resolve()  # git writes real paths into its worktrees; ours must be the same
     for folder in (start, *start.parents):
         dot_git = folder / ".git"
@@ -58,7 +58,7 @@ def find_repository(start: Path) -> Repository | None:
 
 
 class GitError(Exception):
-    """A git command that failed; `said` is what it wrote on standard error, without control characters."""
+    """Raised for a failed git command; `said` is its standard error, without control characters."""
 
     def __init__(self, command: Sequence[str], code: int, said: str, printed: bytes = b"") -> None:
         self.command = tuple(command)
@@ -70,7 +70,7 @@ class GitError(Exception):
 
 @cache
 def _program() -> str:
-    """Find git once: looking along a long PATH each time is a tenth of what a short command costs."""
+    """Return the path of git, searched once: a search of a long PATH takes a tenth of a short command."""
     import shutil  # noqa: PLC0415 - for start-up time: it brings three compressors
 
     return shutil.which("git") or "git"
@@ -101,9 +101,9 @@ def git(
     patience: float | None = None,
     into: IO[bytes] | None = None,
 ) -> bytes:
-    """Run git and give its standard output, or put it `into` a file. Raises GitError unless `check` is false.
+    """Run git and return its standard output, or write it `into` a file. Raises GitError if `check`.
 
-    `patience` is for git in a tree that may be a trap: after so many seconds it is killed, and that an error.
+    `patience` is for git in a tree that may block it: after so many seconds it is killed, an error.
     """
     import subprocess  # noqa: PLC0415 - `status` finds the repository without git, and has no time for this
 
@@ -132,7 +132,7 @@ def git(
 
 
 def _end_group(process: "Popen[bytes]") -> None:
-    """End a git and the filters that it has started; it takes its lock files away if it is let."""
+    """End a git and the filters that it has started; given the time, it removes its lock files."""
     import subprocess  # noqa: PLC0415 - as above
     from signal import SIGKILL, SIGTERM  # noqa: PLC0415 - as above
 
@@ -150,7 +150,7 @@ def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | No
 
 
 def git_line(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True) -> str:
-    """Run git and give the first line of its output, `""` where there is none."""
+    """Run git and return the first line of its output, `""` where there is none."""
     return os.fsdecode(git(*arguments, cwd=cwd, env=env, check=check)).partition("\n")[0].strip()
 
 
@@ -161,6 +161,6 @@ def git_fields(
     feed: bytes = b"",
     patience: float | None = None,
 ) -> list[str]:
-    """Run a git command that was given `-z` and give its fields."""
+    """Run a git command with `-z` and return its fields."""
     printed = git(*arguments, cwd=cwd, env=env, feed=feed, patience=patience)
     return [os.fsdecode(field) for field in printed.split(b"\0")[:-1]]

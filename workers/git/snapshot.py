@@ -1,4 +1,4 @@
-"""What a worker must leave alone in the user's repository: its metadata as one value, and what differs."""
+"""The metadata of the user's repository that workers must not change, as one value, and its differences."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from workers.git.metadata import git_directory, module_directories
 from workers.git.run import GitError, Repository, git_fields
 
 Weight = Literal["harm", "move"]
-"""`harm`: nothing but tampering or a deliberate act does it. `move`: the user's everyday work does it too."""
+"""`harm`: only tampering or a deliberate act causes it. `move`: the user's everyday work causes it too."""
 
 _STEERS = (b"hookspath", b"path", b"attributesfile", b"excludesfile")
 _SETTING = re.compile(
@@ -25,34 +25,34 @@ DOTFILES = (
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".config/fish/config.fish",
     ".ssh/authorized_keys", ".ssh/config", ".ssh/rc",
 )  # fmt: skip
-"""Below the home: what shells and ssh run, or whom they let in, as the user."""
+"""Below the home: files that shells and ssh run as the user, or that grant access."""
 _CONFIGS = ("/config", "/.gitconfig", "/config.worktree")
 _Stat = tuple[int, int, int, int, int]
 
 
 class Difference(NamedTuple):
-    """One thing that is not as it was; `path` as a person would name it."""
+    """One difference; `path` as a person would name it."""
 
     path: str
     weight: Weight
 
 
 class Snapshot(NamedTuple):
-    """A repository's metadata: what steers git, by path, and where the refs stand."""
+    """A repository's metadata: configuration that steers git, by path, and the values of refs."""
 
     steering: Mapping[str, str]
     """Configuration, hooks, `info/`, alternates, files of the home that are run: path to a fingerprint."""
     places: Mapping[str, str]
     """HEAD, refs (packed or not), packs, and the user's own worktrees: name to value."""
     checkout: Mapping[str, str]
-    """The user's files that differ from the last commit, staged or not: path to how, and to their times."""
+    """The user's files that differ from the last commit, staged or not: path to status and times."""
 
 
 class Lens:
-    """Takes snapshots of one repository, reading again only what its times or its inode show to be new."""
+    """Takes snapshots of one repository, reading again only files with new times or a new inode."""
 
     def __init__(self, repository: Repository, environ: Mapping[str, str]) -> None:
-        """Take the environment that says where the user's own git configuration lies."""
+        """Accept the environment that decides where the user's own git configuration is."""
         self._repository = repository
         self._home = Path(environ.get("HOME") or "/")
         config = environ.get("XDG_CONFIG_HOME")
@@ -62,7 +62,7 @@ class Lens:
         self._seen: dict[str, tuple[_Stat, str, bytes]] = {}
 
     def snapshot(self) -> Snapshot:
-        """Take the repository's metadata as it is now; opens nothing but regular files."""
+        """Return the repository's metadata as it is now; opens only regular files."""
         common, own = self._repository.common, git_directory(self._repository)
         steering: dict[str, str] = {}
         for top in (common / "config", own / "config.worktree", common / "hooks", common / "info",
@@ -79,13 +79,13 @@ class Lens:
         return Snapshot(steering, self._places(common, own), self._checkout())
 
     def _checkout(self) -> dict[str, str]:
-        """Ask git what is not committed; which file was written again meanwhile, its times show."""
+        """Ask git what is not committed; times show which file was rewritten meanwhile."""
         root = self._repository.root
         found = {}
         try:
             fields = git_fields("status", "--porcelain", "-z", "-uall", "--no-renames", cwd=root)
         except GitError as error:
-            return {"git status": error.said}  # a configuration that git cannot read is told as such
+            return {"git status": error.said}  # an unreadable configuration is reported as such
         for field in fields:
             path = field[3:]
             if path.startswith(".taskers/"):
@@ -107,7 +107,7 @@ class Lens:
         except FileNotFoundError:
             return
         except OSError as error:
-            # Told as changed: a look that fails for it would tell of nothing at all.
+            # Reported as changed: a scan that fails for it would report nothing at all.
             found[self._name(path)] = str(error.errno)
             return
         for entry in entries:
@@ -116,7 +116,7 @@ class Lens:
                 self._take(path / entry, found)
 
     def _read(self, path: Path, status: os.stat_result) -> tuple[str, bytes]:
-        """Give a file's fingerprint and its content; a link is its target, a pipe just what it is."""
+        """Return a file's fingerprint and its content; a link's is its target, a pipe's its kind."""
         text = str(path)
         times: _Stat = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         known = self._seen.get(text)
@@ -136,7 +136,7 @@ class Lens:
         return fingerprint, data
 
     def _steered(self, steering: Mapping[str, str]) -> set[Path]:
-        """Name what configuration that was seen points to: a folder of hooks, an included file."""
+        """Return the paths that the configuration points to: a folder of hooks, an included file."""
         found: set[Path] = set()
         for text, (_, _, data) in list(self._seen.items()):
             if not text.endswith(_CONFIGS) or self._name(Path(text)) not in steering:
@@ -190,7 +190,7 @@ class Lens:
 
 
 def compare(before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset()) -> tuple[Difference, ...]:
-    """List what differs, but for refs that stand at one of our own commits, and our own refs."""
+    """List the differences, without refs at one of our own commits and without our own refs."""
     found = [Difference(name, "harm") for name in _differing(before.steering, after.steering)]
     harmed = {one.path for one in found}
     changed = _differing(before.checkout, after.checkout)
@@ -204,12 +204,12 @@ def compare(before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset(
 
 
 def as_text(snapshot: Snapshot) -> bytes:
-    """Write a snapshot down, for the runtime that goes on with a run."""
+    """Serialise a snapshot, for the runtime that continues a run."""
     return json.dumps(snapshot._asdict()).encode()
 
 
 def from_text(data: bytes) -> Snapshot | None:
-    """Read a snapshot back; None where it is none."""
+    """Read a serialised snapshot; None where it is invalid."""
     try:
         found = json.loads(data)
         return Snapshot(dict(found["steering"]), dict(found["places"]), dict(found["checkout"]))

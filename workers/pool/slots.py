@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import anyio
 
 Holder = Mapping[str, str]
-"""Who holds a slot: `run`, `worker`, `at`, and what else its holder wants found (`mark`)."""
+"""The holder of a slot: `run`, `worker`, `at`, and further fields of the holder's (`mark`)."""
 Lack = Literal["agent", "pool"]
 """What a worker waits for: a slot of its agent, or, where one of those is free, a slot of the pool."""
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
 _STALE = 5.0
-"""Seconds without a poll after which a waiting process is passed over: it is stopped (Ctrl-Z), not dead."""
+"""Seconds without a poll after which a waiting process is skipped: it is stopped (Ctrl-Z), not dead."""
 
 
 class PoolLimits(Value):
@@ -39,7 +39,7 @@ class PoolLimits(Value):
 
 
 class Taken(Value):
-    """One slot in use; `dirty` if it names a holder whose shim is gone without having cleared it."""
+    """One slot in use; `dirty` if its shim ended without clearing the holder's name."""
 
     slot: str
     holder: Holder
@@ -66,19 +66,19 @@ class Slot:
         return tuple(descriptor for _, descriptor in self._files)
 
     def release(self) -> None:
-        """Release the slot. Where a shim holds the locks too, it stays taken until that ends. Idempotent."""
+        """Release the slot, at once or, where a shim holds its locks, when the shim ends. Idempotent."""
         files, self._files = self._files, ()
         self._pool.taken.difference_update(name for name, _ in files)
         for name, descriptor in files:
             if not self._is_shared:
-                # Before the lock goes: a program that we are just starting (git, in another thread) may hold
-                # a copy of it for an instant, and the name would stay.
+                # Before the lock is released: a program that we start (git, in another thread) may hold
+                # a copy of it for a moment, and the name would stay.
                 os.ftruncate(descriptor, 0)
             is_clean = not os.fstat(descriptor).st_size
             os.close(descriptor)
             if is_clean:
                 continue
-            # Nobody else has the lock: no shim lives, so the holder's name is out of date.
+            # No other process has the lock: no shim is alive, so the holder's name is out of date.
             if (again := _locked(f"{self._pool.directory}/{name}.lock")) is not None:
                 os.ftruncate(again, 0)
                 os.close(again)
@@ -94,16 +94,16 @@ class Pool:
         self.directory = directory
         self.limits = limits
         self.taken: set[str] = set()
-        """What this process holds, which it need not look at to know."""
+        """The slots of this process, which it need not read from files."""
         self._on_dirty = on_dirty
         self._waiting: list[anyio.Event] = []
         self._queue = FairQueue(directory / "waiting", _STALE)
         directory.mkdir(parents=True, exist_ok=True)
 
     def acquire_nowait(self, agent: str, holder: Holder, limit: int | None = None) -> Slot | None:
-        """Acquire a slot for a worker of `agent`; None if all are taken, or needed by those that wait longer.
+        """Acquire a slot for a worker of `agent`; None if all are taken, or due to earlier entries.
 
-        With a `limit` below the agent's own there are never more than that, once those before it have gone.
+        With a `limit` below the agent's own there are never more than that, once earlier ones have ended.
         """
         found = self._try(agent, holder, limit, None)
         return found if isinstance(found, Slot) else None
@@ -117,7 +117,7 @@ class Pool:
     ) -> Slot | None:
         """Wait for a slot; None if none came free within `timeout` seconds, or the agent's limit is 0.
 
-        `limit` is asked at each look: what it gives may change while this waits.
+        `limit` is called at each poll: its value may change during the wait.
         """
         import anyio  # noqa: PLC0415 - for start-up time: `ps` and `status` need only `holders`
 
@@ -141,13 +141,13 @@ class Pool:
                 place.leave()
 
     async def _woken(self, pause: float) -> bool:
-        """Wait until somebody in this process lets go, or for `pause` seconds; tell which."""
+        """Wait until a task of this process releases a slot, or for `pause` seconds; return which."""
         import anyio  # noqa: PLC0415 - as in `acquire`
 
         freed = anyio.Event()
         self._waiting.append(freed)
         try:
-            # Another process does not tell when it lets go: look again, ever more slowly.
+            # Another process does not report a release: poll, with growing pauses.
             with anyio.move_on_after(pause):
                 await freed.wait()
         finally:
@@ -162,15 +162,15 @@ class Pool:
             freed.set()
 
     def clear_after(self, run: str) -> None:
-        """Release the slots that still name a run of which nothing runs any more.
+        """Release the slots that still name a run without living processes.
 
-        A runtime that was killed had taken them; nobody may come for the highest ones for long.
+        A killed runtime had taken them; the highest ones may not be asked for again for a long time.
         """
         for taken in self.holders():
             if not taken.dirty or taken.holder.get("run") != run:
                 continue
             if (descriptor := _locked(f"{self.directory}/{taken.slot}.lock")) is None:
-                continue  # somebody has just taken it, and cleared it up
+                continue  # another process has just taken it, and cleared it
             try:
                 if _holder(descriptor) == taken.holder:
                     if self._on_dirty is not None:
@@ -180,7 +180,7 @@ class Pool:
                 os.close(descriptor)
 
     def holders(self) -> list[Taken]:
-        """List what is taken, by slot. No lock that is held is touched; a dirty slot's is, for an instant."""
+        """List the taken slots. No held lock is touched; a dirty slot's is, for a moment."""
         return holders(self.directory)
 
     def _try(self, agent: str, holder: Holder, limit: int | None, place: QueueEntry | None) -> Slot | Lack:
@@ -213,11 +213,11 @@ class Pool:
     def _lack_behind(
         self, ahead: Iterable[Waiter], agent: str, mine: list[str], pool: list[str]
     ) -> Lack | None:
-        """Return what is missing where those ahead get theirs first; None if there is enough for all."""
+        """Return what is missing once the earlier entries get theirs; None if there is enough for all."""
         same = needed = 0
         for one in ahead:
             same += one.label == agent
-            # Who lacks a slot of its own agent has no use for one of the pool: others may have that.
+            # A worker without a slot of its own agent cannot use one of the pool: others may have that.
             needed += one.note == "pool" or one.label == agent
             if mine and same >= len(mine):
                 return "agent"
@@ -228,7 +228,7 @@ class Pool:
         return None if not needed or self._has_free(pool, needed + 1) else "pool"
 
     def _is_over(self, agent: str, got: str, own: int, most: int) -> bool:
-        """Return whether the slot that we have got is one too many for a lowered limit.
+        """Return whether the acquired slot is one too many for a lowered limit.
 
         Counted once it is ours: of two who take the last ones at the same time, one at least sees the other.
         """
@@ -243,7 +243,7 @@ class Pool:
             try:
                 descriptor = os.open(self.directory / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
-                enough -= 1  # nobody has ever had it
+                enough -= 1  # it was never taken
                 continue
             enough -= try_lock(descriptor, fcntl.LOCK_SH)
             os.close(descriptor)
@@ -270,7 +270,7 @@ class Pool:
 
 
 def holders(directory: Path) -> list[Taken]:
-    """List what is taken of the slots below a directory, by slot."""
+    """List the taken slots below a directory, by slot."""
     found: list[Taken] = []
     for path in sorted(directory.glob("*.lock")):
         try:
@@ -288,7 +288,7 @@ def holders(directory: Path) -> list[Taken]:
 
 
 def _locked(path: str) -> int | None:
-    """Open a slot's file and lock it; None if somebody holds it."""
+    """Open a slot's file and lock it; None if another process holds it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         if not try_lock(descriptor, fcntl.LOCK_EX):
@@ -296,11 +296,13 @@ def _locked(path: str) -> int | None:
             return None
         if refuse_irregular(path, descriptor).st_nlink:
             return descriptor
-        os.close(descriptor)  # removed by somebody between our open and our lock: others see another file
+        os.close(
+            descriptor
+        )  # removed by another process between our open and our lock: others see another file
 
 
 def _holder(descriptor: int) -> dict[str, str] | None:
-    """Read who is named in a slot's file; a name that was cut short in a crash is a holder without fields."""
+    """Read the holder in a slot's file; a name that was cut short in a crash is a holder without fields."""
     text = os.pread(descriptor, 65536, 0)
     if not text:
         return None

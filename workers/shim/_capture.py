@@ -1,4 +1,4 @@
-"""One output stream of a worker on its way into its file. Part of the shim: standard library only."""
+"""One output stream of a worker, moved into its file. Part of the shim: standard library only."""
 
 import errno
 import fcntl
@@ -7,11 +7,11 @@ import sys
 
 LINUX = sys.platform.startswith("linux")
 CHUNK = 1 << 18
-"""Bytes moved at one time, and in a pipe: what a processor keeps at hand. A mebibyte is half as quick."""
+"""Bytes moved at one time, and in a pipe: what fits a processor's cache. A mebibyte is half as quick."""
 
 
 class Stream:
-    """One output stream of the worker on its way into its file, `cap` bytes at most."""
+    """One output stream of the worker, moved into its file, `cap` bytes at most."""
 
     def __init__(self, name: str, path: str, cap: int | None, *, piped: bool) -> None:
         self.name = name
@@ -29,12 +29,12 @@ class Stream:
             os.set_blocking(self.source, False)
 
     def started(self) -> None:
-        """Give up the worker's end of the pipe, so that its end can be seen."""
+        """Close the worker's end of the pipe, so that its end can be detected."""
         if self.piped:
             os.close(self.sink)
 
     def pump(self) -> bool:
-        """Move what the pipe holds; True while there may be more, now."""
+        """Move the content of the pipe; return whether there may be more, now."""
         room = CHUNK if self.cap is None else min(CHUNK, self.cap - self.size)
         try:
             if room == 0:
@@ -46,7 +46,7 @@ class Stream:
             return False
         self.size += moved
         if moved == 0:
-            # Past the cap the reading end is closed too: a flood dies of it instead of filling a pipe.
+            # Past the cap the reading end is closed too: a flooding worker gets SIGPIPE.
             os.close(self.source)
             self.source = -1
         elif moved >= 65536 and LINUX:
@@ -54,17 +54,17 @@ class Stream:
         return moved > 0
 
     def over(self) -> bool:
-        """Say whether the worker wrote more than it may."""
+        """Return whether the worker wrote more than its cap."""
         if self.piped or self.cap is None:
             return self.cut
         return os.fstat(self.file).st_size > self.cap
 
     def length(self) -> int:
-        """Give the bytes written so far."""
+        """Return the bytes written so far."""
         return self.size if self.piped else os.fstat(self.file).st_size
 
     def close(self) -> None:
-        """Take what is left, hold the file to its cap with a visible mark, and close it. Twice is fine."""
+        """Move the rest, cut the file to its cap with a visible mark, and close it. Idempotent."""
         if self.file < 0:
             return
         while self.source >= 0 and self.pump():

@@ -1,4 +1,4 @@
-"""Where a program is, and why it will not start. Part of the shim: standard library only."""
+"""Where a program is, and why it did not start. Part of the shim: standard library only."""
 
 # pathlib would be a third of the start-up time:
 # ruff: noqa: PTH110, PTH113, PTH118
@@ -10,7 +10,7 @@ RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def find_program(name: str, path: str) -> str:
-    """Find a program as the worker's own PATH says, not ours. Raises FileNotFoundError."""
+    """Return the path of a program by the worker's own PATH, not ours. Raises FileNotFoundError."""
     if "/" in name:
         return name
     for folder in path.split(os.pathsep):
@@ -21,12 +21,12 @@ def find_program(name: str, path: str) -> str:
 
 
 def is_there(program: str) -> bool:
-    """Tell whether a program that is named by its path is there, as seen from the current folder."""
+    """Return whether a program that is named by its path exists, seen from the current folder."""
     return "/" in program and os.path.exists(program)
 
 
-def why_not(what: str, program: str, number: int, *, there: bool) -> str:
-    """Say why something failed that had to be done before a worker could run, from the error's number."""
+def start_failure(what: str, program: str, number: int, *, there: bool) -> str:
+    """Describe why a step before the worker's start failed, from the error's number."""
     if what.startswith("cannot start") and number == 2:
         return f"{what}: its interpreter is missing" if there else f"no such program: {program}"
     return f"{what}: {os.strerror(number)}"

@@ -18,7 +18,7 @@ def create_whole(path: str, data: bytes, mode: int = 0o644) -> None:
     try:
         write_all(descriptor, data)
         try:
-            # No second name that comes and goes: half the time, and a kill leaves nothing behind.
+            # No temporary name: half the time, and a kill leaves nothing behind.
             os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
         except FileExistsError:
             raise
@@ -29,7 +29,7 @@ def create_whole(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def _nameless(path: str, mode: int) -> int | None:
-    """Open a file without a name in the folder of `path`; None where the system has none such."""
+    """Open a file without a name in the folder of `path`; None where the system cannot."""
     if not _NAMELESS:
         return None
     try:
@@ -39,7 +39,7 @@ def _nameless(path: str, mode: int) -> int | None:
 
 
 def _create_renamed(path: str, data: bytes, mode: int) -> None:
-    """Do it by a second name beside it: a killed process leaves at most a `.tmp`, which nothing reads."""
+    """Create the file through a second name beside it: a killed process leaves at most an unread `.tmp`."""
     temporary = f"{path}.{os.getpid()}.{next(_NUMBERS)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:

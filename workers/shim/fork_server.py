@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTORS = 64
 LARGEST = 1 << 16
-"""Bytes of a launch that comes by a channel, at most; larger ones go to a fresh shim."""
+"""The most bytes of a launch through a channel; larger ones go to a fresh shim."""
 
 
 def main(argv: list[str]) -> None:
     """Serve launches from the socket whose descriptor is given until it closes."""
     if len(argv) != 1 or not argv[0].isdigit():
         sys.exit("fork server: unknown arguments; run as `fork_server.py FD`")
-    # With -I nothing of ours is found; at the end, so that nothing beside us shadows the standard library.
+    # -I hides our folder; it is added at the end, so that no module of it shadows the standard library.
     sys.path.append(__file__.rsplit(os.sep, 3)[0])
     serve(socket.socket(fileno=int(argv[0])))
 
@@ -39,7 +39,7 @@ def serve(launches: socket.socket) -> None:
 
     launches.set_inheritable(False)
     system = shim.look_at_system()
-    # Ignored: the kernel reaps ended shims, and the nursery waits for nothing but its socket.
+    # Ignored: the kernel reaps ended shims, and the fork server waits for nothing but its socket.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.disable()
     gc.freeze()
@@ -48,20 +48,20 @@ def serve(launches: socket.socket) -> None:
         try:
             forked = os.fork()
         except OSError as error:
-            shim.say(descriptors[-1], {"end": "not_started", "error": f"cannot fork: {error.strerror}"})
+            shim.notify(descriptors[-1], {"end": "not_started", "error": f"cannot fork: {error.strerror}"})
             forked = -1
         if forked == 0:
             try:
                 os.close(launches.detach())
                 _hold(body, descriptors, system)
             finally:
-                os._exit(0)  # never back into this loop: there would be two nurseries
+                os._exit(0)  # never back into this loop: there would be two fork servers
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def _hold(body: bytes, descriptors: list[int], system: "shim.System") -> None:
-    """Be the shim of one worker, and of others after it for as long as there are any."""
+    """Hold one worker as its shim, and others after it while there are any."""
     from workers.shim import shim  # noqa: PLC0415 - as above
 
     wake = shim.become_shim(system)
@@ -74,7 +74,7 @@ def _hold(body: bytes, descriptors: list[int], system: "shim.System") -> None:
 
 
 def _receive(launches: socket.socket) -> tuple[bytes, list[int]] | None:
-    """Read one launch; None once the other end is gone, also in the middle of one."""
+    """Read one launch; None once the other end is closed, also in the middle of one."""
     head, descriptors, _, _ = socket.recv_fds(launches, 4, MAX_DESCRIPTORS)
     for descriptor in descriptors:
         # recv_fds ignores its flags: a worker that inherits a slot's lock would hold the slot after its shim.

@@ -1,6 +1,6 @@
-"""The first process inside a fence of namespaces: it starts the worker, and says how that went.
+"""The first process inside a fence of namespaces (the keeper): starts the worker, and reports its end.
 
-bubblewrap gives a death by signal as an exit code, and takes what is left in a namespace along unseen.
+bubblewrap reports a death by signal as an exit code, and kills the rest of a namespace unseen.
 Standard library only, and next to nothing of it: its start is a third of what a fence costs.
 What it says goes to descriptor 3, by line: `started`; `failed ERRNO THERE`; `ended WAIT_STATUS LEFT`.
 """
@@ -17,9 +17,9 @@ IGNORED_BY_PYTHON = (13, 25)
 
 
 def main(argv: list[str]) -> None:
-    """Run a worker to its end, kill all that it left, and go; never returns."""
+    """Run a worker to its end, kill all processes that it left, and exit; never returns."""
     if os.getpid() != 1:
-        # The kill below reaches all that we may signal: outside of a namespace that is the whole machine.
+        # The kill below reaches every process that we may signal: outside of a namespace, the whole machine.
         os.write(2, b"the keeper is not the first process of a namespace, and does not start here\n")
         os._exit(1)
     os.set_inheritable(SAYS_ON, False)
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> None:
     pid = 0
     while pid != worker:
         pid, status = os.waitpid(-1, 0)
-    left = _left()
+    left = _living_count()
     try:
         os.kill(-1, 9)
     except ProcessLookupError:
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
 
 
 def _environment() -> dict[bytes, bytes]:
-    """Give the environment as it was handed to us: Python adds to its own."""
+    """Return the environment as it was passed to us: Python adds to its own."""
     descriptor = os.open("/proc/self/environ", os.O_RDONLY)
     text = b""
     while part := os.read(descriptor, 1 << 16):
@@ -59,8 +59,8 @@ def _environment() -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs}
 
 
-def _left() -> int:
-    """Count what lives beside us; zombies are left out."""
+def _living_count() -> int:
+    """Count the living processes besides us; zombies do not count."""
     others = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
     if not others:
         return 0

@@ -1,7 +1,7 @@
-"""Landlock by ctypes: writing is held to a few paths, without any privilege. Standard library only.
+"""Landlock by ctypes: limits writes to a few paths, without any privilege. Standard library only.
 
-It holds writes and, from the sixth version on, signals and abstract sockets. It hides nothing, and does not
-hold chmod, chown or times. What is named here as a right is what `linux/landlock.h` calls one.
+It limits writes and, from the sixth version on, signals and abstract sockets. It hides nothing, and does not
+limit chmod, chown or times. A right here is an access right of `linux/landlock.h`.
 """
 
 # pathlib would be a third of the start-up time:
@@ -35,7 +35,7 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """Give the version of Landlock that the kernel has; 0 where it has none."""
+    """Return the version of Landlock that the kernel has; 0 where it has none."""
     if not sys.platform.startswith("linux"):
         return 0
     found = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_GIVE_VERSION))
@@ -43,13 +43,13 @@ def version() -> int:
 
 
 def restrict(writable: list[str]) -> None:
-    """Hold this process and all that it starts to writing at and below these paths. Raises OSError.
+    """Limit the writes of this process and its children to these paths and below. Raises OSError.
 
-    For good: there is no way back. Call it with one thread only, the others would stay free.
+    It cannot be undone. Call it with one thread only: others would not be limited.
     """
     known = version()
     if not known:
-        raise OSError(38, "Landlock is not there")
+        raise OSError(38, "the kernel has no Landlock")
     handled = WRITE_FILE | REMOVE_AND_MAKE | (REFER if known >= 2 else 0) | (TRUNCATE if known >= 3 else 0)
     scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if known >= 6 else 0
     rules = _Ruleset(handled, 0, scoped)
@@ -69,9 +69,9 @@ def restrict(writable: list[str]) -> None:
 def start_held(
     program: str, argv: list[str], env: dict[str, str], ends: tuple[int, ...], writable: list[str]
 ) -> int:
-    """Start a program that may write nowhere else; give its process id. Raises OSError.
+    """Start a program that may write only there; return its process id. Raises OSError.
 
-    For a process of one thread: what lies between fork and exec is our own code.
+    For a process of one thread: between fork and exec our own code runs.
     """
     hears, says = os.pipe()
     pid = os.fork()

@@ -7,11 +7,11 @@ import resource
 from collections.abc import Callable, Iterator
 
 WORKS = 0.03
-"""Share of one processor from which on a silent worker counts as working."""
+"""Share of one processor above which a silent worker counts as working."""
 
 
 def processes() -> Iterator[tuple[int, int]]:
-    """Give process id and parent of everything that runs; zombies are left out."""
+    """Yield process id and parent of every living process; zombies are omitted."""
     if not os.path.isdir("/proc/self"):
         with os.popen("ps -A -o pid= -o ppid= -o stat=") as listing:  # noqa: S605 - macOS has no /proc
             rows = [line.split() for line in listing]
@@ -23,7 +23,7 @@ def processes() -> Iterator[tuple[int, int]]:
 
 
 def below(root: int) -> list[int]:
-    """Give the living descendants of a process, parents before their children."""
+    """Return the living descendants of a process, parents before their children."""
     children: dict[int, list[int]] = {}
     for pid, parent in processes():
         children.setdefault(parent, []).append(pid)
@@ -36,7 +36,7 @@ def below(root: int) -> list[int]:
 
 
 def busy_seconds(root: int) -> float:
-    """Give the processor seconds used below `root`, by the living and by those already reaped."""
+    """Return the processor seconds used below `root`, by living and by already reaped processes."""
     dead = resource.getrusage(resource.RUSAGE_CHILDREN)
     fields = (_stat_fields(pid) for pid in below(root))
     ticks = sum(
@@ -46,7 +46,7 @@ def busy_seconds(root: int) -> float:
 
 
 class Idle:
-    """Knows whether nothing happened below the shim for too long: no output, next to no processor time."""
+    """Detects that nothing happened below the shim for too long: no output, next to no processor time."""
 
     def __init__(self, limit: float, now: float, busy_path: str | None) -> None:
         self.limit = limit
@@ -54,15 +54,15 @@ class Idle:
         self.step = min(5.0, limit / 4)
         self.looked = self.active = now
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # What the shim's earlier workers used is no work of this one.
+        # The use of the shim's earlier workers is not this one's.
         self.seen = (0, before.ru_utime + before.ru_stime)
 
     def reached(self, now: float, written: Callable[[], int]) -> bool:
-        """Look, at most once a step, and say whether the limit is reached."""
+        """Measure, at most once a step, and return whether the limit is reached."""
         if now - self.looked < self.step:
             return False
         output, busy = written(), busy_seconds(os.getpid())
-        # Up to a hundredth of the time is what a CLI uses that only waits, more on a busy machine: not work.
+        # A CLI that only waits uses up to a hundredth of the time, more on a busy machine: not work.
         if (
             (self.busy_path and os.path.lexists(self.busy_path))
             or output != self.seen[0]
@@ -74,7 +74,7 @@ class Idle:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Give the fields of /proc/PID/stat from the state on; empty for a process that is gone."""
+    """Return the fields of /proc/PID/stat from the state on; empty for a process that is gone."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:

@@ -1,6 +1,6 @@
-"""The small process that holds one worker: starts it, limits it, sees its whole tree dead, records the end.
+"""The small process that holds one worker: starts and limits it, waits for its whole tree, records its end.
 
-It is forked from the nursery, makes itself the subreaper of all that the worker starts, outlives the runtime.
+It is forked by the fork server, is the subreaper of all that the worker starts, and outlives the runtime.
 Once nothing of its worker is left it may hold another: a fork costs as much again as all that it does.
 Standard library only, and little of it: what is imported here is start-up time of every run.
 """
@@ -19,33 +19,33 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from workers.shim._capture import Stream
-from workers.shim._programs import is_there, why_not
+from workers.shim._programs import is_there, start_failure
 from workers.shim.atomic import create_whole
 from workers.shim.processes import Idle, below, processes
-from workers.shim.start import Keeper, killed_by, start_worker, why_not_behind
+from workers.shim.start import Keeper, fence_failure, killed_by, start_worker
 
 SCHEMA = 1
 TICK = 0.1
-"""Seconds between two looks at cancel files, sizes and idleness."""
+"""Seconds between two polls of cancel files, sizes and idleness."""
 SIGNALLED = "a signal"
-"""What a worker was cancelled by where no file says so."""
+"""The text for a worker whose cancel file names no cause."""
 UNKILLABLE = 30.0
-"""Seconds after which a tree that does not die is given up and named in the record."""
+"""Seconds after which a tree that does not exit is given up and named in the record."""
 LINUX = sys.platform.startswith("linux")
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class System(NamedTuple):
-    """What is the same for all shims of a nursery."""
+    """The values that are the same for all shims of a fork server."""
 
     boot_id: str
-    """Tells one boot of this machine from the next; empty where the system does not say."""
+    """Identifies one boot of this machine; empty where the system has no such id."""
     prctl: Any
     """The function of the C library; None where there is no subreaper."""
 
 
 def look_at_system() -> System:
-    """Find out once, in the nursery, what every shim needs."""
+    """Read once, in the fork server, the facts that every shim needs."""
     boot = ""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
@@ -53,7 +53,7 @@ def look_at_system() -> System:
 
 
 def become_shim(system: System) -> int:
-    """Turn a process just forked into a shim; give the descriptor that wakes its waits."""
+    """Turn a process just forked into a shim; return the descriptor that wakes its waits."""
     os.setsid()
     if system.prctl is not None:
         system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -67,7 +67,7 @@ def become_shim(system: System) -> int:
 
 
 class Shim:
-    """What a shim does for one worker, from its launch to its record."""
+    """The work of a shim for one worker, from its launch to its record."""
 
     def __init__(
         self, spec: dict[str, Any], locks: list[int], channel: int, wake: int, system: System
@@ -90,7 +90,7 @@ class Shim:
         self.cancelled_by = ""
         self.killed: set[int] = set()
         self.own: set[int] = set()
-        """The worker itself, and what stands between it and us: none of them is a survivor."""
+        """The worker itself, and the wrappers between it and us: none of them is a survivor."""
         self.left = 0
         self.keeper: Keeper | None = None
         self.streams: list[Stream] = []
@@ -99,9 +99,9 @@ class Shim:
         self.clock = time.monotonic()
 
     def live(self) -> bool:
-        """Hold the worker until it and all below it are dead and the record is written.
+        """Hold the worker until it and all below it have exited and the record is written.
 
-        Tells whether it left nothing behind, so that this process may hold another.
+        Returns whether it left nothing behind, so that this process may hold another.
         """
         signal.signal(signal.SIGTERM, self._tell)
         signal.signal(signal.SIGINT, self._tell)
@@ -114,28 +114,28 @@ class Shim:
             self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
         try:
             self._kill_below()
-            self._hear()
+            self._read_keeper()
             for stream in self.streams:
                 stream.close()
                 if stream.cut and self.end == "exited":
                     self.end = "output_cap"
         except BaseException as error:  # noqa: BLE001 - as above
             self.end, self.error = "shim_error", f"{type(error).__name__}: {error}"
-        return self._leave()
+        return self._finish()
 
     def _tell(self, *_: object) -> None:
         self.told += 1
 
     def _start(self) -> bool:
-        """Start the worker; on failure say why in plain words and return False."""
+        """Start the worker; on failure note the reason in plain words and return False."""
         spec, argv, limits = self.spec, self.spec["argv"], self.spec["limits"]
         what = f"cannot create {spec['started_record']}"
         try:
-            # Locked for life: whoever finds this file knows from its lock whether this shim still lives.
+            # Locked for life: its lock shows any reader of this file whether this shim is alive.
             try:
                 self.claim = os.open(spec["started_record"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
-                # A later runtime waited for us in vain, and starts this worker by itself.
+                # A later runtime waited for us in vain, and starts this worker itself.
                 self._free_slots()
                 os._exit(0)
             fcntl.flock(self.claim, fcntl.LOCK_EX)
@@ -156,7 +156,7 @@ class Shim:
             self.own = {self.pid}
         except OSError as error:
             self.end = "not_started"
-            self.error = why_not(what, argv[0], error.errno or 0, there=is_there(argv[0]))
+            self.error = start_failure(what, argv[0], error.errno or 0, there=is_there(argv[0]))
             return False
         os.chdir("/")  # a worktree can be unmounted or removed below a worker, not below its shim
         os.close(stdin)
@@ -165,7 +165,7 @@ class Shim:
             if stream.source >= 0:
                 self.poll.register(stream.source, select.POLLIN)
         if spec["stops_with_runtime"]:
-            self.poll.register(self.channel, 0)  # a hang-up is always told: nobody listens any more
+            self.poll.register(self.channel, 0)  # a hang-up is always reported: no runtime listens any more
         who = {"schema": SCHEMA, "worker": spec["worker"], "pid": self.pid, "shim_pid": os.getpid()}
         os.write(
             self.claim,
@@ -198,14 +198,14 @@ class Shim:
                 self.end = "idle"
 
     def _stop(self) -> None:
-        """Ask the worker to end, and give it its grace; a flood gets half a second of it."""
-        if self.status is not None or (self.keeper and "started" not in self.keeper.words()):
+        """Ask the worker to end, and wait for its grace; a flooding worker gets half a second of it."""
+        if self.status is not None or (self.keeper and "started" not in self.keeper.messages()):
             return
         grace = self.spec["limits"]["grace"]
         until = time.monotonic() + (min(grace, 0.5) if self.end == "output_cap" else grace)
         for pid in self._soft_targets():
             _send(pid, self.spec["soft_signal"])
-        # A signal beyond the one that we stop for means: at once. It may have come before we saw the file.
+        # A second signal means: at once. It may have come before we saw the file.
         asked = 1 if self.cancelled_by == SIGNALLED else 0
         while self.status is None and time.monotonic() < until and self.told <= asked:
             self._wait(min(until, time.monotonic() + TICK))
@@ -213,7 +213,7 @@ class Shim:
                 return
 
     def _soft_targets(self) -> list[int]:
-        """Find the process that is asked to end: the worker, or the one that its wrappers wrap."""
+        """Return the process that is asked to end: the worker, or the one that its wrappers wrap."""
         assert self.pid is not None  # noqa: S101 - only called for a worker that was started
         found = [self.pid]
         for _ in range(self.spec["soft_depth"]):
@@ -224,13 +224,13 @@ class Shim:
         return found
 
     def _kill_below(self) -> None:
-        """Kill all that is left below, and see it dead. Nothing is scanned where nothing is left."""
+        """Kill all processes that remain below, and wait until they have exited. No scan if none remains."""
         if self.pid is None:
             return
         until = time.monotonic() + UNKILLABLE
         self._reap()
         while not self.childless:
-            # Frozen first, until a scan finds none that runs: what forks without end cannot outrun a kill.
+            # Frozen first, until a scan finds none that runs: a fork bomb would outrun single kills.
             frozen: set[int] = set()
             while fresh := set(below(os.getpid())) - frozen:
                 for pid in fresh:
@@ -246,20 +246,20 @@ class Shim:
         if self.system.prctl is None:
             _send(-self.pid, signal.SIGKILL)  # orphans are not re-parented to us here: the group finds some
 
-    def _hear(self) -> None:
-        """Take over what the keeper inside a fence has said; bubblewrap knows less of how it ended."""
+    def _read_keeper(self) -> None:
+        """Read the messages of the keeper inside a fence; bubblewrap knows less of how the worker ended."""
         if self.keeper is None:
             return
-        words = self.keeper.words()
+        words = self.keeper.messages()
         if "ended" in words:
             self.status, self.left = words["ended"]
             return
         killed = None if self.status is None else killed_by(self.status)
-        # As a wait status: what was killed around a worker is a death by signal, like its own.
+        # As a wait status: a wrapper killed around a worker counts as a death by signal, like its own.
         self.status = killed or self.status
         if "started" not in words and self.end == "exited":
             self.end, self.pid, self.status = "not_started", None, killed
-            self.error = why_not_behind(self.spec, words.get("failed"), killed)
+            self.error = fence_failure(self.spec, words.get("failed"), killed)
 
     def _wait(self, until: float | None) -> None:
         """Sleep until a child changes, output comes, a signal arrives or the time is over; then reap."""
@@ -332,8 +332,8 @@ class Shim:
             "max_rss_kb": self.peak if LINUX else self.peak // 1024,
         }
 
-    def _leave(self) -> bool:
-        """Write the record, free the slots, tell the runtime: in this order, so that no one sees less."""
+    def _finish(self) -> bool:
+        """Write the record, free the slots, notify the runtime: in this order, so that no one sees less."""
         record = self._record()
         try:
             create_whole(self.spec["exit_record"], json.dumps(record).encode(), 0o600)
@@ -342,11 +342,11 @@ class Shim:
         self._free_slots()
         if self.claim >= 0:
             os.close(self.claim)
-        # Before it is told: from here on a signal means nobody's worker, and ends this process.
+        # Before the notification: from here on a signal is for no worker, and ends this process.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         may_go_on = self.end == "exited" and self.childless and not (self.told or self.killed or self.left)
-        say(self.channel, record, waits=may_go_on)
+        notify(self.channel, record, waits=may_go_on)
         return may_go_on
 
     def _free_slots(self) -> None:
@@ -357,17 +357,17 @@ class Shim:
             os.close(lock)
 
 
-def say(channel: int, record: dict[str, Any], *, waits: bool = False) -> None:
-    """Tell the runtime how it went, and whether this process waits for another worker (`+`, else `-`).
+def notify(channel: int, record: dict[str, Any], *, waits: bool = False) -> None:
+    """Notify the runtime of the end, and whether this process waits for another worker (`+`, else `-`).
 
-    If there is none that listens, the file tells its successor.
+    If no runtime listens, the file informs its successor.
     """
     with suppress(BrokenPipeError, ConnectionResetError):
         os.write(channel, (b"+" if waits else b"-") + json.dumps(record).encode())
 
 
 def _send(pid: int, number: int) -> None:
-    # Already gone, or not ours to kill: the scan that follows tells which.
+    # Already gone, or not ours to kill: the next scan shows which.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 

@@ -1,4 +1,4 @@
-"""What a shim is told: one worker to start, and the limits that it is held to."""
+"""The input of a shim: one worker to start, and its limits."""
 
 import signal
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Limits(NamedTuple):
-    """What a worker may use: seconds, and bytes of each output stream. None is no limit."""
+    """The limits of a worker: seconds, and bytes of each output stream. None is no limit."""
 
     total: float | None = 1800.0
     grace: float = 5.0
@@ -21,7 +21,7 @@ class Launch(NamedTuple):
     worker: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    """Exactly what the worker sees, with the mark beside it."""
+    """The exact environment of the worker, with the mark in it."""
     cwd: Path
     stdin: Path
     stdout: Path
@@ -31,16 +31,16 @@ class Launch(NamedTuple):
     capture: Literal["file", "pipe"] = "file"
     limits: Limits = Limits()
     cancel_paths: tuple[Path, ...] = ()
-    """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` says which."""
+    """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` names it."""
     busy_path: Path | None = None
     """While it exists the worker is not idle: a tool call is open."""
     soft_signal: int = signal.SIGTERM
     stops_with_runtime: bool = False
-    """The worker is stopped when the runtime that started it dies; else it goes on, to be adopted."""
+    """The worker is stopped when the runtime that started it dies; else it continues, to be adopted."""
     soft_depth: int = 0
     """How many wrappers stand between shim and CLI (bubblewrap: 2): the signal goes past them."""
     mark: str = ""
     prefix: tuple[str, ...] = ()
-    """What puts the worker behind a fence of namespaces, with a keeper inside that says how it ended."""
+    """The arguments of the fence of namespaces, with a keeper inside that reports the worker's end."""
     held_to: tuple[str, ...] | None = None
-    """The only paths that the worker may write at and below, held by Landlock; None is no such hold."""
+    """The only paths that the worker may write at and below, by Landlock; None is no such limit."""

@@ -1,25 +1,25 @@
-"""How a shim starts its worker: plainly, behind bubblewrap, or held by Landlock. Standard library only."""
+"""The start of a worker by its shim: directly, by bubblewrap, or under Landlock. Standard library only."""
 
 import os
 import signal
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from workers.shim._programs import RESET, find_program, why_not
+from workers.shim._programs import RESET, find_program, start_failure
 
 SAYS_ON = 3
-"""The descriptor on which the keeper inside a fence speaks; `workers.shim.init` knows it, too."""
+"""The descriptor on which the keeper inside a fence writes; `workers.shim.init` knows it, too."""
 
 
 class Keeper:
-    """What the first process inside a fence has said so far."""
+    """The messages of the first process inside a fence (the keeper)."""
 
     def __init__(self, source: int) -> None:
         self._source = source
         self._text = b""
 
-    def words(self) -> dict[str, list[int]]:
-        """Read on, without waiting, and give each thing said with its numbers."""
+    def messages(self) -> dict[str, list[int]]:
+        """Read new messages, without waiting, and return each with its numbers."""
         while self._source >= 0:
             try:
                 part = os.read(self._source, 4096)
@@ -34,14 +34,14 @@ class Keeper:
 
 
 class Started(NamedTuple):
-    """A worker that was started, and who speaks of it from inside its fence."""
+    """A started worker, and the keeper inside its fence."""
 
     pid: int
     keeper: Keeper | None = None
 
 
 def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
-    """Start what a launch describes, its three standard descriptors in `ends`. Raises OSError."""
+    """Start the worker of a launch, its three standard descriptors in `ends`. Raises OSError."""
     argv, env = spec["argv"], spec["env"]
     if spec["prefix"]:
         return _start_behind(spec["prefix"], argv, env, ends)
@@ -82,9 +82,9 @@ def _spawn(program: str, argv: list[str], env: dict[str, str], ends: tuple[int, 
 
 
 def killed_by(status: int) -> int | None:
-    """Give the signal that ended bubblewrap, or the keeper inside it; None where they ended by themselves.
+    """Return the signal that ended bubblewrap, or the keeper inside it; None where they ended by themselves.
 
-    Of the keeper's death bubblewrap tells as a shell does; itself it fails with exit code 1.
+    bubblewrap reports the keeper's death as a shell does; its own failure is exit code 1.
     """
     code = os.waitstatus_to_exitcode(status)
     number = -code if code < 0 else code - 128
@@ -92,24 +92,24 @@ def killed_by(status: int) -> int | None:
 
 
 def signal_words(number: int) -> str:
-    """Name a signal by number and name; those of real time have none."""
+    """Describe a signal by number and name; real-time signals have no name."""
     name = signal.Signals(number).name if number in set(signal.Signals) else "unknown"
     return f"signal {number} ({name})"
 
 
-def why_not_behind(spec: dict[str, Any], said: list[int] | None, killed: int | None) -> str:
-    """Say why a worker did not start inside its fence, from what the keeper has said and what killed it."""
+def fence_failure(spec: dict[str, Any], said: list[int] | None, killed: int | None) -> str:
+    """Describe why a worker did not start inside its fence, from the keeper's messages and the signal."""
     program = spec["argv"][0]
     if said:
-        return why_not(f"cannot start {program}", program, said[0], there=bool(said[1]))
+        return start_failure(f"cannot start {program}", program, said[0], there=bool(said[1]))
     if killed:
-        return f"killed by {signal_words(killed)} while its fence went up"
-    return _fence_words(spec["stderr"])
+        return f"killed by {signal_words(killed)} while its fence was set up"
+    return _fence_text(spec["stderr"])
 
 
-def _fence_words(stderr: str) -> str:
+def _fence_text(stderr: str) -> str:
     # What bubblewrap printed.
     said = ""
     with suppress(OSError), open(stderr, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         said = next((line for line in file.read(4096).splitlines() if line.startswith("bwrap: ")), "")
-    return f"the fence could not be put up{said and ': '}{said.removeprefix('bwrap: ')}"
+    return f"the fence could not be set up{said and ': '}{said.removeprefix('bwrap: ')}"

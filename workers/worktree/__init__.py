@@ -1,1 +1,1 @@
-"""A tree for a worker, and what it changed there."""
+"""A worktree for a worker, and its changes there."""

@@ -1,7 +1,7 @@
 """Filters of the user's own configuration (LFS and the like), run in the user's checkout, not in a worker's.
 
 A filter is a program, often named by a path in the repository or started as `python -m`: run in a worker's
-tree it would be the worker's program. So trees are checked out without any; then the files that have one
+tree it would be the worker's program. So trees are checked out without any; then the files with a filter
 are written again, and come back in, by a git of ours whose work tree is the user's checkout.
 """
 
@@ -27,12 +27,12 @@ Group = tuple[str, ...]
 
 
 class Filters:
-    """The filter drivers that the user had configured when the run began, and how files go through them."""
+    """The filter drivers that the user had configured when the run began, and their application to files."""
 
     def __init__(
         self, root: Path | None, common: Path, directory: Path, config: str, drivers: Mapping[str, str]
     ) -> None:
-        """Take the user's checkout, where its filters run, and `filter.NAME.KEY` with their values."""
+        """Accept the user's checkout, where its filters run, and `filter.NAME.KEY` with their values."""
         self._config = config
         self._root = root
         self._common = common
@@ -44,10 +44,10 @@ class Filters:
         keys = (("smudge", ""), ("clean", ""), ("process", ""), ("required", "false"))
         settings = [f"filter.{name}.{key}={value}" for name in sorted(names) for key, value in keys]
         self.switched_off = tuple(word for setting in settings for word in ("-c", setting))
-        """What has git take files as they are."""
+        """Options that make git take files unchanged."""
 
     def write_out(self, place: Place, env: Mapping[str, str]) -> None:
-        """Write those files of a fresh tree again that have a filter. Raises GitError where one fails."""
+        """Write the filtered files of a fresh tree again. Raises GitError where a filter fails."""
         if not self.names or not self._mentions(place, env):
             return
         if place.base not in self._known:
@@ -67,14 +67,14 @@ class Filters:
             create_json(place.beside("filtered"), written)
 
     def untouched(self, place: Place) -> frozenset[str]:
-        """Give the files that stand as they were written out, although git's index takes them for changed."""
+        """Return the files that are as they were written out, although git's index takes them for changed."""
         written = read_json(place.beside("filtered")) if self.names else None
         if not written:
             return frozenset()
         return frozenset(path for path, times in written.items() if _times(place.path / path) == times)
 
     def groups(self, place: Place, env: Mapping[str, str], paths: Sequence[str]) -> dict[Group, list[str]]:
-        """Sort those paths that have one of the user's filters by all that decides how they are written."""
+        """Group the paths with one of the user's filters by everything that decides how they are written."""
         found: dict[Group, list[str]] = defaultdict(list)
         if not self.names or not paths:
             return found
@@ -90,11 +90,11 @@ class Filters:
         return found
 
     def taken_in(self, place: Place, group: Group, paths: Iterable[str]) -> dict[str, str]:
-        """Give the blob that each file becomes. Raises GitError where its filter fails."""
+        """Return the blob that each file becomes. Raises GitError where its filter fails."""
         name = group[0].removeprefix("filter=")
         required: tuple[str, ...] = ()
         if {f"filter.{name}.clean", f"filter.{name}.process"} & self._drivers.keys():
-            # Else what a filter was to replace would go in as it is, with no more than a word.
+            # Otherwise a file whose filter fails would go in unchanged, with only a warning.
             required = ("-c", f"filter.{name}.required=true")
         found = {}
         for path in paths:
@@ -109,7 +109,7 @@ class Filters:
         return self._root or self._common
 
     def _mentions(self, place: Place, env: Mapping[str, str]) -> bool:
-        """Tell whether any attributes name a filter at all: asking for each file takes its time."""
+        """Return whether any attributes name a filter at all: to ask for each file takes long."""
         names = git_fields("ls-files", "-z", "--", ".gitattributes", "*/.gitattributes", cwd=place.path,
                            env={**env, "GIT_LITERAL_PATHSPECS": "0"})  # fmt: skip
         files = [*(place.path / name for name in names), self._common / "info" / "attributes"]
@@ -145,7 +145,7 @@ class Filters:
             lines += [f'[filter "{escaped(name)}"]', f'\t{word} = "{escaped(value)}"']
         texts = {"HEAD": "ref: refs/heads/none", "info/attributes": line, "config": "\n".join(lines)}
         for name, text in texts.items():
-            with contextlib.suppress(FileExistsError):  # another thread is at it too
+            with contextlib.suppress(FileExistsError):  # another thread does it too
                 create_file(bare / name, os.fsencode(f"{text}\n"))
         return bare
 

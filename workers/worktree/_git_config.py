@@ -1,4 +1,4 @@
-"""The user's git settings that hold for the check as well, read once; none of them runs a program."""
+"""The user's git settings that hold for our git as well, read once; none of them runs a program."""
 
 import re
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ _DRIVER = re.compile(r"filter\..+\.(clean|smudge|process|required)")
 
 
 def settings_of(common: Path) -> dict[str, str]:
-    """Give all of the user's settings, by one call of git."""
+    """Return all of the user's settings, by one call of git."""
     return dict(field.partition("\n")[::2] for field in git_fields("config", "-z", "--list", cwd=common))
 
 
 def drivers_among(known: Mapping[str, str]) -> dict[str, str]:
-    """Give those that say how files are filtered."""
+    """Return the settings that define how files are filtered."""
     return {key: value for key, value in known.items() if _DRIVER.fullmatch(key)}
 
 
 def config_text(known: Mapping[str, str]) -> str:
-    """Write the configuration of a git of ours."""
+    """Write the configuration of our git."""
     hashes = known.get("extensions.objectformat", "sha1")
     version = 0 if hashes == "sha1" else 1
     lines = ["[core]", f"\trepositoryformatversion = {version}", *(f"\t{line}" for line in FIXED_SETTINGS)]
@@ -46,5 +46,5 @@ def config_text(known: Mapping[str, str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Spell a value, or the name of a section, as a git configuration has it between quotes."""
+    """Escape a value, or the name of a section, for quotes in a git configuration."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

@@ -1,4 +1,4 @@
-"""What a worker's tree holds that git does not list, or must not be let loose on; none of it is opened."""
+"""Entries of a worker's tree that git does not list or must not read; none of them is opened."""
 
 import os
 import stat
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from workers.errors import WorkerError
 
 _MOST = 16 * 2**20
-"""Bytes of a file that git reads as a whole."""
+"""The most bytes of a file that git reads as a whole."""
 _READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
 _READ_IN_NESTED = ("HEAD", "commondir", "config", "config.worktree", "packed-refs")
 
 
-class Oddities(NamedTuple):
-    """What was seen on a walk through a tree."""
+class Scan(NamedTuple):
+    """The result of a scan."""
 
     special: tuple[str, ...]
     """Pipes, sockets, devices."""
@@ -25,10 +25,10 @@ class Oddities(NamedTuple):
     """Files and links, by path."""
 
 
-def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
-    """Walk through a tree by names and types alone; folders that forbid to be listed are opened up.
+def scan(tree: Path, pruned: Collection[str] = ()) -> Scan:
+    """Scan a tree by names and types alone; unlistable folders are made listable.
 
-    Raises WorkerError where git would open a pipe, and so wait for ever, or where no path reaches.
+    Raises WorkerError where git would open a pipe, and so wait for ever, or where a path is too long.
     """
     special: list[str] = []
     nested: list[str] = []
@@ -53,9 +53,9 @@ def walk_round(tree: Path, pruned: Collection[str] = ()) -> Oddities:
                 files.append(path)
             else:
                 if entry.name in _READ_BY_GIT:
-                    raise WorkerError(f"{path}: is no regular file; its changes were not taken")
+                    raise WorkerError(f"{path}: is not a regular file; its changes were not taken")
                 special.append(path)
-    return Oddities(tuple(sorted(special)), tuple(sorted(nested)), frozenset(files))
+    return Scan(tuple(sorted(special)), tuple(sorted(nested)), frozenset(files))
 
 
 def _entries(tree: Path, below: str) -> Iterator["os.DirEntry[str]"]:
@@ -73,7 +73,7 @@ def _entries(tree: Path, below: str) -> Iterator["os.DirEntry[str]"]:
 
 
 def _refuse_trap(dot_git: Path, path: str) -> None:
-    """Refuse a `.git` in which git would wait for whoever writes into a pipe."""
+    """Refuse a `.git` in which git would wait at a pipe."""
     for name in _READ_IN_NESTED:
         try:
             # Through links too: a link to a pipe is read like the pipe.
@@ -81,11 +81,11 @@ def _refuse_trap(dot_git: Path, path: str) -> None:
         except OSError:
             continue
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise WorkerError(f"{path}/{name}: is no regular file; its changes were not taken")
+            raise WorkerError(f"{path}/{name}: is not a regular file; its changes were not taken")
 
 
 def files_below(root: Path, entry: str) -> Iterator[str]:
-    """Write out an untracked entry; `x/` is a nested repository, whose files count all the same."""
+    """Yield the files of an untracked entry; `x/` is a nested repository, whose files count too."""
     if not entry.endswith("/"):
         yield entry
         return

@@ -1,4 +1,4 @@
-"""One path that differs between two trees, as a value: for whoever looks into no tree."""
+"""One path that differs between two trees, as a value without access to a tree."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ WHO = {
     for role in ("AUTHOR", "COMMITTER")
     for part, value in (("NAME", "orchestrate"), ("EMAIL", "orchestrate@localhost"))
 }
-"""The author and committer of a commit that no user is known for."""
+"""The author and committer of a commit whose user is not known."""
 
 
 class Change(NamedTuple):

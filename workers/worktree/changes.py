@@ -1,4 +1,4 @@
-"""What a worker changed, found without its `.git`, index or config: those may run its code in ours."""
+"""The changes of a worker, found without its `.git`, index or config: those may run its code in ours."""
 
 import contextlib
 import hashlib
@@ -16,13 +16,13 @@ from workers.files.run_dir import create_json, read_json
 from workers.git.run import GitError, git, git_fields, git_into, git_line
 from workers.worktree._filters import Filters
 from workers.worktree._git_config import config_text, drivers_among, settings_of
-from workers.worktree._scan import files_below, walk_round
+from workers.worktree._scan import files_below, scan
 from workers.worktree.change import ABSENT, WHO, Change
 from workers.worktree.submodules import gitlinks
 from workers.worktree.worktree import Module, Place, Start, left_its_base, modules_of, start_of
 
 PATIENCE = 600.0
-"""Seconds that git may take in a worker's tree: whatever it may be made to wait for there, it ends."""
+"""Seconds that git may take in a worker's tree: whatever blocks it there, it ends."""
 _FORM = (
     *("-p", "--binary", "--full-index", "--no-renames"),
     *("--no-ext-diff", "--no-textconv", "--no-color"),
@@ -30,19 +30,19 @@ _FORM = (
 
 
 class Found(NamedTuple):
-    """All that a worker left in its worktree."""
+    """All changes of a worker in its worktree."""
 
     changes: tuple[Change, ...]
     ignored: tuple[str, ...]
-    """Ignored files it made; they are not in the patch."""
+    """Ignored files that it made; they are not in the patch."""
     special: tuple[str, ...] = ()
-    """Pipes, sockets and devices, which nothing can land."""
+    """Pipes, sockets and devices, which cannot land."""
     inside: tuple[str, ...] = ()
     """Paths in submodules: they are another repository's."""
 
 
 class _Taken(NamedTuple):
-    """What was staged of a tree."""
+    """The staged part of a tree."""
 
     differs: bool
     ignored: tuple[str, ...]
@@ -54,7 +54,7 @@ class _Listed(NamedTuple):
     """The paths of a tree."""
 
     known: set[str]
-    """Tracked, and not left out of the tree by a sparse checkout."""
+    """Tracked, and in the tree (a sparse checkout may omit some)."""
     changed: list[str]
     untracked: list[str]
     """Not ignored; `x/` is a repository inside."""
@@ -65,7 +65,7 @@ class _Patch(NamedTuple):
 
     path: Path
     offset: int
-    """Where in the file it begins."""
+    """The offset in the file where it begins."""
 
 
 class _Made(NamedTuple):
@@ -76,12 +76,12 @@ class _Made(NamedTuple):
 
 
 class Checker:
-    """Git with a directory of its own: the user's objects, nobody's config, an index for each question."""
+    """Git with a directory of its own: the user's objects, no foreign configuration, its own indexes."""
 
     def __init__(self, common: Path, directory: Path, root: Path | None = None) -> None:
         """Accept the user's git common directory, a directory of ours beside it, and the user's checkout.
 
-        Without the checkout files come and go as they are: there is nowhere to run the user's filters.
+        Without the checkout files are not filtered: there is nowhere to run the user's filters.
         """
         self._common = common
         self._root = root
@@ -90,13 +90,13 @@ class Checker:
         self._numbers = itertools.count()
         self._indexes: dict[str, Path] = {}
         self._patches: dict[Path, _Made] = {}
-        """By the worker's tree, the patch of what was found in it last."""
+        """By the worker's tree, the last patch of its changes."""
         self._making = threading.Lock()
         self._filters: Filters | None = None
 
     @property
     def filters(self) -> Filters:
-        """Give the user's filters, as they were when the directory was made."""
+        """Return the user's filters, as they were when the directory was made."""
         if self._filters is None:
             known = read_json(self.directory / "filters.json") or {}
             config = (self._bare / "config").read_text()
@@ -121,16 +121,16 @@ class Checker:
             create_file(self._bare / "config", os.fsencode(config_text(known)))
 
     def write_filtered(self, place: Place) -> None:
-        """Write out again what has a filter, in a tree that was checked out without. Raises GitError."""
+        """Write the filtered files again, in a tree that was checked out without filters. Raises GitError."""
         self.filters.write_out(place, self._env(place.index_copy, place.path))
 
     def settle(self, place: Place) -> None:
-        """Take what stands in a tree before its worker begins for what it began from."""
+        """Record the content of a tree before its worker begins, as the start of its changes."""
         env = self._env(self._scratch_index("settle"), place.path)
         index = Path(env["GIT_INDEX_FILE"])
         try:
             shutil.copy2(place.index_copy, index)
-            taken = self._taken(place, env, None, walk_round(place.path).files)
+            taken = self._taken(place, env, None, scan(place.path).files)
             if taken.new:
                 _refuse_lost(taken.new, git_fields("ls-files", "-z", cwd=place.path, env=env))
             tree = git_line("write-tree", cwd=place.path, env=env) if taken.differs else place.base
@@ -143,27 +143,27 @@ class Checker:
             index.unlink(missing_ok=True)
 
     def look(self, place: Place, patch_cap: int) -> Found:
-        """Take all that differs from the base. Raises WorkerError where it cannot be taken, or is too much.
+        """Return all differences from the base. Raises WorkerError if they cannot be read or are too large.
 
-        Nothing that was there is changed, so it may be asked again after a stop.
+        It changes nothing, so it may be called again after a stop.
         """
         start = start_of(place)
-        odd = walk_round(place.path, start.ignored if start else ())
+        found = scan(place.path, start.ignored if start else ())
         env = self._env(self._scratch_index("look"), place.path)
         index = Path(env["GIT_INDEX_FILE"])
         try:
             # With its times: git takes entries as young as their index for dirty.
             shutil.copy2(place.index_copy, index)
             inside = self._inside(place, patch_cap)
-            differs, ignored, new = self._taken(place, env, patch_cap, odd.files)
+            differs, ignored, new = self._taken(place, env, patch_cap, found.files)
             changes = self._staged(place, env, start, new) if differs else ()
         except GitError as error:
             raise WorkerError(f"its changes could not be read: {error.said}") from error
         finally:
             index.unlink(missing_ok=True)
         modules = tuple(f"{module.path}/" for module in modules_of(place))
-        nested = tuple(f"{path}/" for path in odd.nested if not path.startswith(modules))
-        special = tuple(path for path in odd.special if not path.startswith(modules))
+        nested = tuple(f"{path}/" for path in found.nested if not path.startswith(modules))
+        special = tuple(path for path in found.special if not path.startswith(modules))
         known = start.ignored if start else ()
         ignored = (*(path for path in ignored if path not in known), *nested)
         return Found(changes, ignored, special, inside)
@@ -171,7 +171,7 @@ class Checker:
     def _staged(
         self, place: Place, env: Mapping[str, str], start: Start | None, new: frozenset[str]
     ) -> tuple[Change, ...]:
-        """Give what was staged as changes of the base; nothing that the tree had from its start is one."""
+        """Return the staged differences as changes of the base, without what the tree had from its start."""
         if start is None:
             changes = self._compared(place, env)
         else:
@@ -182,7 +182,7 @@ class Checker:
         return tuple(changes)
 
     def _of_base(self, changes: Sequence[Change], base: str) -> tuple[Change, ...]:
-        """Give what differs from the start as changes of the base, of which a patch is made."""
+        """Return the differences from the start as changes of the base, from which a patch is made."""
         there = self.entries(base) if changes else {}
         found = []
         for change in changes:
@@ -194,18 +194,18 @@ class Checker:
     def _taken(
         self, place: Place, env: Mapping[str, str], patch_cap: int | None, there: frozenset[str]
     ) -> "_Taken":
-        """Stage all that differs from an index; `there` are the files of the tree."""
+        """Stage all differences from an index; `there` are the files of the tree."""
         known, changed, untracked = _list_paths(place, self._common, env, there)
         if changed and (untouched := self.filters.untouched(place)):
             changed = [path for path in changed if path not in untouched]
         new = [path for entry in untracked for path in files_below(place.path, entry)]
         ignored: tuple[str, ...] = ()
         if not there - known <= set(new):
-            # Asked for only where something is: it is one more start of git, and one more walk.
+            # Called only where there is something: it is one more start of git, and one more scan.
             ask = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
             ignored = tuple(git_fields(*ask, cwd=place.path, env=env, patience=PATIENCE))
         if not changed and not new:
-            # Most workers read only: the base is what they leave, and no more need be asked.
+            # Most workers only read: they leave the base, and no more need be asked.
             return _Taken(differs=False, ignored=ignored, new=frozenset())
         size = sum(_size(place.path / path) for path in (*changed, *new))
         if patch_cap is not None and size > patch_cap:
@@ -215,12 +215,12 @@ class Checker:
         return _Taken(differs=True, ignored=ignored, new=there)
 
     def _inside(self, place: Place, patch_cap: int) -> tuple[str, ...]:
-        """List what differs in the submodules, and where one was to be empty, all that is there."""
+        """List the differences in the submodules, and everything in one that was to be empty."""
         modules = {module.path: module for module in modules_of(place)}
         found: list[str] = []
         for path in gitlinks(place.index_copy, self._common):
             if not (place.path / path).is_dir() or (place.path / path).is_symlink():
-                continue  # it went, or became something else: a change like any other
+                continue  # it was deleted, or became something else: a change like any other
             if path in modules:
                 found += (f"{path}/{one}" for one in self._inside_of(modules[path], patch_cap))
             else:
@@ -234,7 +234,7 @@ class Checker:
         return [*([left] if left else []), *changed, *found.special, *found.inside]
 
     def of_module(self, module: Module) -> "Checker":
-        """Give what looks into a submodule: with that one's objects."""
+        """Return the Checker of a submodule, with its objects."""
         name = hashlib.sha256(os.fsencode(module.common)).hexdigest()[:16]
         checker = Checker(module.common, self.directory / "modules" / name)
         checker.directory.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ class Checker:
             self._update(env, [f"{_mode(place.path / path)} {blob}\t{path}" for path, blob in blobs.items()])
             there -= blobs.keys()
         if there:
-            # By git's own reading of a file: only so do line ends and modes come out as `git add` has them.
+            # By git's own reading of a file: only so are line ends and modes those of `git add`.
             feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(there))
             git("update-index", "--add", "--replace", "-z", "--stdin",
                 cwd=place.path, env=env, feed=feed, patience=PATIENCE)  # fmt: skip
@@ -261,7 +261,7 @@ class Checker:
         return _changes_in(fields)
 
     def _compared(self, place: Place, env: Mapping[str, str]) -> list[Change]:
-        """List how an index differs from a base, and keep the patch that git makes by the way."""
+        """List the differences of an index from a base, and keep the patch that git makes with them."""
         if left := self._patches.pop(place.path, None):
             left.patch.path.unlink(missing_ok=True)
         fields, made = _compare(self._scratch_index("patch"), place.base, cwd=place.path, env=env)
@@ -270,7 +270,7 @@ class Checker:
         return changes
 
     def write_patch(self, place: Place, found: Found, path: Path) -> None:
-        """Create `path`: what was found as a patch of the base that loses nothing (binary, modes, links)."""
+        """Create `path`: the changes as a patch of the base that loses nothing (binary, modes, links)."""
         known = self._patches.get(place.path)
         if known is not None and known.changes == found.changes:
             create_from(path, known.patch.path, known.patch.offset)
@@ -279,7 +279,7 @@ class Checker:
             git_into(path, "diff-tree", "-r", *_FORM, place.base, tree, cwd=self._bare, env=self._env())
 
     def changes_of_patch(self, base: str, patch: Path) -> list[Change]:
-        """Read a patch back as changes of `base`; it is the durable form of what a worker did."""
+        """Read a patch back as changes of `base`; it is the durable form of a worker's work."""
         if not patch.stat().st_size:
             return []
         env = self._env(self._scratch_index("patch"))
@@ -291,7 +291,7 @@ class Checker:
         return _changes_in(fields)
 
     def _index_of(self, base: str) -> Path:
-        """Give an index of a commit, made once: all workers of a run start from one of a few."""
+        """Return an index of a commit, made once: all workers of a run start from one of a few."""
         with self._making:
             if base not in self._indexes:
                 index = self._scratch_index("base")
@@ -300,7 +300,7 @@ class Checker:
             return self._indexes[base]
 
     def tree_with(self, base: str, changes: Iterable[Change]) -> str:
-        """Give the tree of `base` with the new side of `changes`."""
+        """Return the tree of `base` with the new side of `changes`."""
         env = self._env(self._scratch_index("tree"))
         shutil.copy2(self._index_of(base), env["GIT_INDEX_FILE"])
         ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
@@ -369,14 +369,14 @@ def _list_paths(place: Place, common: Path, env: Mapping[str, str], there: froze
         found = git_fields("diff-files", "--raw", "--no-renames", "--ignore-submodules=all", "-z",
                            cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
         changed.update(found[1::2])
-    # Git follows a link in place of a folder, and would find there what it looks for.
+    # Git follows a link in place of a folder, and would find the files behind it.
     gone = (path for path in known - there if path not in links or not os.path.lexists(place.path / path))
     changed.update(gone)
     return _Listed(known, sorted(changed), [field[2:] for field in fields if field[0] == "?"])
 
 
 def _compare(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], _Patch]:
-    """Return the fields that git prints of how an index differs from a base, and their patch."""
+    """Return the fields that git prints for the differences of an index from a base, and their patch."""
     with path.open("xb") as file:
         git("diff-index", "--cached", "-z", "--raw", *_FORM, base, cwd=cwd, env=env, into=file)
     head = b""
@@ -390,13 +390,13 @@ def _compare(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tup
 
 
 def _refuse_lost(new: frozenset[str], taken: Iterable[str]) -> None:
-    """Refuse names that would be `.git` elsewhere (`GIT~1`): git passes over them without an error."""
+    """Refuse names that would be `.git` elsewhere (`GIT~1`): git skips them without an error."""
     if lost := new.difference(taken):
         raise WorkerError(f"{min(lost)}: git takes no file of this name; its changes were not taken")
 
 
 def _changes_in(fields: Sequence[str]) -> list[Change]:
-    """Read what git prints of differing paths: a head and a path in turn."""
+    """Parse git's output of differing paths: a head and a path in turn."""
     found = []
     for head, path in zip(fields[::2], fields[1::2], strict=True):
         old_mode, new_mode, old_sha, new_sha, _ = head[1:].split(" ")
@@ -416,7 +416,7 @@ def _size(path: Path) -> int:
 
 
 def _is_file(root: Path, path: str) -> bool:
-    """Tell whether a file or link stands at `path`; nothing does behind a folder that became a link."""
+    """Return whether `path` is a file or link, and no folder above it is a link."""
     if any((root / parent).is_symlink() for parent in list(Path(path).parents)[:-1]):
         return False
     return (root / path).is_symlink() or (root / path).is_file()

@@ -1,4 +1,4 @@
-"""A worker's tree, made ready: checked out, with its submodules, filtered files, copied files and links."""
+"""A worker's tree, set up: checked out, with its submodules, filtered files, copied files and links."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _WILD = set("*?[{\\")
 
 
 class Furniture(NamedTuple):
-    """What is brought into every tree."""
+    """The files that are added to every tree."""
 
     copied: tuple[str, ...] = ()
     """Patterns of untracked files."""
@@ -27,11 +27,11 @@ class Furniture(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A tree that nobody has worked in yet."""
+    """A new tree, before any worker."""
 
     place: Place
     missing: tuple[str, ...]
-    """Links that were asked for and have nothing to lead to."""
+    """Requested links without a target."""
 
 
 def make_tree(
@@ -53,9 +53,9 @@ def make_tree(
 
 
 def _bring(root: Path, tree: Path, furniture: Furniture) -> tuple[str, ...]:
-    """Copy and link into a tree that nobody works in yet; gives those links that have nothing to lead to.
+    """Copy and link files into a new tree; return the links without a target.
 
-    Raises WorkerError where git has something at the place already: a tracked file is not to be hidden.
+    Raises WorkerError where git tracks something at the path: a tracked file must not be hidden.
     """
     for path in _untracked(root, furniture.copied):
         _copy(root, tree, path)
@@ -92,7 +92,7 @@ def _untracked(root: Path, patterns: Sequence[str]) -> list[str]:
 
 
 def _pathspecs(patterns: Iterable[str]) -> list[str]:
-    """Name to git the folders to look in: it need not walk through all of `node_modules` for a `.env`."""
+    """Return the folders in which git searches: a `.env` needs no walk through all of `node_modules`."""
     found = []
     for pattern in patterns:
         names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -117,11 +117,13 @@ def _copy(root: Path, tree: Path, path: str) -> None:
 
 
 def _room_for(tree: Path, path: str) -> Path:
-    """Make the folders above a place; a link among them, which a worker may have landed, leads elsewhere."""
+    """Make the folders above a path; a link among them, which a worker may have landed, leads elsewhere."""
     place = tree
     for name in Path(path).parts[:-1]:
         place /= name
         if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
-            raise WorkerError(f"[worktree]: '{path}' has no place, '{place.relative_to(tree)}' is no folder")
+            raise WorkerError(
+                f"[worktree]: '{path}' has no place, '{place.relative_to(tree)}' is not a folder"
+            )
         place.mkdir(exist_ok=True)
     return tree / path

@@ -1,4 +1,4 @@
-"""Submodules as the user's checkout has them: from the repositories that lie there, by no network."""
+"""Submodules as in the user's checkout: from the repositories that are there, without a network."""
 
 import contextlib
 import os
@@ -29,9 +29,9 @@ def gitlinks(index: Path, common: Path) -> dict[str, str]:
 
 
 def bring_modules(root: Path, common: Path, place: Place) -> None:
-    """Make a worktree of each submodule that is initialised at `root`, and of theirs.
+    """Make a worktree of each submodule that is initialised at `root`, and of nested ones.
 
-    One that is not there, or whose commit is not, stays the empty folder of a fresh checkout.
+    A missing one, or one without its commit, stays the empty folder of a fresh checkout.
     """
     made: list[Module] = []
     for number, (path, sha) in enumerate(gitlinks(place.index_copy, common).items()):

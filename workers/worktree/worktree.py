@@ -1,4 +1,4 @@
-"""A place for a worker: a detached worktree at its base, looked after from outside."""
+"""The worktree of a worker: detached at its base, managed from outside."""
 
 import contextlib
 import itertools
@@ -23,37 +23,37 @@ PLAIN_INDEX = (
 
 
 BIG = 300_000
-"""Bytes of an index above which another process removes a tree: ours would hold up its other threads."""
+"""Bytes of an index above which another process removes a tree: ours would block its other threads."""
 
 
 class Place(NamedTuple):
-    """A worktree and what we noted about it before the worker could touch it."""
+    """A worktree and the facts noted about it before the worker could touch it."""
 
     path: Path
     base: str
-    """The commit it stands at."""
+    """The commit that it was made at."""
     admin: Path
     """Its git metadata, in `<git common dir>/worktrees/`."""
     link: bytes
-    """What its `.git` file said."""
+    """The content of its `.git` file."""
     index_copy: Path
     """Our copy of its index, out of the worker's reach."""
 
     def beside(self, what: str) -> Path:
-        """Name a file of ours about this place, beside the copy of its index."""
+        """Return the path of a file of ours about this worktree, beside the copy of its index."""
         return self.index_copy.with_name(f"{self.index_copy.name}.{what}")
 
 
 class Start(NamedTuple):
-    """What a tree held when its worker began, where that was more than its base."""
+    """The content of a tree when its worker began, where that was more than its base."""
 
     tree: str
-    """All of it that git does not ignore, as a tree object."""
+    """All files that git does not ignore, as a tree object."""
     ignored: tuple[str, ...]
 
 
 class Module(NamedTuple):
-    """A submodule in a place, which is a worktree of its own repository."""
+    """A submodule in a worktree, which is a worktree of its own repository."""
 
     path: str
     common: Path
@@ -62,13 +62,13 @@ class Module(NamedTuple):
 
 
 def start_of(place: Place) -> Start | None:
-    """Give what was brought into a place before its worker began; None where that was nothing."""
+    """Return what was added to a worktree before its worker began; None where nothing was."""
     found = read_json(place.beside("start"))
     return Start(found["tree"], tuple(found["ignored"])) if found else None
 
 
 def modules_of(place: Place) -> tuple[Module, ...]:
-    """Give the submodules that were brought into a place."""
+    """Return the submodules of a worktree."""
     found = read_json(place.beside("modules"))
     return tuple(
         Module(
@@ -83,12 +83,12 @@ def modules_of(place: Place) -> tuple[Module, ...]:
 def make_place(
     root: Path, common: Path, path: Path, base: str, index: Path, *, options: Sequence[str] = ()
 ) -> Place:
-    """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's words.
+    """Make a detached worktree of `base` and copy its index. Raises WorkerError with git's message.
 
-    `options` are git's own: those that switch filters off, for example.
+    `options` are git's own, for example those that switch filters off.
 
-    What a killed runtime left half made at `path` is taken away first; what nobody made for us stays.
-    Not by `git worktree add`: it reads the metadata of all worktrees, and dies of one that comes or goes
+    A half-made worktree of a killed runtime at `path` is removed first; anything else stays.
+    Not by `git worktree add`: it reads the metadata of all worktrees, and fails if one appears or goes
     meanwhile. Here both halves are whole before they appear, each by one rename.
     """
     _clear_half_made(common, path)
@@ -133,7 +133,7 @@ def _appear(metadata: Path, folder: Path, path: Path) -> Path:
         try:
             metadata.rename(admin)
         except FileNotFoundError:
-            # Any `git gc` takes the folder away when it is empty, at any moment.
+            # Any `git gc` removes the folder when it is empty, at any moment.
             if not metadata.exists():
                 raise
         else:
@@ -145,7 +145,7 @@ def _stem_of(path: Path) -> str:
 
 
 def found_place(common: Path, path: Path, base: str, index: Path) -> Place | None:
-    """Give the place that an earlier runtime made; its `.git` file is not asked, a worker may own it."""
+    """Return the worktree of an earlier runtime; its `.git` file is not read, since a worker may own it."""
     if not path.is_dir() or not index.is_file():
         return None
     for admin in _pointing_at(common, path):
@@ -158,7 +158,7 @@ def _place_at(path: Path, base: str, admin: Path, index: Path) -> Place:
 
 
 def remove_places_below(common: Path, folder: Path) -> None:
-    """Remove every worktree in a folder, with its metadata, however far its making had come."""
+    """Remove every worktree in a folder, with its metadata, also half-made ones."""
     for directory in (common, *module_directories(common / "modules")):
         for pointer in (directory / "worktrees").glob("*/gitdir"):
             with contextlib.suppress(OSError):
@@ -168,7 +168,7 @@ def remove_places_below(common: Path, folder: Path) -> None:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a folder with all that is below, also where a worker forbade to list it."""
+    """Remove a folder with everything below, also where a worker made folders unlistable."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(top, ignore_errors=True)
     if not top.is_dir() or top.is_symlink():
@@ -185,7 +185,7 @@ def remove_tree(top: Path) -> None:
 
 
 def remove_empty_folders(top: Path) -> None:
-    """Remove those folders directly below one that have nothing in them; one that is a link is left alone."""
+    """Remove the empty folders directly below one; a link is left alone."""
     try:
         descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -209,7 +209,7 @@ def _clear_half_made(common: Path, path: Path) -> None:
 
 
 def _pointing_at(common: Path, path: Path) -> list[Path]:
-    """Give the metadata of the worktree at a path, by its name first: to read all is to read everybody's."""
+    """Return the metadata of the worktree at a path, tried by its name first: to read all takes long."""
     stem = _stem_of(path)
     try:
         names = sorted(os.listdir(common / "worktrees"))  # noqa: PTH208 - names are all that is looked at
@@ -226,10 +226,10 @@ def _points_at(pointer: Path, path: Path) -> bool:
 
 
 def left_its_base(place: Place) -> str | None:
-    """Say what a worker did to its own git metadata, read as plain files; None if nothing."""
+    """Describe what a worker did to its own git metadata, read as plain files; None if nothing."""
     link = f"{place.path}/.git"
     try:
-        # Read each time: what is written through a mapping, or behind a link, changes no status.
+        # Read each time: a write through a mapping, or behind a link, changes no status.
         if os.path.islink(link) or read_whole(link) != place.link:  # noqa: PTH114 - a thousand readers ask
             return ".git"
         if read_whole(f"{place.admin}/HEAD").strip() != place.base.encode():
@@ -240,7 +240,7 @@ def left_its_base(place: Place) -> str | None:
 
 
 def remove_place(place: Place) -> None:
-    """Remove a worktree and its metadata without asking git to look into it; what is gone is gone."""
+    """Remove a worktree and its metadata without running git in it; a missing one is no error."""
     for module in modules_of(place):
         remove_place(module.place)
     with contextlib.suppress(OSError):
@@ -253,7 +253,7 @@ def remove_place(place: Place) -> None:
 
 
 def _vanish(admin: Path, aside: Path) -> None:
-    """Take a worktree's metadata from among the others in one step: another git may be reading them."""
+    """Remove a worktree's metadata from the others in one step: another git may be reading them."""
     gone = aside / f"{admin.name}.gone"
     remove_tree(gone)
     with contextlib.suppress(OSError):

@@ -195,7 +195,7 @@ def test_a_large_record_is_read_and_a_larger_one_is_flagged(name):
 def test_success_without_a_word_from_gemini_is_an_error():
     answer = read("gemini", [line(END["gemini"])])
     assert answer.ended == "error"
-    assert "no answer" in answer.error
+    assert "without an answer" in answer.error
 
 
 def test_a_turn_that_was_too_dear_is_known_as_one():

@@ -74,7 +74,7 @@ def test_a_bubblewrap_that_holds_nothing_is_not_believed(monkeypatch, tmp_path):
     monkeypatch.setattr(bubblewrap, "programs", lambda: (str(fake),))
     found = fence._found.__wrapped__("auto")
     assert found.level == "landlock"
-    assert found.reason == f"{fake}: it lets everything be written"
+    assert found.reason == f"{fake}: it permits every write"
 
 
 def test_a_trial_that_was_begun_early_is_the_one_that_counts(monkeypatch, tmp_path):

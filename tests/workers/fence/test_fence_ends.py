@@ -53,7 +53,7 @@ async def test_a_fence_that_cannot_be_put_up_is_no_exit_of_a_worker(den):
     async with open_nursery(den.folder / "log") as nursery:
         found = await nursery.run(it._replace(prefix=broken))
     assert (found.end, found.exit_code, found.pid) == ("not_started", None, None)
-    assert found.error.startswith("the fence could not be put up: Can't find source path /nowhere/at/all")
+    assert found.error.startswith("the fence could not be set up: Can't find source path /nowhere/at/all")
 
 
 def pids():
@@ -101,7 +101,7 @@ async def test_a_kill_while_the_fence_goes_up_is_told_from_a_fence_that_cannot_b
         den, it._replace(prefix=prefix), den.inside / "going-up", victim, number
     )
     assert (found.end, found.exit_code, found.signal, found.pid) == ("not_started", None, number, None)
-    assert found.error == f"killed by signal {number} ({number.name}) while its fence went up"
+    assert found.error == f"killed by signal {number} ({number.name}) while its fence was set up"
 
 
 @VICTIMS
@@ -119,7 +119,7 @@ async def test_what_ends_by_itself_before_the_worker_starts_was_not_killed(den):
     async with open_nursery(den.folder / "log") as nursery:
         found = await nursery.run(it._replace(prefix=prefix))
     assert (found.end, found.signal, found.error) == (
-        "not_started", None, "the fence could not be put up",
+        "not_started", None, "the fence could not be set up",
     )  # fmt: skip
 
 

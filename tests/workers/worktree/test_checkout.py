@@ -131,7 +131,7 @@ def test_nothing_is_brought_through_a_link_that_a_worker_has_landed(lab, tmp_pat
     git("add", "-A", cwd=other)
     git("commit", "-q", "-m", "evil", cwd=other)
     evil = git_line("rev-parse", "HEAD", cwd=other)
-    with pytest.raises(WorkerError, match="'conf' is no folder"):
+    with pytest.raises(WorkerError, match="'conf' is not a folder"):
         lab.made(base=evil, copied=("conf/.env",))
     assert list(outside.iterdir()) == []
 

@@ -29,7 +29,7 @@ def test_a_pipe_that_git_would_read_is_named_and_never_opened(lab, where):
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    with pytest.raises(WorkerError, match=rf"{where}: is no regular file"):
+    with pytest.raises(WorkerError, match=rf"{where}: is not a regular file"):
         lab.checker.look(place, CAP)
 
 
@@ -42,7 +42,7 @@ def test_a_nested_repository_with_a_pipe_for_metadata_is_named_and_never_opened(
     (nested / "a").write_text("a")
     (nested / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(nested / ".git" / name)
-    with pytest.raises(WorkerError, match=rf"vendor/\.git/{name}: is no regular file"):
+    with pytest.raises(WorkerError, match=rf"vendor/\.git/{name}: is not a regular file"):
         lab.checker.look(place, CAP)
 
 
