@@ -71,9 +71,9 @@ class GitError(Exception):
 @cache
 def _program() -> str:
     """Return the path of git, searched once: a search of a long PATH takes a tenth of a short command."""
-    import shutil  # noqa: PLC0415 - for start-up time: it brings three compressors
-
-    return shutil.which("git") or "git"
+    # Not by `shutil`, whose import brings three compressors. Access first: a folder may be closed to us.
+    paths = (Path(folder, "git") for folder in os.get_exec_path())
+    return next((str(path) for path in paths if os.access(path, os.X_OK) and path.is_file()), "git")
 
 
 def drop_foreign_git(environ: dict[str, str]) -> None:
