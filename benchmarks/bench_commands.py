@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def change(folder: Path) -> None:
-    """Show what one change of state costs beyond its interpreter, beside `git commit --only` of the file."""
+    """Show the cost of one change of state beyond its interpreter, beside `git commit --only` of the file."""
     done = subprocess.run(
         [sys.executable, "-c", COUNTED], cwd=folder, check=True, capture_output=True, text=True
     )

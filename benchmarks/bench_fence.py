@@ -26,7 +26,7 @@ echo '{"type": "system", "subtype": "init", "session_id": "s", "model": "m"}'
 echo '{"type": "result", "subtype": "success", "is_error": false, "result": "done", "session_id": "s"}'
 """
 LIBRARIES = "import anyio._backends._asyncio, filelock, jinja2, psutil, pydantic, yaml; pydantic.BaseModel"
-"""What a run imports of others' before it can read a ticket, GitPython not among them."""
+"""The libraries that a run imports before it can read a ticket, without GitPython."""
 # What nobody who fences and lands can be quicker than: no proof, no judgement, no record, no runtime.
 BARE = """set -e
 one() {
@@ -101,7 +101,7 @@ def report(best: dict[str, float]) -> None:
 
 @contextmanager
 def project(settings: str) -> Iterator[Path]:
-    """Make a repository with the agent in it, and the templates of ours."""
+    """Make a repository with the agent in it, and our templates."""
     numbers = ", ".join(str(number) for number in range(WORKERS))
     with repository({"command-n": TICKET.format(numbers=numbers)}, settings) as folder:
         agent = folder / "agent.sh"
@@ -120,7 +120,7 @@ def ours(level: str) -> float:
 
 
 def bare() -> float:
-    """Have the same files written, fenced and landed by a shell with git and bubblewrap."""
+    """Write, fence and land the same files by a shell with git and bubblewrap."""
     with project("") as folder:
         wall, _ = timed(["sh", "-c", BARE], folder)
         landed(folder)
@@ -128,19 +128,19 @@ def bare() -> float:
 
 
 def libraries() -> float:
-    """Start an interpreter that imports what we use, and does nothing."""
+    """Start an interpreter that imports our libraries, and does nothing."""
     return timed([sys.executable, "-c", LIBRARIES], Path.cwd())[0]
 
 
 def landed(folder: Path) -> None:
-    """See that what was measured is the whole work. Raises if not."""
+    """Check that the whole work was measured. Raises if not."""
     there = subprocess.run(["git", "ls-files", "src"], cwd=folder, check=True, capture_output=True, text=True)
     if len(there.stdout.split()) != WORKERS:
         raise SystemExit(f"{folder}: {len(there.stdout.split())} of {WORKERS} files landed")
 
 
 def peers(folder: Path) -> dict[str, Callable[[], float]]:
-    """Install the peers, and give how each does the same work; one that cannot be had is named, loudly."""
+    """Install the peers, and return how each does the same work; an unavailable one is named, loudly."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     binaries = folder / "bin"
     found: dict[str, Callable[[], float]] = {}
@@ -174,7 +174,7 @@ def parallel_orchestra(binaries: Path) -> float:
 
 
 def agent_orchestration_process(binaries: Path) -> float:
-    """Run its batch: worktrees behind bubblewrap; nothing is landed, that is another command of its own."""
+    """Run its batch: worktrees behind bubblewrap; landing is another command of its own."""
     with project("") as folder:
         (folder / ".gitignore").write_text(f"{(folder / '.gitignore').read_text()}\n/.aop/\n")
         tables = (

@@ -1,4 +1,4 @@
-"""What a shim costs beside a bare `Popen`, and how soon a cancelled run is dead."""
+"""The cost of a shim beside a bare `Popen`, and the time until a cancelled run has exited."""
 
 import json
 import os
@@ -21,7 +21,7 @@ GRACE = 2.0
 STARTS = 100
 LASTS = ("sleep", "600")
 STUBBORN = "trap '' TERM; setsid sleep 600 & (setsid sleep 600 &) ; exec sleep 600"
-"""A worker with two grandchildren in sessions of their own; none of the three hears TERM."""
+"""A worker with two grandchildren in sessions of their own; all three ignore TERM."""
 TICKET = "---\nphase: phase-1\ntitle: Stubborn\nmatrix: {{number: [{numbers}]}}\ncommand: {command}\n---\nx\n"
 
 
@@ -41,7 +41,7 @@ async def shims() -> None:
 
 
 async def starts(folder: Path, nursery: Nursery) -> None:
-    """One after the other, in turn with the rival: from the call until the end of `true` is known."""
+    """Start one after another, in turn with the rival: from the call until the end of `true` is known."""
     ours, bare = [], []
     for number in range(STARTS):
         began = time.perf_counter()
@@ -58,7 +58,7 @@ async def starts(folder: Path, nursery: Nursery) -> None:
 
 
 async def memory(folder: Path, nursery: Nursery) -> None:
-    """Proportional set size while fifteen wait: what is shared is counted once in all."""
+    """Proportional set size while fifteen wait: shared memory is counted once in all."""
     launches = [_launch(folder, f"sleep-{number}", *LASTS) for number in range(COUNT)]
     async with anyio.create_task_group() as group:
         for launch in launches:

@@ -1,4 +1,4 @@
-"""A full pool: what a worker that does nothing costs, what a long queue does, how fast output is kept."""
+"""A full pool: the cost of an idle worker, of a long queue, and the speed of kept output."""
 
 import atexit
 import json
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def tickets(count: int, *command: str) -> dict[str, str]:
-    """Give templates for so many tickets: one makes no more than a thousand."""
+    """Return templates for so many tickets: one makes no more than a thousand."""
     numbers = ", ".join(str(number) for number in range(min(count, 1_000)))
     text = TICKET.format(numbers=numbers, command=json.dumps(command))
     return {f"command-{at}": text for at in range(-(-count // 1_000))}
@@ -56,7 +56,7 @@ def nothing() -> None:
 
 
 def each_more(walls: dict[int, list[float]]) -> float:
-    """Give what one more worker costs, in milliseconds: each run begins and ends once."""
+    """Return the cost of one more worker, in milliseconds: each run begins and ends once."""
     return (min(walls[COUNT]) - min(walls[FEW])) / (COUNT - FEW) * 1000
 
 
@@ -82,7 +82,7 @@ def queue() -> None:
 
 
 def queued(count: int) -> tuple[float, int]:
-    """Start a run whose first workers stay, and give seconds to the first start, and the memory then."""
+    """Start a run whose first workers stay; return the seconds to the first start, and the memory then."""
     with repository(tickets(count, "sleep", "60"), f'on_runtime_death = "stop"\n{PLAIN}') as folder:
         began = time.time()
         runtime = subprocess.Popen([ORCHESTRATE, "deploy", "phase-1", "--json"], cwd=folder,
@@ -131,7 +131,7 @@ def loud() -> None:
 
 
 def writing(folder: Path) -> float:
-    """Give the seconds in which workers wrote, by their shims' records; a run begins and ends besides."""
+    """Return the seconds in which workers wrote, by their shims' records, without the run's own beginning."""
     records = [json.loads(path.read_bytes()) for path in folder.glob(".taskers/runs/*/shims/*.exit.json")]
     first, last = (
         choose(datetime.fromisoformat(one[name]) for one in records)
@@ -150,7 +150,7 @@ def shells(command: list[str]) -> None:
 
 
 def watched(folder: Path) -> int:
-    """Run a phase and give the runtime's highest memory."""
+    """Run a phase and return the runtime's highest memory."""
     runtime = subprocess.Popen(
         [ORCHESTRATE, "run", "phase-1", "--json"], cwd=folder, stdout=subprocess.DEVNULL
     )

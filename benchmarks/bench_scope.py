@@ -114,7 +114,7 @@ def plan_all(tickets, scopes):
 
 
 def admit(scopes):
-    """One ticket against fifteen that run, beside the start of the smallest process."""
+    """Compare one ticket with fifteen that run, beside the start of the smallest process."""
     running, others = dict(list(scopes.items())[:15]), list(scopes.values())[100:200]
     seconds, _ = timed(lambda: [find_overlaps({**running, "new": one}) for one in others])
     start = time.perf_counter()
@@ -130,7 +130,7 @@ def read_scopes(tickets):
 
 
 def match_patterns(tickets, first, second):
-    """Ask of each two patterns whether one is a match of the other, as many tools do."""
+    """Test of each two patterns whether one matches the other, as many tools do."""
     return any(
         fnmatch.fnmatchcase(one, two) or fnmatch.fnmatchcase(two, one)
         for one in tickets[first]
@@ -178,7 +178,7 @@ def make_place(chance, count):
 
 
 def make_files(tickets):
-    """Give files as they are before the work: half of those that tickets name are there already."""
+    """Return files as they are before the work: half of those that tickets name exist already."""
     chance, count = random.Random(1), len(tickets)
     named = [
         text
@@ -201,7 +201,7 @@ def try_all_pairs(scopes):
 
 
 def expand(tickets, files):
-    """Match each glob over the files of the directory it starts in, and look for files with two owners."""
+    """Match each glob over the files of the directory it starts in, and find files with two owners."""
     order = {name: number for number, name in enumerate(tickets)}
     below = defaultdict(list)
     for file in files:

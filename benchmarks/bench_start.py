@@ -1,4 +1,4 @@
-"""How long a lead agent waits for an answer, beside the interpreter alone."""
+"""The time that a lead agent waits for an answer, beside the interpreter alone."""
 
 import sys
 

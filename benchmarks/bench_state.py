@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def update(folder: Path) -> None:
-    """Show one `todo done` whole and in parts, beside what it cannot do without."""
+    """Show one `todo done` whole and in parts, beside its unavoidable steps."""
     path, python = folder / "STATUS.md", sys.executable
     items = iter(open_items(path.read_text()))
     walls: dict[str, list[float]] = {"ours": [], "pass": [], "git": []}
@@ -83,7 +83,7 @@ def update(folder: Path) -> None:
 
 
 def parts(ours: dict[str, float], hand: dict[str, float]) -> None:
-    """Show where the time of one update goes."""
+    """Show the time of each part of one update."""
     say("its parts: the interpreter, until our first line", ms(ours["start"]))
     say("  imports", ms(ours["imports"]))
     say("  options, finding the item", f"{ms(ours['finding'])}, {ours['read parses']:.0f} parses")
@@ -103,7 +103,7 @@ def parts(ours: dict[str, float], hand: dict[str, float]) -> None:
 
 
 def reading(folder: Path) -> None:
-    """Show what it takes to read all state, beside a scanner of lines that minds fences."""
+    """Show the time to read all state, beside a line scanner that respects fences."""
     texts = [(folder / name).read_bytes() for name in ("STATUS.md", "DECISIONS.md", "AGENTS.md")]
     for name, data in zip(("STATUS.md", "DECISIONS.md"), texts, strict=False):
         scan, least = best(lambda data=data: scanned(data)), best(lambda data=data: alone(data))
@@ -116,7 +116,7 @@ def reading(folder: Path) -> None:
 
 
 def read_all(status: bytes, log: bytes, law: bytes) -> None:
-    """Read the whole state as `resume` does, nothing of it known before."""
+    """Read the whole state as `resume` does, without anything cached."""
     getattr(opening.opened, "cache_clear", lambda: None)()
     status_reading.read(status)
     decision_reading.spans(log)
@@ -124,7 +124,7 @@ def read_all(status: bytes, log: bytes, law: bytes) -> None:
 
 
 def scanned(data: bytes) -> list[tuple[str, int, str]]:
-    """Give headings, checkboxes and fields outside of fences with their places: the least a reader does."""
+    """Return headings, checkboxes and fields outside of fences with their places: a reader's minimum."""
     found = []
     at, fence = 0, b""
     for line in data.splitlines(keepends=True):
@@ -141,7 +141,7 @@ def scanned(data: bytes) -> list[tuple[str, int, str]]:
 
 
 def alone(data: bytes) -> None:
-    """Have the Markdown parser say what it sees, and look at nothing of it."""
+    """Run the Markdown parser alone, without use of its events."""
     for _ in pyromark.events_with_range(data.decode()):
         pass
 
@@ -183,7 +183,7 @@ def growth() -> None:
 
 
 def history() -> None:
-    """Show `validate` where each decision was a commit of its own: it looks for edits of old entries."""
+    """Show `validate` where each decision was a commit of its own: it searches for edits of old entries."""
     for count in (50, 100, 200):
         with project(10, 10) as folder:
             with_history(folder, count)
@@ -194,7 +194,7 @@ def history() -> None:
 
 
 def best(call: Callable[[], object]) -> float:
-    """Give the least processor seconds of a few calls."""
+    """Return the least processor seconds of a few calls."""
     found = []
     for _ in range(5):
         begin = time.process_time()
@@ -204,7 +204,7 @@ def best(call: Callable[[], object]) -> float:
 
 
 def ms(seconds: float) -> str:
-    """Spell seconds."""
+    """Format seconds."""
     return f"{seconds * 1000:,.1f} ms" if seconds < 0.1 else f"{seconds * 1000:,.0f} ms"
 
 

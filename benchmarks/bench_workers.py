@@ -1,4 +1,4 @@
-"""Many workers that do nothing, and few that print much: what we cost beside plain tools on the same work."""
+"""Many workers that do nothing, and few that print much: our cost beside plain tools on the same work."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Trees for fifteen write workers of a big repository, and their patches; beside git's own, one by one."""
+"""Worktrees for fifteen write workers of a big repository, and their patches; beside git's own, in turn."""
 
 import shutil
 import subprocess
@@ -62,7 +62,7 @@ def big(root: Path) -> Path:
 
 
 def change(tree: Path, number: int) -> None:
-    """Do what a worker does: some files changed, one new."""
+    """Make a worker's changes: some files changed, one new."""
     package = tree / f"part{number % 20}" / f"package{number}"
     for at in range(5):
         (package / f"module{at}.py").write_text("changed\n" * 50)
@@ -103,7 +103,7 @@ def bare(root: Path, folder: Path) -> dict[str, float]:
 
 
 def ours(root: Path) -> dict[str, float]:
-    """Measure ours, as a run does it: as many at once as a run lets."""
+    """Measure ours, as a run does it: as many at once as a run starts."""
     repository = find_repository(root)
     assert repository is not None
     directory = repository.own / "runs" / "r"

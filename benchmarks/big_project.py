@@ -1,4 +1,4 @@
-"""A project that has grown: STATUS.md, DECISIONS.md and history of any size, seeded, in our own formats."""
+"""A large project: STATUS.md, DECISIONS.md and history of any size, seeded, in our own formats."""
 
 import random
 import re
@@ -29,14 +29,14 @@ _NUMBERED = re.compile(r"- \[ \] \d{5}: ")
 
 @contextmanager
 def project(todo: int, decisions: int) -> Iterator[Path]:
-    """Make a repository with such state files, committed, and take it away after."""
+    """Make a repository with such state files, committed, and remove it afterwards."""
     with repository(TICKET) as folder:
         write_state(folder, todo, decisions)
         yield folder
 
 
 def write_state(folder: Path, todo: int, decisions: int) -> None:
-    """Write state files of that many entries over those that are there, and commit them."""
+    """Write state files of that many entries over the existing ones, and commit them."""
     (folder / "STATUS.md").write_text(status_text(todo))
     (folder / "DECISIONS.md").write_text(decisions_text(decisions))
     for command in (["git", "add", "-A"], ["git", "commit", "-qm", f"{todo} and {decisions} entries"]):
@@ -44,7 +44,7 @@ def write_state(folder: Path, todo: int, decisions: int) -> None:
 
 
 def status_text(todo: int) -> str:
-    """Give a STATUS.md with that many open TODO items, each of its own text."""
+    """Return a STATUS.md with that many open TODO items, each with its own text."""
     chance = random.Random(f"status {todo}")
     stamp = f"{NOW - timedelta(minutes=5):%Y-%m-%d %H:%M}"
     items = [f"- [ ] {number:05}: {_task(chance)}" for number in range(todo)]
@@ -126,7 +126,7 @@ orchestrate status   # [ ] not a checkbox
 
 
 def decisions_text(count: int) -> str:
-    """Give a log of that many decisions, newest first, four a day."""
+    """Return a log of that many decisions, newest first, four a day."""
     chance = random.Random(f"decisions {count}")
     entries = [_decision(chance, number) for number in range(count, 0, -1)]
     start = NOW - timedelta(days=count // 4 + 1)
@@ -138,7 +138,7 @@ def decisions_text(count: int) -> str:
 
 
 def open_items(text: str) -> list[str]:
-    """Give the numbers of the open TODO items, those in the middle of STATUS.md first."""
+    """Return the numbers of the open TODO items, those in the middle of STATUS.md first."""
     found = [line[6:12] for line in text.splitlines() if _NUMBERED.match(line)]
     return sorted(found, key=lambda number: abs(int(number[:-1]) - len(found) // 2))
 

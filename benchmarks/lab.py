@@ -1,4 +1,4 @@
-"""What the benches share: a repository with tickets, timing of whole commands, one line a figure."""
+"""Shared by the benches: a repository with tickets, timing of whole commands, one line a figure."""
 
 import atexit
 import os
@@ -45,7 +45,7 @@ def repository(tickets: dict[str, str], settings: str = "") -> Iterator[Path]:
 
 
 def timed(command: list[str], cwd: Path, stdin: bytes = b"") -> tuple[float, float]:
-    """Run a command and give its wall and processor seconds. Raises if it fails."""
+    """Run a command and return its wall and processor seconds. Raises if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, check=False)
@@ -57,7 +57,7 @@ def timed(command: list[str], cwd: Path, stdin: bytes = b"") -> tuple[float, flo
 
 
 def medians(commands: dict[str, list[str]], cwd: Path, rounds: int) -> dict[str, float]:
-    """Time commands in turn, round after round, and give the median wall seconds of each."""
+    """Time commands in turn, round after round, and return the median wall seconds of each."""
     walls: dict[str, list[float]] = {name: [] for name in commands}
     for name, command in commands.items():
         timed(command, cwd)
@@ -74,12 +74,12 @@ def say(what: str, figure: str, target: str = "") -> None:
 
 
 def cores() -> int:
-    """Give the processors that this process may use."""
+    """Return the processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def peak_kib(pid: int) -> int:
-    """Give the most memory that a process has had, in KiB; 0 where it is gone."""
+    """Return the most memory that a process has had, in KiB; 0 where it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

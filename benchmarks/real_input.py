@@ -1,4 +1,4 @@
-"""Runs a phase of fifteen tickets on the source distributions of real packages, and says what came out.
+"""Runs a phase of fifteen tickets on the source distributions of real packages, and prints the results.
 
     python benchmarks/real_input.py flask httpx
 
@@ -27,7 +27,7 @@ EXTRA = {
     "flask": ["asgiref", "python-dotenv"],
     "httpx": ["trio", "trustme", "uvicorn", "chardet", "httpx[brotli,cli,http2,socks,zstd]"],
 }
-"""What a package's own tests want beside it."""
+"""Further requirements of a package's own tests."""
 REPORT = (
     "## Summary\n\nDone.\n\n## Analysis\n\nRead it.\n\n## Proposal\n\nNone.\n\n"
     "## Risks and Alternatives\n\nNone.\n\n## Status\n\nCOMPLETE"

@@ -83,7 +83,7 @@ print(json.dumps({"work": work, "commit": last - begin - work, "last": last}))
 
 
 def told(program: str, folder: Path, *arguments: str, python: str) -> dict[str, float]:
-    """Run a program of ours and give the seconds that it says; `wall` is from its start until it is gone."""
+    """Run a program of ours and return the seconds that it prints; `wall` is from its start to its exit."""
     begin = time.monotonic()
     command = [python, "-c", program, str(begin), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

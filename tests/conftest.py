@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def pattern_repository(tmp_path_factory):
-    """Give a folder with a repository and a home, from which each test has its copy."""
+    """Return a folder with a repository and a home, which is copied for each test."""
     folder = tmp_path_factory.mktemp("pattern")
     lab = Lab(folder / "project", folder / "home")
     lab.root.mkdir()
@@ -60,14 +60,14 @@ def pattern_repository(tmp_path_factory):
 
 @pytest.fixture
 def lab(pattern_repository, tmp_path):
-    """Give a repository with the three canonical files, and no template yet."""
+    """Return a repository with the three canonical files, and without templates."""
     shutil.copytree(pattern_repository, tmp_path / "lab", symlinks=True)
     return Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
 
 
 @pytest.fixture
 def lives(lab):
-    """Give a repository whose processes are all seen dead in the end."""
+    """Yield a repository; all its processes have exited in the end."""
     lives = Lives(lab)
     yield lives
     lives.end()
@@ -75,14 +75,14 @@ def lives(lab):
 
 @pytest.fixture(params=people(), ids=lambda one: one.name)
 def walled(request, pattern_repository):
-    """Give a repository of root's, then one of an ordinary user's."""
+    """Yield a repository of root's, then one of an ordinary user's."""
     with walled_for(pattern_repository, request.param) as lab:
         yield lab
 
 
 @pytest.fixture
 def mine(pattern_repository):
-    """Give a repository of whoever runs the tests."""
+    """Yield a repository of the user who runs the tests."""
     with walled_for(pattern_repository, people()[0]) as lab:
         yield lab
 
@@ -97,7 +97,7 @@ def fakes(tmp_path_factory):
 
 @pytest.fixture
 def rehearsal(lab, fakes, request):
-    """Give a repository with fake agents; what a case leaves behind is counted, and fails it."""
+    """Yield a repository with fake agents; whatever a case leaves behind is counted, and fails it."""
     made = Rehearsal(lab, fakes)
     yield made
     survivors, lost = made.survivors(), made.lost_slots()

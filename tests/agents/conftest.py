@@ -102,7 +102,7 @@ class Lab:
         self.git("commit", "--quiet", f"--message={name}")
 
     def changes(self):
-        """Say what differs from the last commit, as git does."""
+        """Return the differences from the last commit, as git prints them."""
         return self.git("status", "--porcelain", "--untracked-files=all")
 
     def environ(self, name):
@@ -117,7 +117,7 @@ class Lab:
         }
 
     def settings(self, name, *args):
-        """Give settings as a user would write them: codex takes its provider by arguments."""
+        """Return settings as a user would write them: codex gets its provider by arguments."""
         if name == "codex":
             at = f'name="scripted",base_url="{self.server.url}/v1",env_key="CODEX_API_KEY"'
             less = 'wire_api="responses",request_max_retries=0,stream_max_retries=0'

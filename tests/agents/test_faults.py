@@ -15,13 +15,13 @@ from support.real_phase import AGENTS, ORCHESTRATE, REPORT, survivors
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
 
 TIMEOUT, IDLE, GRACE = 20, 6, 2
-"""Seconds, as the tickets and the settings say."""
+"""Seconds, as in the tickets and the settings."""
 LONG = "python3 -c 'import time; time.sleep(200)'"
 """What a tool does that takes its time; one of the CLIs refuses a bare `sleep`."""
 
 
 def faults(project, name):
-    """Give the faults in the order in which they are started, the slow ones first: what, ticket, script."""
+    """Return the faults in the order of their start, the slow ones first: what, ticket, script."""
     step, owns = project.step, f'mode: write\nowns: ["{name}/**"]'
     end = step("answer", text=REPORT)
     begun = step("shell", cmd=f"mkdir -p {name}; echo x > {name}/begun; {LONG}")
@@ -62,7 +62,7 @@ EXPECTED = {
 
 
 def settings(project):
-    """Let nobody wait longer than the test has time for."""
+    """Limit each wait to the time of the test."""
     path = project.lab.repo / "orchestrate.toml"
     path.write_text(f'[pool]\nstart_interval = 0\n[limits]\ngrace = "{GRACE}s"\n{path.read_text()}')
 
@@ -147,7 +147,7 @@ def test_a_connection_that_is_refused_fails_each_of_them_soon(project):
 
 
 def told(runtime):
-    """Wait for a run that is bound to fail, and give what it says."""
+    """Wait for a run that is bound to fail, and return its document."""
     out, err = runtime.communicate(timeout=200)
     assert runtime.returncode == 1, (out, err)
     document = json.loads(out)

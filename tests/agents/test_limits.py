@@ -1,4 +1,4 @@
-"""The pinned CLIs at a limit: what they say of it while they run, and when they have given up."""
+"""The pinned CLIs at a limit: their messages while they run, and after they have given up."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.real_cli
 
 
 RETRIES = {"codex": 0, "claude": 2, "gemini": 1}
-"""The scripted provider is asked once by codex, as its settings here say."""
+"""The scripted provider is asked once by codex, as its settings here demand."""
 
 
 @pytest.mark.parametrize("name", ["codex", "claude", "gemini"])

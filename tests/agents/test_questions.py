@@ -1,4 +1,4 @@
-"""The pinned CLIs with nobody to ask: what their streams show of a question and of a refusal."""
+"""The pinned CLIs without a user: what their streams show of a question and of a refusal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pinned CLIs themselves, against the scripted model: what the agents' modules say of them is true."""
+"""The pinned CLIs themselves, against the scripted model: the facts in the agents' modules are true."""
 
 import json
 import subprocess

@@ -14,7 +14,7 @@ def home_of(lab, name):
 
 
 def went_on(lab, name, home, thread, **fields):
-    """Say one more thing in a thread; give how that went and what the model was shown for it."""
+    """Send one more message in a thread; return its result and what the model was shown for it."""
     prompt = "The second word is bittern. " + lab.server.step("answer", text="I went on.")
     ran = lab.run(name, prompt, home=home, thread=thread, **fields)
     return ran, [asked["body"] for asked in lab.server.requests()][-1]

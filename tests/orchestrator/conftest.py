@@ -5,6 +5,6 @@ import pytest
 
 @pytest.fixture
 def unfenced(lab):
-    """Give a repository without a fence."""
+    """Return a repository without a fence."""
     lab.commit({"orchestrate.toml": 'fence = "off"\n'})
     return lab

@@ -26,7 +26,7 @@ def one(lives, script, **front):
 
 
 def is_alive(file):
-    """Give a line of shell that asks whether the process whose id is in a file still runs."""
+    """Return a line of shell that tests whether the process whose id is in a file still runs."""
     return f"grep -qs '^State:.[^ZX]' /proc/$(cat {file})/status"
 
 
@@ -88,7 +88,7 @@ def test_on_request_workers_die_with_their_runtime_and_go_on_in_their_trees(live
 
 
 def test_a_worker_whose_shim_is_killed_is_tried_again_once_its_tree_is_dead(lives):
-    """The second attempt says what is left of the first."""
+    """The second attempt reports what is left of the first."""
     first = lives.outside / "first"
     seen = f"{is_alive(first)} && echo alive > out/seen || echo dead > out/seen"
     begun = f"setsid sleep 300 & echo $! > {first}; {lives.waits}"
@@ -176,7 +176,7 @@ def stopped(pid):
 
 
 def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(lives):
-    """The nursery is held up, as on a machine that is too busy; it gets the launch when nobody wants it."""
+    """The fork server is blocked, as on a busy machine; it gets the launch when it is no longer wanted."""
     # A shim that has to clear up after its worker takes no other one: the nursery is asked for another shim.
     many(lives, 3, "; sleep 60 &")
     lives.pool_of(2)
@@ -314,7 +314,7 @@ def test_a_hangup_leaves_a_detached_run_alone_and_a_termination_stops_it(lives):
 
 
 def test_slots_that_a_killed_runtime_had_taken_for_nobody_yet_are_given_back_when_its_run_ends(lives):
-    """It had the slot and was killed before it could start anybody: nobody else may come for that one."""
+    """It had the slot and was killed before it started a worker: no other process may take that one."""
     one(lives, lives.waits)
     run, runtime = lives.detached()
     wait_until(lambda: started(run))

@@ -1,4 +1,4 @@
-"""Every attack, fenced and not, as root and as an ordinary user: it never lands, what happened is told."""
+"""Every attack, fenced and not, as root and as an ordinary user: it never lands, and is reported."""
 
 import os
 import re
@@ -47,7 +47,7 @@ class Came(NamedTuple):
 
 
 def attacked(lab, fence):
-    """Run all attacks, one after the other so that each can be attributed; give what came of each."""
+    """Run all attacks, one after another so that each can be attributed; return their results."""
     attacks = [one for one in ATTACKS if fence != "off" or not one.stops_all]
     numbers = {one.name: number for number, one in enumerate(attacks, 2)}
     fill = {"@PYTEST@": PYTEST, "@PATH@": python_path(), "@PYTHON@": lab.somebody.python,
@@ -90,7 +90,7 @@ def attacked(lab, fence):
 
 
 def told_of(worker):
-    """Give the words in which a worker's own record tells of what it did."""
+    """Return the words by which a worker's own record reports what it did."""
     words = {one["kind"] for one in worker["violations"]}
     if worker["outcome"] != "complete":
         return words | {"failed"}
@@ -99,14 +99,14 @@ def told_of(worker):
 
 
 def printed(lab, worker):
-    """Give what a worker and its acceptance commands printed, up to a limit."""
+    """Return the output of a worker and its acceptance commands, up to a limit."""
     files = (lab.root / worker["output"]).parent.glob(f"**/{worker['worker']}.*std*")
     return "".join(path.read_bytes()[:10_000].decode(errors="replace") for path in sorted(files))
 
 
 @pytest.fixture(scope="module", params=[one.name for one in people()])
 def came(request, pattern_repository):
-    """Give what came of all attacks for one user, behind a fence and without one."""
+    """Return the results of all attacks for one user, behind a fence and without one."""
     (somebody,) = (one for one in people() if one.name == request.param)
 
     def outcome(fence):
@@ -128,13 +128,13 @@ WORDS = {
 
 
 def expected(word, somebody):
-    """Give how an attack must be told; what only root can do is told of root only."""
+    """Return the expected report of an attack; one that only root can make is expected of root only."""
     said, _, only = word.partition(" if ")
     return said if not only or is_root(somebody) else "-"
 
 
 def is_root(somebody):
-    """Tell whether root runs the attacks."""
+    """Return whether root runs the attacks."""
     return somebody.uid is None and os.geteuid() == 0
 
 

@@ -19,7 +19,7 @@ PROJECT = "$ORCHESTRATE_PROJECT"
 
 
 def escapes(lab):
-    """Give shell lines that try to write wherever a worker has no business, each saying if it could."""
+    """Return shell lines that try to write wherever a worker must not, each printing whether it could."""
     run = f"{PROJECT}/.taskers/runs/$ORCHESTRATE_RUN"
     targets = {
         "the user's file": f"{PROJECT}/src/app.py",
@@ -42,7 +42,7 @@ def escapes(lab):
 
 
 def stood_before(lab):
-    """Give all that must be as it was after workers tried to change it."""
+    """Return everything that must be unchanged after workers tried to change it."""
     watched = (lab.root / "src", lab.root / ".git" / "config", lab.root / ".git" / "hooks", lab.home)
     found = {}
     for top in watched:
@@ -141,7 +141,7 @@ def test_a_read_only_worker_has_a_tree_that_it_cannot_write(walled, level):
 
 @pytest.fixture
 def other():
-    """Give a file of another program's in /tmp."""
+    """Yield a file of another program's in /tmp."""
     with tempfile.NamedTemporaryFile(dir="/tmp") as file:
         yield file
 

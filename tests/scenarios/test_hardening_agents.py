@@ -49,7 +49,7 @@ def test_a_prompt_arrives_as_it_is_or_is_refused_before_the_start(rehearsal, age
 
 
 def test_no_worker_believes_itself_inside_another_session(rehearsal, tmp_path):
-    """T03: what says "inside a session" does not reach the workers, and stays as it is around them."""
+    """T03: variables of an outer session do not reach the workers, and stay as they are around them."""
     rehearsal.prepare({f"{agent}-1": ticket(step("env"), agent=agent) for agent in AGENTS})
     marked = rehearsal.lab.env(**dict.fromkeys(NESTED, "1"))
     # A shell around the run tells afterwards what it has in its own environment.

@@ -9,7 +9,7 @@ NUMBERS = {f"T{number:02}" for number in range(1, 41)}
 NOT_YET = {
     "T39": "messages between workers are not built yet",
 }
-"""Cases without a test, and why; whoever builds what is missing takes its line out."""
+"""Cases without a test, and why; whoever builds what is missing removes its line."""
 
 
 def numbered():

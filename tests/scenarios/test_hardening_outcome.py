@@ -43,7 +43,7 @@ def test_silence_is_no_success(rehearsal):
 
 
 def test_a_claim_without_work_is_flagged_and_success_with_a_failing_exit_is_none(rehearsal):
-    """T15, the louder kind: says that it wrote a file; says success and exits with 1."""
+    """T15, the louder kind: claims that it wrote a file; reports success and exits with 1."""
     owned = {"mode": "write", "acceptance": ["test -e src/never_written.py"]}
     rehearsal.prepare({
         "claude-1": ticket(step("lie"), owns=["src/never_written.py"], **owned),

@@ -16,7 +16,7 @@ MB = 1_000_000
 
 
 def is_whole(rehearsal, one):
-    """Tell whether the log is what the worker says it printed, byte for byte."""
+    """Return whether the log is what the worker reports to have printed, byte for byte."""
     printed = rehearsal.stdout(one)
     said = rehearsal.stdout(one, ".stderr").decode().splitlines()[-1]
     return said == f"sha256 {hashlib.sha256(printed).hexdigest()} of {len(printed)} bytes"
@@ -156,7 +156,7 @@ def test_a_flood_is_cut_at_its_cap_and_drowns_nobody(rehearsal):
 
 
 def peak(runtime):
-    """Wait for a command to end; give the most memory that it had, in bytes."""
+    """Wait for a command to end; return the most memory that it had, in bytes."""
     # Not from its resource usage: that begins with what its parent, the test's own process, had.
     most = 0
     while runtime.poll() is None:

@@ -53,7 +53,7 @@ def command(argv):
 
 
 def most_at_once(rehearsal):
-    """Give the most workers that lived at one time, from what their shims wrote down."""
+    """Return the most workers that lived at one time, from the records of their shims."""
     steps = []
     for path in rehearsal.run_folder().rglob("*.exit.json"):
         record = json.loads(path.read_text())

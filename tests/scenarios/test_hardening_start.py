@@ -1,4 +1,4 @@
-"""How a worker starts: its standard input, its prompt, what it says when it will not."""
+"""The start of a worker: its standard input, its prompt, its messages when it fails."""
 
 import json
 import os

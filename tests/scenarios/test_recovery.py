@@ -16,7 +16,7 @@ UNFENCED = 'fence = "off"\n'
 
 @pytest.fixture
 def project(lab):
-    """Give a project with two writers whose runs are counted outside of git."""
+    """Return a project with two writers whose runs are counted outside of git."""
     outside = lab.root.parent / "outside"
     outside.mkdir()
     lab.templates(
@@ -45,7 +45,7 @@ def lose_workings(project):
 
 
 def follow(project, command):
-    """Do what an answer says is next, word by word."""
+    """Call the next command of an answer, word by word."""
     assert command.startswith("orchestrate ")
     return project.call(*command.split()[1:], "--json")
 

@@ -1,4 +1,4 @@
-"""`kill -9` of the runtime at any moment: the next command says what is true, and no work is done twice."""
+"""`kill -9` of the runtime at any moment: the next command reports the truth, and no work is done twice."""
 
 import json
 import os
@@ -21,7 +21,7 @@ UNFENCED = 'fence = "off"\n'
 
 @pytest.fixture
 def lab(lab):
-    """Give a repository whose workers may write anywhere."""
+    """Return a repository whose workers may write anywhere."""
     lab.commit({"orchestrate.toml": UNFENCED})
     return lab
 
@@ -44,7 +44,7 @@ def runs(lab):
 
 
 def journal(lab, known=frozenset()):
-    """Give what the journal of the one run that is not `known` says so far."""
+    """Return the journal so far of the one run that is not `known`."""
     found = [path / "events.jsonl" for path in runs(lab) - known if (path / "events.jsonl").exists()]
     lines = found[-1].read_text().splitlines() if found else []
     return [json.loads(line) for line in lines if line.endswith("}")]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.soak
 
 @pytest.fixture
 def world(pattern_repository, fakes, tmp_path):
-    """Give the repository of a soak; all that lives in it is dead afterwards, whatever it came to."""
+    """Yield the repository of a soak; all its processes have exited afterwards, whatever happened."""
     seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
     world = World(tmp_path, pattern_repository, fakes, seed)
     yield world
@@ -67,13 +67,13 @@ def test_every_ticket_is_accounted_for_whatever_strikes(world, capfd):
 
 
 def say(capfd, text):
-    """Tell the person who waits."""
+    """Print progress for the person who waits."""
     with capfd.disabled():
         print(f"\n{text}", flush=True)
 
 
 def in_words(tally):
-    """Say in a line how far it has come."""
+    """Describe the progress in a line."""
     struck = sum(number for name, number in tally.items() if name.startswith("struck: "))
     return f"{tally['runs']} runs, {tally['started']} tickets started, {struck} faults"
 

@@ -1,4 +1,4 @@
-"""Something else stands in the place of a file: every command says so at once, and loses nothing."""
+"""Something else is in the place of a file: every command reports it at once, and loses nothing."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def replaced(path, kind):
 
 @pytest.fixture
 def one_run(lab):
-    """Give a repository with a finished run that waits for its integration."""
+    """Return a repository with a finished run that waits for its integration."""
     lab.templates(command_1=shell("echo said", mode="write", owns=["src/new/**"]))
     assert lab.call("deploy", "phase-1", "--json").code == 0
     (run,) = (lab.root / ".taskers/runs").iterdir()

@@ -46,13 +46,13 @@ def life(tmp_path):
 
 
 def holds(lab, name, text):
-    """Tell whether all lines of a text still stand in a file, in their order, byte for byte."""
+    """Return whether all lines of a text are still in a file, in their order, byte for byte."""
     now = iter((lab.root / name).read_bytes().splitlines(keepends=True))
     return all(line in now for line in text.splitlines(keepends=True))
 
 
 def do(lab, *arguments, code=0):
-    """Give the answer of one command; it changes what it is about, and nothing of what others wrote."""
+    """Return the answer of one command; it changes its subject, and nothing that others wrote."""
     before = {name: (lab.root / name).read_bytes() for name in ("STATUS.md", "AGENTS.md")}
     head = lab.git("rev-parse", "HEAD")
     told = lab.call(*arguments, "--json")
@@ -66,7 +66,7 @@ def do(lab, *arguments, code=0):
 
 
 def commits(lab):
-    """Give each commit's subject, and what it took away from and put into each file, oldest first."""
+    """Return each commit's subject, and the lines it removed from and added to each file, oldest first."""
     found = []
     for sha in lab.git("rev-list", "--reverse", "HEAD").split()[1:]:
         subject = lab.git("show", "-s", "--format=%s", sha).strip()

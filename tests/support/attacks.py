@@ -1,4 +1,4 @@
-"""What hostile workers try: each a line of shell, and a probe that tells afterwards whether it happened."""
+"""The attacks of hostile workers: each a line of shell, and a probe that shows whether it worked."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ RUN = f"{P}/.taskers/runs/$ORCHESTRATE_RUN"
 LEAD = "env PYTHONPATH=@PATH@ @PYTHON@ -P -m orchestrator"
 UNMARKED = LEAD.replace("env ", "env -u ORCHESTRATE_WORKER -u ORCHESTRATE_RUN ")
 VICTIM = "Command-Worker-1"
-"""The first worker's name: it attacks nobody, and others attack what is its own."""
+"""The first worker's name: it attacks nothing, and others attack its files."""
 KEPT = "fill the disk by a patch"
-"""The attack whose worker's tree is still there afterwards: `@KEPT@` is its name."""
+"""The attack whose worker's tree still exists afterwards: `@KEPT@` is its name."""
 PYTEST = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 PYTHONPATH=@PATH@ @PYTHON@ -P -B -m pytest -q -p no:cacheprovider"
 CONFTEST = "import os; os.system('touch \\\"$ORCHESTRATE_PROJECT\\\"/@EVIL@ 2>/dev/null')"
 SHOWN = "echo '* diff=shown' > own/.gitattributes; echo x > own/x; "
@@ -17,27 +17,27 @@ SHOWN = "echo '* diff=shown' > own/.gitattributes; echo x > own/x; "
 
 
 class Attack(NamedTuple):
-    """One way to do harm. Probes run in the user's checkout when all is over, and succeed if it happened."""
+    """One attack. Probes run in the user's checkout when all is over, and succeed if the attack worked."""
 
     name: str
     script: str
     """Run in the worker's tree, of which it owns `own/`."""
     probe: str
     fenced: str
-    """How it must be told behind a fence: a violation, an outcome or a flag; `-` where the kernel refused."""
+    """Its report behind a fence: a violation, an outcome or a flag; `-` where the kernel refused it."""
     unfenced: str
-    """How it must be told without one; `-` where nothing can: docs/fence.md says so."""
+    """Its report without a fence; `-` where nothing can report it: docs/fence.md says so."""
     happens: bool = False
-    """Whether it happens where nothing fences: it is told then, or stands in the docs."""
+    """Whether it works where nothing fences: then it is reported, or documented."""
     landlock: str = ""
-    """How it must be told behind Landlock, where that is not as behind namespaces."""
+    """Its report behind Landlock, where that differs from the one behind namespaces."""
     is_roots: bool = False
-    """Whether it happens behind Landlock, too, where root runs it."""
+    """Whether it works behind Landlock, too, where root runs it."""
     acceptance: str = ""
     at_gate: str = ""
-    """The file that it makes when the gate runs: among all whose work ran there, nobody is singled out."""
+    """The file that it makes when the gate runs: of all workers whose code ran there, none is singled out."""
     says: str = ""
-    """What the worker's own output must hold: why it was refused."""
+    """The text that the worker's own output must hold: the reason of the refusal."""
     stops_all: bool = False
     """Where nothing fences, the run stops there and lands nothing: it is tried alone."""
 
@@ -154,7 +154,7 @@ ATTACKS = (
 
 
 def rows():
-    """Give the table of docs/fence.md: what came of each attack, and what stops it."""
+    """Yield the table of docs/fence.md: the result of each attack, and what stops it."""
     yield "| attack | namespaces | Landlock | no fence | stopped by |"
     yield "|---|---|---|---|---|"
     for one in ATTACKS:
@@ -171,7 +171,7 @@ def _told(one, word):
 
 
 def stopped_by(one):
-    """Name what stops it: the kernel, the check afterwards, both, a limit, or that we never do it."""
+    """Return what stops it: the kernel, the check afterwards, both, a limit, or that we never do it."""
     if one.fenced in ("failed", "left_processes"):
         return "limit"
     if one.says:

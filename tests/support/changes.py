@@ -1,4 +1,4 @@
-"""A real repository, a worker's place in it, and the checker that says what was changed there."""
+"""A real repository, a worker's worktree in it, and the checker that finds its changes."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ CAP = 10_000_000
 
 
 class Lab:
-    """A real repository, a checker, and a worker's place in it."""
+    """A real repository, a checker, and a worker's worktree in it."""
 
     def __init__(self, root: Path, *init: str) -> None:
         self.root = root
@@ -21,14 +21,14 @@ class Lab:
         git("config", "user.email", "ada@example.org", cwd=root)
 
     def commit(self, **files: bytes) -> None:
-        """Commit files, and whatever else lies there."""
+        """Commit files, with everything else in the folder."""
         for name, data in files.items():
             (self.root / name).write_bytes(data)
         git("add", "-A", cwd=self.root)
         git("commit", "-q", "--allow-empty", "-m", "base", cwd=self.root)
 
     def place(self, name: str = "Codex-Worker-1") -> Place:
-        """Make a worker's place at the last commit, and a checker for it."""
+        """Make a worker's worktree at the last commit, and a checker for it."""
         found = find_repository(self.root)
         assert found is not None
         self.common = found.common
@@ -40,7 +40,7 @@ class Lab:
         return make_place(found.root, found.common, path, base, self.index)
 
     def oracle(self, place: Place) -> str:
-        """Give what git itself makes of the worktree, with the user's own config."""
+        """Return git's own view of the worktree, with the user's own config."""
         index = self.root.parent / "oracle.index"
         shutil.copy2(place.index_copy, index)
         env = {"GIT_INDEX_FILE": str(index)}
@@ -50,16 +50,16 @@ class Lab:
         return tree
 
     def tree_of(self, place: Place, found: Found) -> str:
-        """Give the tree that a base becomes with what was found."""
+        """Return the tree of a base with the found changes."""
         return self.checker.tree_with(place.base, found.changes)
 
     def paths(self, place: Place) -> list[str]:
-        """List the paths that were changed."""
+        """List the changed paths."""
         return [change.path for change in self.checker.look(place, CAP).changes]
 
 
 def rich(lab: Lab) -> Place:
-    """Commit a file of each kind, and give a place with them."""
+    """Commit a file of each kind, and return a worktree with them."""
     root = lab.root
     (root / "src" / "deep").mkdir(parents=True)
     (root / "src" / "a.py").write_text("a\n" * 50)

@@ -1,4 +1,4 @@
-"""Work done in a child of the test in which one operation on files, or one call of git, goes wrong."""
+"""Work in a child process of the test in which one operation on files, or one call of git, fails."""
 
 import builtins
 import contextlib
@@ -21,9 +21,9 @@ import git
 import orchestrator
 
 KILLED = 9
-"""The exit code of a child that was gone without a word."""
+"""The exit code of a child that ended without output."""
 DEADLY = ("killed before", "killed after", "torn")
-"""What ends the process in the middle; the other modes let it live, and tell."""
+"""The faults that end the process in the middle; with the others it lives, and reports."""
 STORES = frozenset(("open", "write", "fsync", "mkdir", "rename", "replace", "link", "git"))
 """The operations that need space on the disk."""
 
@@ -49,11 +49,11 @@ PLAN = """\
 ## Progress
 """
 FILES = ("STATUS.md", "DECISIONS.md", "docs/backlog.md")
-"""What the end of a phase changes."""
+"""The changes at the end of a phase."""
 
 
 def on_the_eve(lab):
-    """Bring a project to where `phase complete phase-1` changes three files: a TODO item leaves the list."""
+    """Bring a project to where `phase complete phase-1` changes three files: a TODO item is removed."""
     text = (lab.root / "STATUS.md").read_text()
     plan, rest = text.split("---\n\n## Progress\n", 1)
     plan = re.sub(r"- \[ \] (.*) \(\w+\)", r"- [x] \1 (COMPLETE)", plan).replace("- [ ]", "- [x]")
@@ -63,14 +63,14 @@ def on_the_eve(lab):
 
 
 class Fault(NamedTuple):
-    """What goes wrong, and at the how manyth operation (from 1)."""
+    """A fault, and the number (from 1) of the operation that it hits."""
 
     mode: str
     at: int
 
 
 class Outcome(NamedTuple):
-    """What became of the work: an exit code, what it printed, and the operations that it came to."""
+    """The result of the work: an exit code, its output, and the operations that it reached."""
 
     code: int
     out: str
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 def faults_of(step, at):
-    """Give all that can go wrong with an operation: `write …`, `git …`."""
+    """Yield all faults of an operation: `write …`, `git …`."""
     name = step.partition(" ")[0]
     yield Fault("killed before", at)
     yield Fault("killed after", at)
@@ -95,7 +95,7 @@ def faults_of(step, at):
 
 
 def done_in_child(work, fault=None, *, env=None, cwd=None, meddle=None):
-    """Do it in a child, with one fault or none; give what became of it.
+    """Run the work in a child, with one fault or none; return the result.
 
     `meddle` is called before each operation with its number and name: a hand that is in between.
     """
@@ -129,13 +129,13 @@ def done_in_child(work, fault=None, *, env=None, cwd=None, meddle=None):
 
 
 class _Operations:
-    """Counts what changes something on the disk, and makes one of it go wrong."""
+    """Counts operations that change something on the disk, and makes one of them fail."""
 
     def __init__(self, fault, log, meddle):
         self.fault, self.log, self.meddle, self.count = fault, log, meddle, 0
 
     def watch(self):
-        """Put ourselves in front of the operating system; the process ends with us in place."""
+        """Wrap the calls of the operating system; they stay wrapped until the process ends."""
         for name in ("mkdir", "rmdir", "unlink", "remove", "replace", "rename", "link", "fsync"):
             setattr(os, name, self._plain(name, getattr(os, name)))
         os.open = self._opening(os.open, lambda flags: flags & (os.O_WRONLY | os.O_RDWR))

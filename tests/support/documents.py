@@ -1,4 +1,4 @@
-"""Documents as people leave them, made at random, and two other parsers that say where headings are."""
+"""Documents as people write them, made at random, and two other parsers that find headings."""
 
 import tree_sitter
 import tree_sitter_markdown
@@ -92,7 +92,7 @@ _FRONT = st.sampled_from(
 
 @st.composite
 def documents(draw):
-    """Give a file's bytes: front matter, blocks, line ends of one kind or of all, BOM, or no final end."""
+    """Return a file's bytes: front matter, blocks, line ends of one kind or of all, BOM, or no final end."""
     lines = list(draw(_FRONT))
     for block in draw(st.lists(_BLOCKS, max_size=7)):
         lines += [*block, *[""] * draw(st.sampled_from([0, 1, 1, 1, 2]))]
@@ -107,14 +107,14 @@ def documents(draw):
 
 
 def markdown_it_headings(text):
-    """Give (level, line) of every top-level heading, as markdown-it-py sees it."""
+    """Return (level, line) of every top-level heading, by markdown-it-py."""
     tokens = _COMMONMARK.parse(text)
     found = [one for one in tokens if one.type == "heading_open" and one.level == 0]
     return [(int(one.tag[1]), one.map[0] + 1) for one in found]
 
 
 def tree_sitter_headings(text):
-    """Give (level, line) of every top-level heading, as tree-sitter-markdown sees it.
+    """Return (level, line) of every top-level heading, by tree-sitter-markdown.
 
     The line put before keeps it from reading front matter of its own in a body that begins with `---`; the
     one put behind is for a heading on a last line without an end, which it does not see.

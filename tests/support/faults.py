@@ -1,4 +1,4 @@
-"""A repository whose agents are fakes that misbehave on request, and what must hold after every case."""
+"""A repository whose agents are fakes that misbehave on request, and the invariants after every case."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ output_cap = {cap}
 
 
 def step(do, **fields):
-    """Spell one step of a fake agent, as it stands in a prompt."""
+    """Format one step of a fake agent, as it stands in a prompt."""
     return f"<<fake {json.dumps({'do': do, **fields})}>>"
 
 
@@ -36,7 +36,7 @@ class Rehearsal:
         self.begun = []
 
     def prepare(self, tickets, *, grace=1, cap="64 MB", args=()):
-        """Commit settings and templates: `{"claude-1": ticket(…)}`; `args` are given to each fake."""
+        """Commit settings and templates: `{"claude-1": ticket(…)}`; `args` are passed to each fake."""
         text = SETTINGS.format(grace=grace, cap=json.dumps(cap))
         for name in AGENTS:
             text += f'[agents.{name}]\nenabled = true\nexecutable = "{self.fakes / name}"\n'
@@ -47,19 +47,19 @@ class Rehearsal:
         })  # fmt: skip
 
     def prepare_with(self, tickets, more):
-        """Do the same, with more at the end of the settings."""
+        """Do the same, with more settings at the end."""
         self.prepare(tickets)
         text = (self.root / "orchestrate.toml").read_text()
         self.lab.commit({"orchestrate.toml": text + more})
         return self
 
     def run(self, *arguments, **options):
-        """Run the phase to its end; give its document, held to the exit code that the worst outcome asks."""
+        """Run the phase to its end; return its document, with the exit code checked by the worst outcome."""
         runtime = self.begin(*(arguments or ("run", "phase-1")), **options)
         return self.end(runtime)
 
     def begin(self, *arguments, **options):
-        """Start a command that a test wants to watch."""
+        """Start a command that a test observes."""
         options = {"stdin": subprocess.DEVNULL, **options}
         runtime = subprocess.Popen(
             [SCRIPT, *arguments, "--json"], cwd=self.root, env=self.lab.env(),
@@ -69,7 +69,7 @@ class Rehearsal:
         return runtime
 
     def end(self, runtime, code=None):
-        """Wait for a command; give its document with what it said on standard error and how long it took."""
+        """Wait for a command; return its document with its standard error and its duration."""
         out, err = runtime.communicate(timeout=60)
         document = json.loads(out)
         ill = [one for one in document["workers"] if one["verdict"] != "accepted"]
@@ -79,20 +79,20 @@ class Rehearsal:
         return document
 
     def worker(self, document, ticket):
-        """Find the worker of a ticket."""
+        """Return the worker of a ticket."""
         return next(one for one in document["workers"] if one["ticket"] == ticket)
 
     def stdout(self, worker, name=".stdout"):
-        """Give what a worker printed, byte for byte."""
+        """Return a worker's output, byte for byte."""
         return (self.root / worker["output"]).with_suffix(name).read_bytes()
 
     def run_folder(self):
-        """Give the directory of the newest run; None before there is one."""
+        """Return the directory of the newest run; None before there is one."""
         found = sorted((self.root / ".taskers" / "runs").glob("2*"))
         return found[-1] if found else None
 
     def journal(self, event=None):
-        """Give what the newest run's journal holds of a kind of event."""
+        """Return the records of a kind of event in the newest run's journal."""
         folder = self.run_folder()
         path = folder and folder / "events.jsonl"
         lines = path.read_text().splitlines() if path and path.exists() else []
@@ -100,7 +100,7 @@ class Rehearsal:
         return [one for one in found if event in (None, one["event"])]
 
     def wait_until(self, condition, seconds=20.0):
-        """Wait for something that must come."""
+        """Wait for a condition that must come true."""
         until = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < until, "it never came"
@@ -120,7 +120,7 @@ class Rehearsal:
         return found
 
     def players(self):
-        """List those of the living that are workers or theirs: not what a fence is made of."""
+        """List the living processes that are workers or their children, without those of a fence."""
         found = []
         for pid in self.survivors():
             with contextlib.suppress(OSError):
@@ -129,12 +129,12 @@ class Rehearsal:
         return found
 
     def lost_slots(self):
-        """List the slots that somebody holds, or is named in."""
+        """List the slots that a process holds, or is named in."""
         slots = self.root / ".git" / "orchestrate" / "slots"
         return [path.name for path in sorted(slots.glob("*.lock")) if path.read_text() or is_locked(path)]
 
     def see_dead(self):
-        """Leave nothing behind, whatever the case came to."""
+        """End all processes, whatever the result of the case."""
         for runtime in self.begun:
             if runtime.poll() is None:
                 runtime.kill()
@@ -150,7 +150,7 @@ class Rehearsal:
             time.sleep(0.01)
 
     def is_clean(self):
-        """Hold what must be true after every case, but for survivors and slots, which are counted."""
+        """Check the invariants after every case, except for survivors and slots, which are counted."""
         locks = [
             *(self.root / ".git/orchestrate").rglob("*.lock"),
             *self.root.glob(".taskers/runs/*/run.lock"),
@@ -162,7 +162,7 @@ class Rehearsal:
 
 
 def is_locked(path):
-    """Tell whether somebody holds a lock file."""
+    """Return whether another process holds a lock file."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

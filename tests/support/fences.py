@@ -1,4 +1,4 @@
-"""Who runs workers, what the system refuses them, and repositories whose workers are fenced or are not."""
+"""Users who run workers, systems that refuse parts of a fence, and repositories with and without one."""
 
 import contextlib
 import json
@@ -49,52 +49,52 @@ os.execvp(argv[0], argv)
 
 
 class Somebody(NamedTuple):
-    """One who runs orchestrate: with an identity, and a Python that they can read."""
+    """A user who runs orchestrate: with an identity, and a Python that the user can read."""
 
     name: str
     uid: int | None
-    """None: whoever runs the tests."""
+    """None: the user who runs the tests."""
     python: str
 
     def run(self, argv, **options):
-        """Run a program as them."""
+        """Run a program as this user."""
         who = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
         return subprocess.run(argv, **who, capture_output=True, text=True, check=False, **options)
 
     def owns(self, folder):
-        """Make them the owner of all in a folder."""
+        """Make this user the owner of everything in a folder."""
         for path in (folder, *folder.rglob("*")) if self.uid is not None else ():
             os.chown(path, self.uid, self.uid, follow_symlinks=False)
 
 
 def people():
-    """List those as whom a fence is to be tried: root where we are root, an ordinary user always."""
+    """List the users as which a fence is tried: root where we are root, an ordinary user always."""
     if os.geteuid():
         return [Somebody("ordinary", None, sys.executable)]
     return [Somebody("root", None, sys.executable), Somebody("ordinary", NOBODY, "/usr/bin/python3")]
 
 
 def python_path():
-    """Give what a Python must be told that has not our packages, so that it has them."""
+    """Return the arguments with which a Python without our packages finds them."""
     return os.pathsep.join([str(ROOT), *_SITES])
 
 
 def unfit(somebody):
-    """Say why somebody cannot run what is tested; None where they can."""
+    """Return why a user cannot run the test; None where the user can."""
     code = "import sys, orchestrator.run; sys.exit(0)"
     done = somebody.run([somebody.python, "-c", code], cwd="/", env={"PYTHONPATH": python_path()})
     return None if done.returncode == 0 else f"{somebody.python} cannot run it: {done.stderr[-200:]}"
 
 
 def place_of(somebody, folder):
-    """Make a folder that is theirs; pytest's own can be entered by nobody but who runs the tests."""
+    """Make a folder of the user's; pytest's own can be entered only by the user who runs the tests."""
     made = Path(tempfile.mkdtemp(prefix="orchestrate-test-", dir=folder))
     somebody.owns(made)
     return made
 
 
 def refusing(what, *argv, python=sys.executable):
-    """Give the command line of a program on a system that refuses `namespaces`, `landlock`, or both."""
+    """Return the command line of a program on a system that refuses `namespaces`, `landlock`, or both."""
     calls = [str(number) for number in _CALLS[platform.machine()]]
     return [python, "-I", "-S", "-c", _REFUSE, what, *calls, *argv]
 
@@ -104,13 +104,13 @@ PLACES = {"root": "/tmp", "ordinary": "/var/tmp"}
 
 
 class Walled(Lab):
-    """A repository that belongs to somebody, and the command line as they call it."""
+    """A repository of a user's, and the command line as this user calls it."""
 
     def __init__(self, folder, somebody):
         super().__init__(folder / "project", folder / "home")
         self.folder, self.somebody = folder, somebody
         self.refused = ""
-        """What the system refuses them: `namespaces`, `landlock`, both with a comma."""
+        """What the system refuses: `namespaces`, `landlock`, both with a comma."""
 
     def call(self, *arguments, cwd=None, env=None):
         """Call `orchestrate` as its owner."""
@@ -130,7 +130,7 @@ class Walled(Lab):
         return done.stdout
 
     def write(self, path, text):
-        """Write a file that is theirs."""
+        """Write a file of the owner's."""
         super().write(path, text)
         self.somebody.owns(self.folder)
 
@@ -139,7 +139,7 @@ class Walled(Lab):
         self.commit({"orchestrate.toml": text})
 
     def run(self, code=0):
-        """Run the phase; give its workers by ticket, each with what it printed under `printed`."""
+        """Run the phase; return its workers by ticket, each with its output under `printed`."""
         called = self.call("run", "phase-1", "--json")
         assert called.code == code, called
         found = {}
@@ -152,7 +152,7 @@ class Walled(Lab):
 
 @contextlib.contextmanager
 def walled_for(pattern, somebody):
-    """Give a repository of somebody's for the block."""
+    """Yield a repository of a user's for the block."""
     if why := unfit(somebody):
         pytest.skip(why)
     folder = place_of(somebody, PLACES[somebody.name])
@@ -166,7 +166,7 @@ def walled_for(pattern, somebody):
 
 
 def attempt(name, command):
-    """Write a line of shell that says `name` if a command succeeds, and nothing if it does not."""
+    """Return a line of shell that prints `name` if a command succeeds, and nothing if it fails."""
     return f"if ( {command} ) >/dev/null 2>&1; then echo {json.dumps(name)}; fi"
 
 
@@ -177,7 +177,7 @@ def journal(lab):
 
 
 def listening():
-    """Open a server on loopback that nobody answers at; a context manager."""
+    """Open a server on loopback that never answers; a context manager."""
     import socket
 
     return socket.create_server(("127.0.0.1", 0))
@@ -189,7 +189,7 @@ HOLDS = pytest.mark.parametrize("level", LEVELS)
 
 
 def fence_of(level):
-    """Give a fence of that level; where this machine has none, nothing here is tested, and it says so."""
+    """Return a fence of that level; skip the test where this machine has none."""
     found = fence_in_force(WANTED[level])
     assert found.level == level, found.reason
     return found
@@ -205,7 +205,7 @@ class Den:
             made.mkdir()
 
     def launch(self, fence, *argv, hidden=(), locked=(), network=True, **changes):
-        """Say how a worker is to be started behind a fence."""
+        """Return the launch of a worker behind a fence."""
         plain = Launch(
             worker="Command-Worker-1",
             argv=argv,
@@ -223,7 +223,7 @@ class Den:
         return enclosed(plain, fence, walls)
 
     async def run(self, *arguments, **options):
-        """Run a worker to its end; give that with what it printed."""
+        """Run a worker to its end; return its exit record with its output."""
         async with open_nursery(self.folder / "log") as nursery:
             found = await nursery.run(self.launch(*arguments, **options))
         assert (self.folder / "log").read_text() == ""

@@ -1,4 +1,4 @@
-"""Workers that make a file each, a gate that says what goes together, and what a run said of them."""
+"""Workers that make a file each, a gate that decides which of them go together, and a run's answers."""
 
 import json
 
@@ -18,27 +18,27 @@ def gate(lab, *commands, more="", fence="auto"):
 
 
 def call(lab, command, run, *arguments, code):
-    """Call a command on a run or a phase, which is to end with that code; give its document."""
+    """Call a command on a run or a phase, check its exit code, and return its document."""
     called = lab.call(command, run, "--json", *arguments)
     assert called.code == code, called
     return called.document
 
 
 def verdicts(document):
-    """Give the verdict of each ticket."""
+    """Return the verdict of each ticket."""
     return {one["ticket"]: one["verdict"] for one in document["workers"]}
 
 
 def reasons(document):
-    """Give the reason of each ticket's verdict."""
+    """Return the reason of each ticket's verdict."""
     return {one["ticket"]: one["reason"] for one in document["workers"]}
 
 
 def folder_of(lab, document):
-    """Give the folder of a run."""
+    """Return the folder of a run."""
     return lab.root / ".taskers" / "runs" / document["run"]
 
 
 def out(lab):
-    """Name the workers' files that have landed."""
+    """Return the workers' files that have landed."""
     return {path.name for path in (lab.root / "out").glob("*")}

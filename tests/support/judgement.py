@@ -1,4 +1,4 @@
-"""Workers whose work is judged, and what the commands say of it."""
+"""Workers whose work is judged, and the answers of the commands about it."""
 
 from support.repository import shell
 
@@ -13,14 +13,14 @@ def write(number, **more):
 
 
 def run(lab, code=0, *arguments):
-    """Run the phase, which is to end with that code; give its document."""
+    """Run the phase, check the exit code, and return the document."""
     called = lab.call("run", "phase-1", "--json", *arguments)
     assert called.code == code, called
     return called.document
 
 
 def integrate(lab, document, *arguments, code=0):
-    """Judge a run, which is to end with that code; give the document."""
+    """Judge a run, check the exit code, and return the document."""
     called = lab.call("integrate", document["run"], "--json", *arguments)
     assert called.code == code, called
     return called.document
@@ -32,15 +32,15 @@ def settle(lab, text):
 
 
 def verdicts(document):
-    """Give the outcome and the verdict of each ticket."""
+    """Return the outcome and the verdict of each ticket."""
     return {one["ticket"]: (one["outcome"], one["verdict"]) for one in document["workers"]}
 
 
 def head(lab):
-    """Give the last commit."""
+    """Return the last commit."""
     return lab.git("rev-parse", "HEAD").strip()
 
 
 def message_of(document):
-    """Give all that is told as a problem."""
+    """Return the texts of all problems."""
     return " ".join(one["what"] for one in document["problems"])

@@ -1,4 +1,4 @@
-"""A launch of a plain worker, and what a test asks of processes that others started."""
+"""A launch of a plain worker, and questions about processes that others started."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from workers.shim.spec import Launch, Limits
 
 
 def launch(folder: Path, *argv: str, name: str = "w", **changes) -> Launch:
-    """Say how a worker is to be started whose files lie in a folder, under its name."""
+    """Return the launch of a worker whose files are in a folder, under its name."""
     plain = Launch(
         worker=name,
         argv=argv,
@@ -27,7 +27,7 @@ def launch(folder: Path, *argv: str, name: str = "w", **changes) -> Launch:
 
 
 def lives(pid: int) -> bool:
-    """Look at the state: a zombie answers signal 0."""
+    """Return whether a process lives, by its state: a zombie answers signal 0."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):

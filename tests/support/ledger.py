@@ -1,4 +1,4 @@
-"""A ledger on a clock of the test's own, and who is said to live."""
+"""A ledger on a clock of the test's own, with a list of living attempts."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ DAY = "2026-02-16"
 
 
 class Books:
-    """A ledger, its clock, and who is said to live."""
+    """A ledger, its clock, and the living attempts."""
 
     def __init__(self, folder):
         self.at, self.dead = AT, set()
@@ -35,20 +35,20 @@ class Books:
         worker_usd=None,
         **limits,
     ):
-        """Ask for the start of an attempt."""
+        """Reserve the start of an attempt."""
         budget = Budget(usd, tokens, worker_usd)
         return self.ledger.reserve(run or self.run, worker, attempt, budget, SpendingLimits(**limits))
 
     def spend(self, worker, usd, tokens=1000, attempt=1, run=None):
-        """Have an attempt start, and end with that cost."""
+        """Start an attempt, and end it with that cost."""
         found = self.start(worker, attempt, run=run)
         self.ledger.settle(found, Cost(usd, "agent" if usd is not None else "unpriced", tokens))
 
     def path(self, day=DAY):
-        """Give the ledger of a day."""
+        """Return the ledger of a day."""
         return self.folder / f"{day}.jsonl"
 
 
 def used(usd, tokens=10):
-    """Give the usage that stands in a worker's record."""
+    """Return the usage in a worker's record."""
     return {"input_tokens": tokens, "cached_tokens": 0, "output_tokens": 0, "cost_usd": usd}

@@ -1,4 +1,4 @@
-"""Runs made old for `archive --runs`, and what a test asks of them."""
+"""Runs made old for `archive --runs`, and questions about them."""
 
 import re
 import shutil
@@ -15,14 +15,14 @@ def listed(folder):
 
 
 def settled(made):
-    """Settle what waits, so that nothing more can come of the run."""
+    """Settle what waits, so that nothing more can happen in the run."""
     called = made.call("integrate", "last", "--reject", "command-2", "--reason", "beyond its scope", "--json")
     assert called.document["status"] == "integrated"
     return called.document["run"]
 
 
 def aged(made, run, days, size=0):
-    """Copy a run to one that ended so many days ago, and took so many bytes more."""
+    """Copy a run to one that ended so many days ago, and is so many bytes larger."""
     moment = datetime.now(UTC) - timedelta(days=days)
     name = moment.strftime("%Y%m%d_%H%M%S")
     folder = made.root / RUNS / name
@@ -50,14 +50,14 @@ def reasons(told):
 
 
 def packed(made, run):
-    """Unpack an archive, and give all that it holds of the run."""
+    """Unpack an archive, and return its content of the run."""
     with tarfile.open(made.root / ARCHIVE / f"{run}.tar.gz") as tar:
         tar.extractall(made.home / "unpacked", filter="data")
     return seen_in(made.home / "unpacked" / run)
 
 
 def furnished(made, name):
-    """Give a run what its workers and its runtime leave elsewhere; give the bytes of that."""
+    """Add to a run the files that its workers and its runtime leave elsewhere; return their bytes."""
     texts = {
         f".taskers/messages/{name}.Command-Worker-1.jsonl": '{"to": "lead"}\n',
         f".taskers/messages/{name}.Command-Worker-2.jsonl": "",
@@ -72,7 +72,7 @@ def furnished(made, name):
 
 
 def traces(made, name):
-    """List all that bears a run's name, but for its archive."""
+    """List all files with a run's name, without its archive."""
     found = [
         *(made.root / ".taskers").glob(f"*/{name}"),
         *(made.root / ".taskers/messages").glob(f"{name}.*"),

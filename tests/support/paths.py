@@ -1,4 +1,4 @@
-"""Places in this repository, wherever a test stands."""
+"""Paths of this repository, for tests in any folder."""
 
 from pathlib import Path
 

@@ -114,7 +114,7 @@ def after(text, *events, end="\n"):
 
 
 def changed(new, old=PLAN):
-    """Give the lines that differ, stamps left out."""
+    """Return the lines that differ, without time stamps."""
     stamps = ("**Last Updated", "**Lead Agent")
     lines = [[line for line in text.splitlines() if not line.startswith(stamps)] for text in (old, new)]
     old_lines, new_lines = lines

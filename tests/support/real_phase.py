@@ -62,7 +62,7 @@ class Project:
 
 
 def survivors(run):
-    """Give the processes that still carry the run's name in their environment."""
+    """Return the processes that still carry the run's name in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

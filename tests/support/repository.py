@@ -14,7 +14,7 @@ AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 
 
 class Called(NamedTuple):
-    """What one call of the command line left."""
+    """The result of one call of the command line."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ class Called(NamedTuple):
         return json.loads(self.out)
 
     def says(self):
-        """Give what the document's problems say, as a person would read it."""
+        """Return the document's problems as the lines that a person would read."""
         return [
             f"{one['place']}: {one['what']}" + (f"; {one['do']}" if one["do"] else "")
             for one in self.document["problems"]
@@ -34,18 +34,18 @@ class Called(NamedTuple):
 
 
 class Lab:
-    """One repository and whatever calls are made in it."""
+    """One repository and the calls that are made in it."""
 
     def __init__(self, root, home):
         self.root, self.home = root, home
 
     def env(self, **more):
-        """Give an environment that holds nothing of ours; a hosting session's variables are `more`."""
+        """Return an environment without variables of ours; a hosting session's variables are `more`."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
         return {**kept, "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1", **more}
 
     def call(self, *arguments, cwd=None, env=None):
-        """Call `orchestrate`, whatever comes of it."""
+        """Call `orchestrate`; no exit code fails the test."""
         done = subprocess.run(
             [SCRIPT, *arguments],
             cwd=cwd or self.root,
@@ -65,13 +65,13 @@ class Lab:
         return done.stdout
 
     def write(self, path, text):
-        """Write a file, its folders too."""
+        """Write a file, and make its folders."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
     def have_fake_claude(self, folder):
-        """Have a fake Claude do what its tickets say, the settings committed."""
+        """Install a fake Claude that does what its tickets ask, the settings committed."""
         called = self.call("fake-agent", str(folder), "--json")
         assert called.code == 0, called.err
         self.commit(
@@ -92,12 +92,12 @@ class Lab:
         )
 
     def everything(self):
-        """Give all that stands on the disk below the repository: names, modes, bytes, git's own included."""
+        """Return everything on the disk below the repository: names, modes, bytes, git's own included."""
         return seen_in(self.root)
 
 
 def seen_in(folder):
-    """Give all below a folder: path to mode and content."""
+    """Return everything below a folder: path to mode and content."""
     found = {}
     for path in sorted(folder.rglob("*")):
         content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
@@ -106,7 +106,7 @@ def seen_in(folder):
 
 
 def template(command=("true",), **front):
-    """Write a template; values are spelled as JSON, which YAML reads."""
+    """Format a template; values are spelled as JSON, which YAML reads."""
     said = {
         "agent": "command", "phase": "phase-1", "deliverable": "Code review", "title": "Look around",
         "command": command and list(command), **front,
@@ -116,5 +116,5 @@ def template(command=("true",), **front):
 
 
 def shell(script, **front):
-    """Write a template of a worker that runs a shell script."""
+    """Format a template of a worker that runs a shell script."""
     return template(("sh", "-c", script), **front)

@@ -1,4 +1,4 @@
-"""Runtimes, shims and workers as processes that a test looks at, kills, and sees dead."""
+"""Runtimes, shims and workers as processes that a test observes, kills, and waits for."""
 
 import contextlib
 import json
@@ -11,13 +11,13 @@ from pathlib import Path
 from support.repository import SCRIPT
 
 UNFENCED = 'fence = "off"\n'
-"""Settings for workers that wait for a token of the test's, and leave their traces outside of their trees."""
+"""Settings for workers that wait for a token of the test's, and leave traces outside of their trees."""
 PATIENCE = 60.0
-"""Seconds; a busy machine is no reason to fail."""
+"""Seconds; a busy machine must not fail a test."""
 
 
 def wait_until(condition, seconds=PATIENCE):
-    """Look again and again until something is so."""
+    """Poll until a condition holds."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it never came so far"
@@ -26,7 +26,7 @@ def wait_until(condition, seconds=PATIENCE):
 
 
 class Lives:
-    """A repository, and all that lives in it."""
+    """A repository, and all its processes."""
 
     def __init__(self, lab):
         self.lab, self.root, self.call = lab, lab.root, lab.call
@@ -41,20 +41,20 @@ class Lives:
 
     @property
     def waits(self):
-        """Give a line of shell that waits for a token."""
+        """Return a line of shell that waits for a token."""
         return f"dd if={self.tokens} bs=1 count=1 of=/dev/null 2>/dev/null"
 
     def let_go(self, count):
-        """Let so many of those who wait go on."""
+        """Release so many of the waiting workers."""
         os.write(self._tokens, b"x" * count)
 
     def pool_of(self, total):
-        """Let so many workers run at once."""
+        """Set the size of the pool."""
         rules = (self.root / "AGENTS.md").read_text()
         self.lab.write("AGENTS.md", rules.replace("15", str(total), 1))
 
     def begin(self, *arguments, **more):
-        """Start a command that the test goes on beside; in a session of its own, as on a terminal."""
+        """Start a command in the background; in a session of its own, as on a terminal."""
         process = subprocess.Popen(
             [SCRIPT, *arguments, "--json"],
             cwd=self.root,
@@ -70,14 +70,14 @@ class Lives:
         return process
 
     def detached(self, *arguments):
-        """Deploy a phase behind itself; give the run's folder and its runtime's process id."""
+        """Deploy a phase detached; return the run's folder and its runtime's process id."""
         told = self.call("deploy", "phase-1", "--detach", *arguments, "--json")
         assert told.code == 0, told
         run = self.root / ".taskers" / "runs" / told.document["run"]
         return run, self.runtime_of(run.name)
 
     def runtime_of(self, run):
-        """Find the process of a run's detached runtime."""
+        """Return the process of a run's detached runtime."""
         wanted = b"\0_runtime\0" + run.encode()
         found = {
             pid: parent_of(pid)
@@ -94,7 +94,7 @@ class Lives:
         return [pid for pid in pids() if wanted in read(pid, "environ").split(b"\0")]
 
     def executed(self):
-        """Give what the workers left outside of git: name to lines."""
+        """Return the traces of workers outside of git: name to lines."""
         return {path.name: path.read_text().split() for path in sorted(self.outside.iterdir())}
 
     def landed(self):
@@ -102,7 +102,7 @@ class Lives:
         return self.lab.git("log", "--format=%H", "--grep=^Orchestrate-Run: ").split()
 
     def end(self):
-        """See dead whatever is left: runtimes, then workers."""
+        """End all remaining processes and wait for them: runtimes, then workers."""
         os.close(self._tokens)
         for process in self.begun:
             process.kill()
@@ -115,7 +115,7 @@ class Lives:
 
 
 def pids():
-    """List the processes that live; one that only waits to be reaped does not."""
+    """List the living processes; one that only waits to be reaped is not listed."""
     found = []
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         state = read(pid, "stat").rpartition(b")")[2].split()
@@ -133,7 +133,7 @@ def read(pid, what):
 
 
 def parent_of(pid):
-    """Give a process's parent; 0 once it is gone."""
+    """Return a process's parent; 0 once it is gone."""
     fields = read(pid, "stat").rpartition(b")")[2].split()
     return int(fields[1]) if fields else 0
 
@@ -145,13 +145,13 @@ def kill(pid, number=signal.SIGKILL):
 
 
 def kill_and_see_dead(pid):
-    """End a process that is not our child."""
+    """Kill a process that is not our child, and wait until it has exited."""
     kill(pid)
     wait_until(lambda: pid not in pids())
 
 
 def journal(run):
-    """Give what a run's journal says so far."""
+    """Return a run's journal so far."""
     try:
         lines = (run / "events.jsonl").read_text().splitlines()
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def journal(run):
 
 
 def started(run):
-    """Give the records of the shims that have started their workers: name to record."""
+    """Return the records of the shims that have started their workers: name to record."""
     found = {}
     for path in (run / "shims").glob("*.started.json"):
         if text := path.read_text():

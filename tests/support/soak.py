@@ -1,4 +1,4 @@
-"""A repository that is worked in for a long time, in two work trees by three leads, while faults strike."""
+"""A repository that is used for a long time, in two work trees by three leads, while faults strike."""
 
 import contextlib
 import json
@@ -22,15 +22,15 @@ from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir
 
 MARK, TRACE = "ORCHESTRATE_MARK", "LC_SOAK"
-"""What a worker's tree carries, and what our allow-lists pass on to shims and workers alike."""
+"""The variables of a worker's process tree, which our allow-lists pass on to shims and workers alike."""
 RUNTIMES = {b"run", b"deploy", b"resume", b"integrate", b"_runtime"}
 NOISE = ("Traceback", "a bug of ours", "never retrieved")
 EXPECTED = {0, 1, 5, 129, 130, 143}
 """Exit codes of a command in a soak; any below 0 is a signal of ours."""
 CHECK = re.compile(r"[/.](?:acceptance|setup|gate)-")
-"""In the mark of what is run for a worker or on its work, which has no slot of the pool."""
+"""Part of the mark of commands run for a worker or on its work, which have no slot of the pool."""
 DEADLINE = 240.0
-"""Seconds after which a command hangs, however busy the machine is."""
+"""Seconds after which a command counts as hanging, however busy the machine is."""
 
 
 class Process(NamedTuple):
@@ -43,7 +43,7 @@ class Process(NamedTuple):
 
 
 class Called(NamedTuple):
-    """What one command came to."""
+    """The result of one command."""
 
     code: int
     document: dict | None
@@ -70,7 +70,7 @@ class World:
         self.git(self.second, "commit", "-q", "--all", "--message=without a fence")
 
     def env(self):
-        """Give what every command is started with."""
+        """Return the environment of every command."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
         return {
             **kept,
@@ -94,7 +94,7 @@ class World:
         return done.stdout
 
     def call(self, root, *arguments):
-        """Call `orchestrate` and hold what every command owes, however it is struck."""
+        """Call `orchestrate` and check the guarantees of every command, whatever fault strikes it."""
         process = subprocess.Popen(
             [SCRIPT, *arguments, "--json"], cwd=root, env=self.env(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -120,13 +120,13 @@ class World:
             raise AssertionError(self.said("no JSON", arguments, process.returncode, out, err)) from None
 
     def said(self, what, arguments, code, out, err):
-        """Put together what is needed to see what went wrong."""
+        """Return what is needed to find the cause of a failure."""
         last = "\n".join(self.strikes[-20:])
         bugs = "\n".join(path.read_text() for path in (self.place / "tmp").glob("orchestrate-bug-*"))
         return f"seed {self.seed}: {what}: {arguments} {code}\n{out}\n{err}\n{bugs}\nlast strikes:\n{last}"
 
     def processes(self):
-        """List the living processes of the soak; one that only waits to be reaped does not count."""
+        """List the living processes of the soak; one that only waits to be reaped is not listed."""
         found, trace = [], f"{TRACE}={self.place}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -145,7 +145,7 @@ class World:
         return found
 
     def see_dead(self):
-        """Leave nothing behind where something went wrong."""
+        """End all processes after a failure."""
         while found := self.processes():
             for one in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -153,7 +153,7 @@ class World:
             time.sleep(0.05)
 
     def write_by_hand(self, root, line):
-        """Save STATUS.md as an editor does that looks whether the file is still the one it read."""
+        """Save STATUS.md as an editor does that checks whether the file is still the one it read."""
         path, aside = root / "STATUS.md", root / "STATUS.md~"
         for _ in range(50):
             before = path.stat()
@@ -172,7 +172,7 @@ class World:
 
 
 class Lane:
-    """One lead: a phase in a work tree, run after run, each to its end whatever strikes."""
+    """One lead: a phase in a work tree, run after run, each to its end whatever fault strikes."""
 
     def __init__(self, world, name, root, phase, first):
         self.world, self.name, self.root, self.phase, self.first = world, name, root, phase, first
@@ -181,7 +181,7 @@ class Lane:
         self.books = []
 
     def live(self, count, keep_books):
-        """Have runs until the time is over; then see that nothing more is unfinished."""
+        """Run until the time is over; then check that nothing is unfinished."""
         while not self.world.over.is_set() or not self.books:
             self.round += 1
             texts = phase_of(self.rng, self.phase, f"out/{self.name}/{self.round}", self.first, count)
@@ -220,7 +220,7 @@ class Lane:
             time.sleep(0.2)
 
     def begin(self):
-        """Start a run in one of the ways there are; None where it was killed before it was written down."""
+        """Start a run in one of the possible ways; None where it was killed before it was written down."""
         how = self.rng.choice((("run",), ("run",), ("deploy",), ("deploy", "--detach")))
         called = self.world.call(self.root, *how, self.phase)
         states = [
@@ -238,7 +238,7 @@ class Lane:
         return None
 
     def finish(self, run):
-        """Go on with a run until every verdict of it is final and stands in the state files."""
+        """Continue a run until every verdict of it is final and in the state files."""
         called = None
         until = time.monotonic() + 2 * DEADLINE
         while time.monotonic() < until:
@@ -272,14 +272,14 @@ class Lane:
             assert before == after, (self.world.seed, run.id)
 
     def integrate(self, state):
-        """Judge what is left to the lead, one way or the other."""
+        """Judge what is left to the lead, accepting or rejecting."""
         pending = [name for name, facts in state.workers.items() if facts.verdict == "pending"]
         word = self.rng.choice(("--accept", "--reject"))
         more = [word, *pending, *(["--reason", "as drawn"] if word == "--reject" else [])] if pending else []
         return self.world.call(self.root, "integrate", state.run.id, *more)
 
     def note_adopted(self, run, out):
-        """Count the attempts that an earlier runtime had started, and a later one took to their end."""
+        """Count the attempts that an earlier runtime had started, and a later one finished."""
         lost = {(one["worker"], one["attempt"]) for one in journal(run) if one["event"] == "lost"}
         over = {(one["worker"], one["tried"]["attempt"]) for one in journal(run) if "tried" in one} | {
             (one["worker"], one["facts"]["attempts"]) for one in journal(run) if one["event"] == "ended"
@@ -289,7 +289,7 @@ class Lane:
 
 
 def journal(run):
-    """Give a run's journal; a run that was killed before its first word has none."""
+    """Return a run's journal; a run that was killed before its first record has none."""
     path = run.path / "events.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}")]
@@ -320,7 +320,7 @@ class Striker:
                 self.world.strikes.append(f"{at} {kind} {what}")
 
     def strike(self, kind):
-        """Do one of them; give what it hit, nothing where there was nothing to hit."""
+        """Cause one fault; return what it hit, empty where there was nothing to hit."""
         lane = self.rng.choice(self.lanes)
         match kind:
             case "hand":
@@ -361,7 +361,7 @@ class Striker:
         return f"{run.id} {names} -> {called.code}"
 
     def role(self, one):
-        """Say what a process is: a runtime, a nursery, a shim, a worker or a child of its tools."""
+        """Return the role of a process: a runtime, fork server, shim, worker or a child of its tools."""
         if any(word.endswith(b"nursery.py") for word in one.words):
             return "nursery" if self.is_runtime(one.parent) else "shim"
         if one.mark:
@@ -371,7 +371,7 @@ class Striker:
         return "runtime" if RUNTIMES & set(one.words) and b"orchestrat" in b" ".join(one.words) else "other"
 
     def is_runtime(self, pid):
-        """Tell whether a process is a command of ours."""
+        """Return whether a process is a command of ours."""
         try:
             words = set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
         except OSError:
@@ -379,7 +379,7 @@ class Striker:
         return bool(RUNTIMES & words)
 
     def sample(self):
-        """Count the workers that live: never more than fifteen."""
+        """Count the living workers: never more than fifteen."""
         marks = {one.mark for one in self.world.processes() if one.mark and not CHECK.search(one.mark)}
         self.samples.append(len(marks))
         if len(marks) > 15:  # a look takes a while, and its first may be gone when its last has come

@@ -1,4 +1,4 @@
-"""The books of a soak: what must be true of a run that is over, and of the repository in the end."""
+"""The accounts of a soak: the invariants of a finished run, and of the repository in the end."""
 
 import re
 import time
@@ -16,11 +16,11 @@ from tickets.types import Outcome
 from workers.git.run import find_repository
 
 PATIENCE = 20.0
-"""Seconds that a process of ours may take to be gone after its command has answered."""
+"""Seconds that a process of ours may take to exit after its command has answered."""
 
 
 def keep_books(lane, run):
-    """Hold what must be true of one run that is over, and add it to the figures; give its landed files."""
+    """Check the invariants of one finished run, and add it to the figures; return its landed files."""
     world, state, records = lane.world, read_run(run), journal(run)
     where = (f"seed {world.seed}", lane.name, run.id)
     ends = Counter(one["worker"] for one in records if one["event"] in ("ended", "skipped"))
@@ -48,7 +48,7 @@ def keep_books(lane, run):
 
 
 def landed_once(lane, run, state, where):
-    """Hold that what was accepted has landed, in one commit of this run, and nothing else has."""
+    """Check that what was accepted has landed, in one commit of this run, and nothing else has."""
     found = {}
     for name, facts in state.workers.items():
         accepted = facts.verdict in ("accepted", "partial")
@@ -69,7 +69,7 @@ def landed_once(lane, run, state, where):
 
 
 def settled(lane, run, state, where):
-    """Hold that the ledger has each attempt of an agent once, and the sums that the run's record has."""
+    """Check that the ledger has each attempt of an agent once, with the sums of the run's record."""
     repository = find_repository(lane.root)
     entries = [
         entry
@@ -88,7 +88,7 @@ def settled(lane, run, state, where):
 
 
 def close_books(world, lanes):
-    """Hold what must be true of the repository when all runs are over; give the figures."""
+    """Check the invariants of the repository when all runs are over; return the figures."""
     until = time.monotonic() + PATIENCE
     while (survivors := world.processes()) and time.monotonic() < until:
         time.sleep(0.05)
@@ -120,7 +120,7 @@ def close_books(world, lanes):
 
 
 def agree(world, root):
-    """Hold that the state files are in order, name no run any more, and have every line written by hand."""
+    """Check that the state files are in order, name no run any more, and have every manual edit."""
     called = world.call(root, "validate")
     errors = [one for one in called.document["problems"] if one["severity"] == "error"]
     assert (called.code, errors) == (0, []), (world.seed, errors)

@@ -1,4 +1,4 @@
-"""Random phases for a soak: agents that work, agents that misbehave, and what hangs together of them."""
+"""Random phases for a soak: agents that work, agents that misbehave, and their dependencies."""
 
 import os
 from typing import NamedTuple
@@ -7,9 +7,9 @@ from support.faults import AGENTS, step
 from support.repository import shell, template
 
 LONGEST = 12.0 if os.environ.get("ORCHESTRATE_SOAK") == "1" else 5.0
-"""Seconds that a step takes at most: long ones keep fifteen busy on a machine that starts few in a second."""
+"""Seconds of the longest step: long ones keep fifteen busy on a machine that starts few in a second."""
 POISON = "poison"
-"""What the gate does not let in."""
+"""Content that the gate refuses."""
 SETTINGS = """\
 fence = "{fence}"
 [pool]
@@ -35,19 +35,19 @@ executable = "{fakes}/gemini"
 
 
 class Drawn(NamedTuple):
-    """What a ticket is drawn as: steps of a fake or lines of shell, and front matter."""
+    """A random ticket: steps of a fake or lines of shell, and front matter."""
 
     steps: list[str]
     front: dict
 
 
 def settings_with(fakes, *, fence):
-    """Give settings under which three fakes and a gate are in force."""
+    """Return settings with three fakes and a gate."""
     return SETTINGS.format(fakes=fakes, fence=fence, poison=POISON)
 
 
 def phase_of(rng, phase, folder, first, count):
-    """Draw a phase's templates: stem to text; each write ticket owns a file of its name in `folder`."""
+    """Generate a phase's templates: stem to text; each write ticket owns a file of its name in `folder`."""
     texts = {}
     for number in range(first, first + count):
         agent = rng.choice((*AGENTS, "command"))

@@ -100,32 +100,32 @@ Formatter
 
 
 def entry(worker="Codex-Worker-1", title="Port the parser", scope=("src/parser/**",)):
-    """Give a worker that a run begins with."""
+    """Return a worker that a run begins with."""
     return RosterEntry(worker, title, scope)
 
 
 def completion(worker="Codex-Worker-1", outcome="complete", verdict="accepted", reason="checks passed"):
-    """Give a worker that a run ends with."""
+    """Return a worker that a run ends with."""
     return Completion(worker, "Port the parser", outcome, verdict, reason, ("src/parser/lex.py",))
 
 
 def deployed(*entries, run=RUN, at=AT):
-    """Give the event of a run that begins."""
+    """Return the event of a run that begins."""
     return RunDeployed(run, "phase-2", at, "Ada", entries or (entry(),))
 
 
 def integrated(*workers, run=RUN, at=LATER):
-    """Give the event of a run that is judged."""
+    """Return the event of a run that is judged."""
     return RunIntegrated(run, "phase-2", at, "Grace", workers or (completion(),), "abc")
 
 
 def after(text, *events):
-    """Give what a file says after some events."""
+    """Return a file's text after some events."""
     for event in events:
         text = status.changes({"STATUS.md": text}, event).get("STATUS.md", text)
     return text
 
 
 def roster(text):
-    """Give what stands in the section of the roster."""
+    """Return the text of the roster's section."""
     return text.decode().split("## Worker Roster\n\n")[1].split("\n\n---")[0]

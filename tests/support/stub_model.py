@@ -1,4 +1,4 @@
-"""A scripted model on loopback that speaks the three APIs the agent CLIs know.
+"""A scripted model on loopback that serves the three APIs of the agent CLIs.
 
 The script stands in the prompt, as steps: `<<step {"do": "shell", "cmd": "echo hi > a.txt"}>>`. Steps are
 played in order, one a turn; the server keeps no conversations, for each request brings its own. Steps:
@@ -40,12 +40,12 @@ ERRORS = {  # status: what Anthropic, OpenAI and Google call it
 
 
 def step(do, **fields):
-    """Write one step for a prompt."""
+    """Format one step for a prompt."""
     return f"<<step {json.dumps({'do': do, **fields})}>>"
 
 
 class ModelServer(ThreadingHTTPServer):
-    """The server, and what it has been asked so far."""
+    """The server, and the requests so far."""
 
     daemon_threads = True
     block_on_close = False
@@ -61,7 +61,7 @@ class ModelServer(ThreadingHTTPServer):
         self.step = step
 
     def requests(self):
-        """Give every model request so far: `api`, `path`, `do`, `tools` and the `body` as text."""
+        """Return every model request so far: `api`, `path`, `do`, `tools` and the `body` as text."""
         with self._news:
             return list(self._asked)
 
@@ -180,7 +180,7 @@ def api_of(path):
 
 
 def step_due(texts):
-    """Find the step to play: the script is in the last text that has one, tool results after it count."""
+    """Return the step to play: the script is in the last text that has one, tool results after it count."""
     steps, results = [], 0
     for kind, text in texts:
         found = STEP.findall(text) if kind == "user" else []
@@ -227,7 +227,7 @@ def read_gemini(asked):
 
 
 def tool_call(api, due, tools):
-    """Name the CLI's tool and its arguments; text instead of a dict is a free-form input."""
+    """Return the CLI's tool and its arguments; text instead of a dict is a free-form input."""
     if due["do"] == "call":
         return due["tool"], due["given"]
     path, text, command = due.get("path"), due.get("text", ""), due.get("cmd")

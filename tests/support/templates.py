@@ -1,4 +1,4 @@
-"""Templates written in a few lines, what becomes of them, and what is said of the wrong ones."""
+"""Short templates for tests, their tickets, and the problems of the wrong ones."""
 
 from textwrap import dedent
 
@@ -22,12 +22,12 @@ def render(**texts):
 
 
 def front(lines, body="Do it.\n"):
-    """Give a template of this front matter and body."""
+    """Return a template of this front matter and body."""
     return f"---\n{dedent(lines).strip()}\n---\n{body}"
 
 
 def complaints(stem, text):
-    """Give the problems of a wrong template, places without the folder."""
+    """Return the problems of a wrong template, with places without the folder."""
     with pytest.raises(TicketError) as caught:
         render_tickets([template(stem, text)], VALUES)
     return [str(problem).removeprefix(f"{FOLDER}/") for problem in caught.value.problems]

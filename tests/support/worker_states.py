@@ -1,11 +1,11 @@
-"""Workers as a run's journal tells of them, for tests of what is decided from that alone."""
+"""Worker states as a run's journal yields them, for tests of decisions made from them alone."""
 
 from orchestrator.runs.events import Evidence, Violation
 from orchestrator.runs.worker_state import WorkerState
 
 
 def worker_state(worker, ticket, agent="command", **facts):
-    """Make a worker; facts that its evidence has go there."""
+    """Make a worker state; facts of its evidence go into it."""
     made = WorkerState(worker, ticket, agent)
     if "violations" in facts:
         facts["violations"] = tuple(Violation(*one) for one in facts["violations"])

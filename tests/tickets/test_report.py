@@ -1,4 +1,4 @@
-"""Reports: what a final answer says, and the complaints about how it says it."""
+"""Reports: the content of a final answer, and the complaints about its form."""
 
 import json
 

@@ -9,7 +9,7 @@ from workers.engine.process import kill_marked
 
 @pytest.fixture
 def mark():
-    """Give the mark of a test's workers, and see that none of them is left."""
+    """Yield the mark of a test's workers, and check that none of them is left."""
     name = f"test-{uuid.uuid4().hex}"
     yield name
     assert kill_marked(name) == 0, "a test left a worker behind"

@@ -129,7 +129,7 @@ class Filters:
         return env if index is None else {**env, "GIT_INDEX_FILE": str(index)}
 
     def _directory_of(self, group: Group) -> Path:
-        """Give git a directory of its own, where these attributes hold for every file."""
+        """Make a directory for git, in which these attributes hold for every file."""
         line = f"* {' '.join(group)}\n"
         bare = self._directory / hashlib.sha256(line.encode()).hexdigest()[:16]
         if (bare / "config").exists():

@@ -23,7 +23,7 @@ def ran(tmp_path_factory, pattern_repository):
 
 @pytest.fixture
 def old(ran, tmp_path):
-    """Give the project with that run; `aged` makes finished ones of it."""
+    """Return the project with that run; `aged` makes finished ones of it."""
     shutil.copytree(ran.root.parent, tmp_path / "lab", symlinks=True)
     return Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
 
@@ -39,7 +39,7 @@ def _closed(ran, tmp_path_factory):
 
 @pytest.fixture
 def closed(_closed, tmp_path):
-    """Give the project with that run once nothing more can come of it, and the run's id."""
+    """Return the project with that run once nothing more can happen in it, and the run's id."""
     shutil.copytree(_closed.root.parent, tmp_path / "lab", symlinks=True)
     made = Lab(tmp_path / "lab" / "project", tmp_path / "lab" / "home")
     return made, *listed(made.root / RUNS)

@@ -1,4 +1,4 @@
-"""Packed runs are deleted where a lead asks for it and says how old, and never otherwise."""
+"""Packed runs are deleted where a lead asks for it and states an age, and never otherwise."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ UNSAID = "--delete-packed: deletes permanently, so there is no default age; stat
 
 @pytest.fixture
 def packed(closed):
-    """Give a project with three packed runs, made 300, 100 and 0 days ago, and their names."""
+    """Return a project with three packed runs, made 300, 100 and 0 days ago, and their names."""
     old, run = closed
     names = [aged(old, run, days) for days in (500, 300, 200)]
     assert gone(archive(old)) == names

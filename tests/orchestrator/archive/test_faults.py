@@ -63,7 +63,7 @@ class Stage:
         return {path: one for path, one in found.items() if path != "run.lock"}
 
     def packed(self):
-        """Give what the archive holds of the run, None where there is none."""
+        """Return the content of the run's archive, None where there is none."""
         path = self.lab.root / ARCHIVE / f"{self.name}.tar.gz"
         if not path.exists():
             return None

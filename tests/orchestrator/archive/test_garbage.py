@@ -1,4 +1,4 @@
-"""`archive --runs` deletes what stays for nobody: old days of the ledger, places of runs that are gone."""
+"""`archive --runs` deletes what nothing needs: old days of the ledger, files of runs that are gone."""
 
 import fcntl
 import json
@@ -21,7 +21,7 @@ def day_of(days):
 
 
 def spent(made, days, *runs, root=None):
-    """Write a day of the ledger in which some runs stand; give its path."""
+    """Write a day of the ledger in which some runs stand; return its path."""
     path = f"{SPENDING}/{day_of(days)}.jsonl"
     lines = [
         json.dumps({

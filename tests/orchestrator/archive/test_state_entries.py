@@ -1,4 +1,4 @@
-"""What is old leaves the state files whole, in one commit, and is found where they say."""
+"""Old entries are moved out of the state files whole, in one commit, to the place that the files name."""
 
 import re
 from datetime import UTC, datetime, timedelta

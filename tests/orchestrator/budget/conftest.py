@@ -6,5 +6,5 @@ from support.ledger import Books
 
 @pytest.fixture
 def books(tmp_path):
-    """Give a ledger without a line."""
+    """Return a ledger without a line."""
     return Books(tmp_path)

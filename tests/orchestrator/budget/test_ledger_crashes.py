@@ -201,7 +201,7 @@ def crowd(tmp_path):
 
 
 def reservations(path):
-    """Give the most that was ever spent and held at once, counted line by line without our own reading."""
+    """Return the most that was ever spent and reserved at once, counted line by line by independent code."""
     open_, spent, most = {}, 0.0, 0.0
     for line in path.read_text().splitlines():
         record = json.loads(line)

@@ -12,7 +12,7 @@ THREE_DOLLARS = {"in": 1_000_000, "out": 0}
 
 @pytest.fixture
 def prepare(rehearsal):
-    """Commit templates, and a claude that tells on standard error how it was called."""
+    """Commit templates, and a claude that reports on standard error how it was called."""
 
     def commit(tickets, budget=""):
         rehearsal.prepare(tickets)
@@ -41,7 +41,7 @@ def failure(usd, status=500):
 
 
 def most_usd(lab, name):
-    """Give the limit in USD that each attempt of a worker was told, by its output's name."""
+    """Return the limit in USD that each attempt of a worker was given, by its output's name."""
     (words,) = [line.split() for line in (lab.run_folder() / f"{name}.stderr").read_text().splitlines()[:1]]
     return float(words[words.index("--max-budget-usd") + 1]) if "--max-budget-usd" in words else None
 

@@ -13,7 +13,7 @@ def prepare(rehearsal):
 
 
 def of_money(document):
-    """Give what was known of money before anything started."""
+    """Return the budget report before anything started."""
     said = [one for one in document["problems"] if not one["what"].startswith("over budget: ")]
     return [one for one in said if "USD" in one["what"] or "budget" in one["what"]]
 

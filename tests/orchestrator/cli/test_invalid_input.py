@@ -15,7 +15,7 @@ from workers.git.run import find_repository
 
 
 def refused(lab, *arguments, code=2, **options):
-    """Call, hold that it was refused without a trace, and give the answer."""
+    """Call, check that it was refused without a trace, and return the answer."""
     before = lab.everything()
     called = lab.call(*arguments, "--json", **options)
     assert called.code == code, called

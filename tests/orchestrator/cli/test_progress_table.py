@@ -218,7 +218,7 @@ class Terminal(io.StringIO):
 
 
 class Sized(Painter):
-    """A painter whose terminal says how large it is."""
+    """A painter whose terminal reports a size."""
 
     @property
     def size(self):

@@ -40,7 +40,7 @@ OURS = {
 
 
 def imported(lab, *arguments, **env):
-    """Call the command line in an interpreter of its own; give its exit code and the modules it imported."""
+    """Call the command line in a fresh interpreter; return its exit code and the modules it imported."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATE_")}
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],

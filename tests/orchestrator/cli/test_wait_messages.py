@@ -19,7 +19,7 @@ def wide(monkeypatch):
 
 
 def told(tmp_path, *reasons):
-    """Give the lines of a worker's waits, all of them read at once; None is its start."""
+    """Return the lines of a worker's waits, all of them read at once; None is its start."""
     workers = [
         {"worker": "W-1", "ticket": "t-1", "agent": "codex", "title": "One", "skipped": False},
     ]

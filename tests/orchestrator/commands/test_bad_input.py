@@ -62,7 +62,7 @@ READING = (
 
 
 def doubled(text):
-    """Give each section a second time."""
+    """Repeat each section."""
     head, rule, trailer = text.rpartition(b"\n---\n") if b"\n---\n" in text else (text, b"", b"")
     return head + b"\n" + head[head.index(b"\n## ") :] + rule + trailer
 
@@ -83,7 +83,7 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def whole(pattern_repository, tmp_path_factory):
-    """Give a project in which every writing command has something to do."""
+    """Return a project in which every writing command has something to do."""
     folder = tmp_path_factory.mktemp("whole") / "lab"
     shutil.copytree(pattern_repository, folder, symlinks=True)
     lab = Lab(folder / "project", folder / "home")
@@ -96,7 +96,7 @@ def whole(pattern_repository, tmp_path_factory):
 
 @pytest.fixture
 def fresh(whole, tmp_path, monkeypatch):
-    """Give what makes a copy of the project, and calls there."""
+    """Return the function that makes a copy of the project, and calls a command there."""
     for name in [name for name in os.environ if name.startswith(("ORCHESTRATE_", "GIT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(whole / "home"))
@@ -110,7 +110,7 @@ def fresh(whole, tmp_path, monkeypatch):
 
 
 def call(root, *arguments):
-    """Call the command line in this process; give its exit code, its document and what it said beside it."""
+    """Call the command line in this process; return its exit code, its document and its other output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         # Behind `--` there are no options any more.
@@ -123,7 +123,7 @@ def call(root, *arguments):
 
 
 def refused_about(document, path):
-    """Hold that a refusal names the file, says what is wrong there, and what to do."""
+    """Check that a refusal names the file, what is wrong there, and what to do."""
     about = [one for one in document["problems"] if re.fullmatch(rf"{re.escape(path)}(:\d+)?", one["place"])]
     assert about, document
     assert all(one["what"] and one["do"] for one in about)
@@ -178,14 +178,14 @@ def test_a_damaged_file_is_refused_by_whoever_needs_it_and_touched_by_nobody(fre
 
 
 def hurts(path, name):
-    """Tell whether the damage is where an edit goes: but for STATUS.md no file has sections to double."""
+    """Return whether the damage is where an edit goes: only STATUS.md has sections that can be repeated."""
     if path == DONE:
         return name not in ("doubled", "fence", "empty")  # an empty backlog is one that begins
     return name not in ("doubled", "fence") or path == STATUS or (path, name) == (LOG, "fence")
 
 
 def files(seen):
-    """Leave out git's own: a lock file of the store is made by whoever asks for it."""
+    """Leave out git's own: a lock file of the store is made by any command that takes it."""
     return {path: one for path, one in seen.items() if not path.startswith(".git/orchestrate")}
 
 
@@ -280,7 +280,7 @@ def test_hostile_words_are_words(fresh, command):
 
 
 def problems(texts):
-    """Give the errors of the files, without the places that an edit moves."""
+    """Return the errors of the files, without the places that an edit moves."""
     modules = {STATUS: status, LOG: decisions, RULES: rules, DONE: backlog}
     return [
         one.what for path, text in texts.items() for one in modules[path].problems(text)
@@ -289,7 +289,7 @@ def problems(texts):
 
 
 def git_log(root):
-    """Give the subject of the newest commit: one line, with nothing in it that acts on a terminal."""
+    """Return the subject of the newest commit: one line, with nothing in it that acts on a terminal."""
     done = Lab(root, root.parent).git("log", "-1", "--format=%s").strip("\n")
     assert not {unicodedata.category(one) for one in done} & {"Cc", "Cs", "Zl", "Zp"}, done
     assert "\u202e" not in done

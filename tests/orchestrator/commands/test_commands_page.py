@@ -22,7 +22,7 @@ MAPS = {"progress", "todo", "outcomes"}
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """Call each command once, in a project where it has something to say."""
+    """Call each command once, in a project where it has something to report."""
     folder = tmp_path_factory.mktemp("docs")
     lab = Lab(folder / "shop", folder / "home")
     lab.root.mkdir()
@@ -72,7 +72,7 @@ def answers(tmp_path_factory):
 
 
 def shape(value, at=""):
-    """Give the type at each place of a document; the elements of a list share one place."""
+    """Return the type at each place of a document; the elements of a list share one place."""
     found = {at: {type(value).__name__}}
     if isinstance(value, dict):
         anything = at.rpartition(".")[2] in MAPS
@@ -86,7 +86,7 @@ def shape(value, at=""):
 
 
 def differences(example, actual):
-    """Say where two documents differ in keys or types; null fits all, an empty list says nothing."""
+    """Yield where two documents differ in keys or types; null fits all, an empty list fits any list."""
     one, two = shape(example), shape(actual)
     for place in sorted(one.keys() ^ two.keys()):
         has, lacks = (one, two) if place in one else (two, one)

@@ -16,7 +16,7 @@ ESCAPE, TURN = "\x1b", "\u202e"
 
 
 def two_that_wait(lives, **front):
-    """Deploy two workers and one that depends on the first; give the run's folder and its runtime."""
+    """Deploy two workers and one that depends on the first; return the run's folder and its runtime."""
     say = f"echo ready; {lives.waits}"
     lives.lab.templates(
         command_1=shell(f"{say}; echo 1 > a", mode="write", owns=["a"], title="First"),
@@ -285,7 +285,7 @@ def test_watch_of_nothing_ends_at_once(lives):
 
 
 def on_a_terminal(lives, *arguments, **env):
-    """Start a command on a terminal of its own; give the process and the terminal's other end."""
+    """Start a command on a terminal of its own; return the process and the terminal's other end."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [SCRIPT, *arguments], cwd=lives.root, env=lives.lab.env(**{"TERM": "xterm", **env}),

@@ -9,7 +9,7 @@ PAGE = (ROOT / "docs" / "commands.md").read_text()
 
 
 def set_in(tree):
-    """Give the flags that a module sets: texts in a list that is assigned, given or answered as `flags`."""
+    """Return the flags that a module sets: texts in a list assigned, passed or returned as `flags`."""
     found = set()
     for node in ast.walk(tree):
         match node:

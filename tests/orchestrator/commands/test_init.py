@@ -30,7 +30,7 @@ FACTS = Facts("project", "Ada", datetime(2026, 2, 16, 14, 28, tzinfo=UTC))
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    """Give a repository without a commit; a home of its own, where git knows nobody."""
+    """Return a repository without a commit; a home of its own, where git knows no user."""
     found = Lab(tmp_path / "project", tmp_path / "home")
     found.root.mkdir()
     found.home.mkdir()
@@ -56,7 +56,7 @@ def init(lab, capsys):
 
 @pytest.fixture
 def tools(tmp_path):
-    """Give a folder for PATH with the system's own tools and no agent CLI: none may be started for real."""
+    """Return a folder for PATH with the system's own tools and no agent CLI: none may be started for real."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("sh", "cat", "cp", "find", "git", "grep", "head", "ln", "tr", "xargs"):

@@ -1,4 +1,4 @@
-"""The templates that `init` writes: that they plan, and what the three commands say of real trees."""
+"""The templates that `init` writes: that they plan, and what the three commands report of real trees."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ PYTHON = f'env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 "{sys.executable}"'
 
 @pytest.fixture
 def tools(tmp_path):
-    """Give a folder for PATH with the system's own tools, and a way to add more."""
+    """Return a folder for PATH with the system's own tools, and a way to add more."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("sh", "cat", "cp", "env", "find", "grep", "head", "ln", "tr", "xargs"):
@@ -73,7 +73,7 @@ def test_the_readme_explains_every_key_and_names_every_template(tickets):
 
 @pytest.fixture
 def result(tickets, tools, tmp_path):
-    """Run one of the command tickets on some files; gives its answer, its exit code and what it printed."""
+    """Run one of the command tickets on some files; returns its answer, its exit code and what it printed."""
 
     def run(ticket, files, project=None):
         tree, scratch = tmp_path / "tree", tmp_path / "scratch"

@@ -1,4 +1,4 @@
-"""What `logs` says to whoever asks why a worker's work was not taken."""
+"""What `logs` shows a reader who asks why a worker's work was not accepted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`plan`: who owns what, where two collide and where their templates say so, and what nobody owns."""
+"""`plan`: owners, collisions with their lines in the templates, and files without an owner."""
 
 import json
 

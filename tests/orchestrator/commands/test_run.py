@@ -176,7 +176,7 @@ def test_git_variables_that_name_another_repository_reach_nobody(lab, tmp_path):
 
 
 def harmless(text):
-    """Tell whether a text holds nothing that acts on a terminal but line ends."""
+    """Return whether nothing in a text but its line ends acts on a terminal."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 

@@ -20,7 +20,7 @@ START = status.initial(Facts("Demo", "Ada", AT)).encode()
 
 
 def after(text, *events, path="STATUS.md", tree=None):
-    """Give a file as it is after the events, all documents asked as the store asks them."""
+    """Return a file after the events, with all documents asked as the store asks them."""
     texts = {"STATUS.md": text, **(tree or {})}
     for event in events:
         for document in DOCUMENTS:

@@ -1,4 +1,4 @@
-"""A command that fails behind the fence says so, where the fence may be why, and nowhere else."""
+"""The message of a command that fails behind the fence names the fence only where it may be the cause."""
 
 import pytest
 from support.repository import shell

@@ -1,4 +1,4 @@
-"""What a worker is told about the rest of its run."""
+"""What a prompt contains about the rest of the run."""
 
 import pytest
 from support.repository import shell

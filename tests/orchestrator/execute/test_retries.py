@@ -43,7 +43,7 @@ def prompt(lab, worker, attempt):
 
 
 def hears(lab, worker, attempt):
-    """Tell whether an attempt's agent has told the hash of what it was to be told."""
+    """Return whether an attempt's agent printed the hash of the expected prompt."""
     data = prompt(lab, worker, attempt).read_bytes()
     text = (lab.root / worker["output"]).read_text()
     return f"sha256 {hashlib.sha256(data).hexdigest()} of {len(data)} bytes" in text
@@ -200,7 +200,7 @@ def test_a_rate_limit_without_end_ends_at_the_tickets_timeout(prepare, agent):
 
 @pytest.mark.hardening
 def test_no_time_limit_is_the_usual_one_and_none_at_all_is_refused(prepare):
-    """T18: a limit that is missing or 0 means endless to nobody."""
+    """T18: a limit that is missing or 0 never means endless."""
     lab = prepare({"claude-1": ticket(timeout=None)})
     lab.run()
     manifest = json.loads((lab.run_folder() / "run.json").read_text())

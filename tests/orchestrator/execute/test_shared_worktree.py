@@ -1,4 +1,4 @@
-"""Read-only workers of one base read one tree where nobody can write in it, or where the user says so."""
+"""Read-only workers of one base share a tree where none can write in it, or where the user allows it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ fenced = pytest.mark.skipif(
 
 
 def trees(lab, called):
-    """Give the tree that each worker says it stood in."""
+    """Return the tree that each worker reports as its folder."""
     run = lab.root / ".taskers" / "runs" / called.document["run"]
     names = [worker["worker"] for worker in called.document["workers"]]
     return [Path((run / f"{name}.stdout").read_text().split()[0]).name for name in names]

@@ -1,4 +1,4 @@
-"""A worker that reaches the user's repository because nothing fences it: told, attributed, never landed."""
+"""A worker that reaches the user's repository without a fence: reported, attributed, never landed."""
 
 import subprocess
 import time

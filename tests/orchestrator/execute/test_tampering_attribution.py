@@ -1,4 +1,4 @@
-"""The looks around workers that run side by side: one for many, and nobody is blamed for what another did."""
+"""The scans around concurrent workers: one for many, and no worker is blamed for another's act."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from workers.git.run import find_repository
 
 
 class Watched:
-    """A lock that says who comes for it."""
+    """A lock that notes who asks for it."""
 
     def __init__(self):
         self._lock, self.arrivals = threading.Lock(), queue.Queue()
@@ -32,7 +32,7 @@ class Watched:
 
 
 def begun(lab):
-    """Begin a run; give its directory, and a way to make the guard of it."""
+    """Begin a run; return its directory, and a way to make the guard of it."""
     repository = find_repository(lab.root)
     run = new_run_dir(lab.root, datetime(2026, 1, 1, tzinfo=UTC))
     directory = repository.own / "runs" / run.id
@@ -73,7 +73,7 @@ def test_one_look_does_for_all_workers_that_had_ended_when_it_began(lab, guard):
 
 @pytest.fixture
 def crowd(lab):
-    """Give the guard of a run of 300 workers, the first of whom has left an answer, and that answer."""
+    """Return the guard of a run of 300 workers, the first of which has left an answer, and that answer."""
     run, make = begun(lab)
     run.roster_path.write_text(json.dumps({"workers": [{"worker": f"W-{n}"} for n in range(300)]}))
     text = run.attempt("W-0", 1).text

@@ -1,4 +1,4 @@
-"""The search for who breaks the gate: few questions, the fewest who fall, nobody named by chance."""
+"""The search for the worker that breaks the gate: few runs, the fewest left out, none named by chance."""
 
 from itertools import combinations
 
@@ -13,7 +13,7 @@ AROUND = 2
 
 
 def drive(order, green, needs=None):
-    """Answer a search from a function of sets; give what it found and what it asked."""
+    """Answer a search from a function of sets; return what it found and what it asked."""
     search, asked = breakers(order, needs or {}), []
     try:
         ask = next(search)

@@ -1,4 +1,4 @@
-"""Who breaks the gate is named, falls with whoever built on it, and the others land."""
+"""The worker that breaks the gate is named and left out with its dependents, and the others land."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What a gate does to the repository beside its work: it holds up the landing until the lead says a word."""
+"""Changes that a gate makes to the repository: they block the landing until the lead decides."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_what_the_gate_writes_into_the_users_checkout_is_a_warning(unfenced):
 
 
 def held_by_the_gate(lab, gate, *, commands=("sh ./gate.sh",)):
-    """Run a phase whose gate runs what its worker wrote; give the document that says what it did."""
+    """Run a phase whose gate runs what its worker wrote; return the document that says what it did."""
     lab.commit({"orchestrate.toml": f'fence = "off"\n[integration]\ngate = {json.dumps(commands)}\n'})
     lab.commit({"gate.sh": "true\n"})
     lab.templates(command_1=shell(f"echo '{gate}' > gate.sh", mode="write", owns=["gate.sh"]))

@@ -1,4 +1,4 @@
-"""A patch that was accepted and is lost, or cut: nothing of it lands, and nobody says that it did."""
+"""A patch that was accepted and is lost, or cut: nothing of it lands, and no command reports that it did."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ WAYS = {
 
 @pytest.fixture
 def deployed(lab):
-    """Give a run of two workers who are accepted and not landed."""
+    """Return a run of two workers that are accepted and not landed."""
     lab.templates(
         command_1=shell("echo 1 > one.txt; echo 2 > two.txt", mode="write", owns=["one.txt", "two.txt"]),
         command_2=shell("echo 3 > three.txt", mode="write", owns=["three.txt"]),

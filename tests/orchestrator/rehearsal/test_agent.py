@@ -1,4 +1,4 @@
-"""The fake agents: they speak as the real ones do, and each step ends as it says."""
+"""The fake agents: they print what the real ones print, and each step ends as documented."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def kind_of(record):
 
 
 def keys_by_kind(text):
-    """Give the keys of each kind of record in a stream."""
+    """Return the keys of each kind of record in a stream."""
     found = {}
     for line in text.splitlines():
         record = json.loads(line)
@@ -67,7 +67,7 @@ def keys_by_kind(text):
 
 
 def keys(value, at=""):
-    """Give the keys of an object and of those in it, dotted; what a tool is given is its own affair."""
+    """Return the keys of an object and of those in it, dotted; the input of a tool is left out."""
     found = set()
     for key, inner in value.items():
         place = f"{at}.{key}" if at else key
@@ -147,7 +147,7 @@ HOMES = {"codex": "CODEX_HOME", "claude": "CLAUDE_CONFIG_DIR", "gemini": "GEMINI
 
 
 def going_on(name, thread):
-    """Give the arguments by which a CLI goes on in a thread."""
+    """Return the arguments by which a CLI resumes a thread."""
     return ("exec", "resume", "--json", thread, "-") if name == "codex" else ("--resume", thread)
 
 
@@ -218,7 +218,7 @@ def test_one_of_two_that_share_a_directory_finds_it_locked(fakes, tmp_path, name
 
 
 def is_held(path):
-    """Tell whether somebody has locked a file, without a try: that would lock out the one who comes then."""
+    """Return whether a process has locked a file, without a try, which would lock out other processes."""
     return path.exists() and f":{path.stat().st_ino} " in Path("/proc/locks").read_text()
 
 

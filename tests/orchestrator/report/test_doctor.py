@@ -27,7 +27,7 @@ from workers.pool.slots import Pool, PoolLimits
 
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
-    """Make PATH a folder with git alone, and give a way to add programs to it."""
+    """Make PATH a folder with git alone, and return a way to add programs to it."""
     folder = tmp_path / "tools"
     folder.mkdir()
     (folder / "git").symlink_to(shutil.which("git"))

@@ -28,7 +28,7 @@ def edit(lab, *pairs):
 
 
 def sections(text):
-    """Give each H2 with what stands below it."""
+    """Return each H2 with the text below it."""
     parts = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -12,7 +12,7 @@ CODES = {"INT": 130, "TERM": 143, "KILL": -9}
 
 @pytest.fixture
 def begin(lab):
-    """Give a way to begin a run of two tickets, whose first worker works until it is stopped."""
+    """Yield a way to begin a run of two tickets, whose first worker works until it is stopped."""
     begun = []
 
     def call():
@@ -37,7 +37,7 @@ def begin(lab):
 
 
 def told(lab, run, word):
-    """Hold that nothing is stale for a run which is as `word` says, and that its roster is told of."""
+    """Check that nothing is stale for a run in the state `word`, and that its roster is reported."""
     document = lab.call("resume", "--json").document
     assert [one["status"] for one in document["runs"]] == [word]
     assert document["stale"] == []
@@ -72,7 +72,7 @@ EDITS = (
     ("**Active Workers:**\n", "**Active Workers:**\n- Codex-Worker-7: Tidy up (Scope: src/**)\n"),
     ("- [ ] ", "- [x] "),
 )
-"""What a hand changes in STATUS.md beside the roster of a run."""
+"""Manual edits of STATUS.md beside the roster of a run."""
 
 
 def test_what_was_changed_beside_the_roster_is_not_committed(lab, begin):

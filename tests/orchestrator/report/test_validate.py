@@ -167,7 +167,7 @@ def test_a_mistake_in_one_template_hides_none_in_another(lab, command):
 
 
 def unplanned(lab):
-    """Give what is said of phases that the plan does not have."""
+    """Return the problems about phases that the plan does not have."""
     problems = lab.call("validate", "--json").document["problems"]
     return [one["what"] for one in problems if "has no phase" in one["what"]]
 

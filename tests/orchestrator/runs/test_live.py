@@ -1,4 +1,4 @@
-"""What is running, told by files alone: made by hand here, as any moment of a run could have left them."""
+"""What is running, read from files alone: made by hand here, as any moment of a run could have left them."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""What a command says comes next, followed as somebody would who knows nothing else."""
+"""The next command that a command names, followed by a caller who knows nothing else."""
 
 import json
 import shlex

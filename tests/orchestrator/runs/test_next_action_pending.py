@@ -21,14 +21,14 @@ def outside(name):
 
 
 def follow(lab, command, code):
-    """Call what a document says comes next."""
+    """Call the next command that a document names."""
     called = lab.call(*command.split()[1:], "--json")
     assert called.code == code, called
     return called.document
 
 
 def waiting(ticket, files=("a",), **more):
-    """Give a worker that waits for the lead's decision."""
+    """Return a worker that waits for the lead's decision."""
     return worker_state("W", ticket, verdict="pending", files=tuple(files), **more)
 
 

@@ -1,4 +1,4 @@
-"""Tickets that another run helps (cancelled, broke the gate, skipped too early): who is told, and how."""
+"""Tickets that another run helps (cancelled, broke the gate, skipped too early): the named command."""
 
 import shlex
 
@@ -8,7 +8,7 @@ from support.runtimes import journal, wait_until
 
 
 def follow(lab, command):
-    """Call what a document says comes next; give the outcome of each ticket."""
+    """Call the next command that a document names; return the outcome of each ticket."""
     called = lab.call(*shlex.split(command)[1:], "--json")
     return {one["ticket"]: one["verdict"] for one in called.document["workers"]}
 

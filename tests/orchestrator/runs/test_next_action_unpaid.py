@@ -1,4 +1,4 @@
-"""Tickets for which no money was left: who is told how to run them again, and that this works."""
+"""Tickets stopped by a budget: the command that reruns them, and that it works."""
 
 import shlex
 
@@ -12,7 +12,7 @@ THREE_DOLLARS = step("answer", **{"in": 1_000_000, "out": 0})
 
 
 def roster(**outcomes):
-    """Give workers by ticket, and how they ended; an outcome may name its reason."""
+    """Return workers by ticket, with their outcomes; an outcome may name its reason."""
     found = {}
     for name, said in outcomes.items():
         outcome, _, reason = said.partition(": ")

@@ -32,7 +32,7 @@ class Inner(NamedTuple):
 
 
 def soundly(annotation, value):
-    """Give what a field of this annotation makes of a value; `...` where it is not believed."""
+    """Return what a field of this annotation makes of a value; `...` where it is refused."""
 
     class Kind(NamedTuple):
         one: annotation

@@ -18,12 +18,12 @@ CASES = {
     ("on", OFF): (0, "by `[agents.gemini] enabled` in orchestrate.toml"),
     ("none", ON): (0, "AGENTS.md has no slot for it"),
 }
-"""What AGENTS.md and the settings say, how many may run, and why none may."""
+"""AGENTS.md and the settings, how many may run, and why none may."""
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"rules-{case[0]}-{case[1][-6:].strip() or 'unset'}")
 def told(request, lab):
-    """Give a repository that says so, how many may run, and why none may."""
+    """Return a repository with these settings, how many may run, and why none may."""
     said, toml = request.param
     rules = STATED.sub(RULES[said], (lab.root / "AGENTS.md").read_text())
     assert RULES[said] in rules

@@ -27,7 +27,7 @@ def lock(tmp_path, clock, **environ):
 
 
 async def waits(one, agent="claude"):
-    """Return whether somebody has to wait, without waiting."""
+    """Return whether another process has to wait, without waiting."""
     with anyio.move_on_after(0.3) as scope:
         await one.wait_turn(agent)
     return scope.cancelled_caught

@@ -133,7 +133,7 @@ NOTHING_STARTS = f"{FULL}, for 2 minutes: no worker starts until there is less"
 
 
 class Run:
-    """A run on a machine whose memory a test sets, and what it is told."""
+    """A run on a machine whose memory a test sets, with the messages it prints."""
 
     def __init__(self):
         self.memory, self.warned, self.said, self.began = 95.0, [], [], []

@@ -27,7 +27,7 @@ async def settle():
 
 
 class Crowd:
-    """Tickets that wait for their turn, and keep it until they are let go."""
+    """Tickets that wait for their turn, and keep it until they are released."""
 
     def __init__(self, queue, group):
         self.queue, self.group = queue, group

@@ -42,7 +42,7 @@ def providers(tmp_path, clock):
 
 
 def another(providers, clock, limits=None):
-    """Give what another process has: nothing in its memory."""
+    """Return the state of another process: nothing in its memory."""
     return Providers(providers.folder, limits or PoolLimits(), clock)
 
 

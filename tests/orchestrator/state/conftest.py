@@ -6,6 +6,6 @@ from support.status import LITERAL
 
 @pytest.fixture(params=["lf", "crlf", "mark"])
 def start(request):
-    """Give the file as three editors would save it."""
+    """Return the file as three editors would save it."""
     text = LITERAL.replace("\n", "\r\n") if request.param == "crlf" else LITERAL
     return (b"\xef\xbb\xbf" if request.param == "mark" else b"") + text.encode()

@@ -51,7 +51,7 @@ def settled(*workers, **more):
 
 
 def after(text, *events):
-    """Return what the log says after some events; STATUS.md goes along, as in the store."""
+    """Return the log after some events; STATUS.md goes along, as in the store."""
     tree = {"DECISIONS.md": text, "STATUS.md": LITERAL.encode()}
     for event in events:
         new = [module.changes(tree, event) for module in (status, decisions)]

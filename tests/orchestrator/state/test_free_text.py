@@ -1,4 +1,4 @@
-"""Whatever words a lead gives, they stand on their line, are read back, and leave all else as it was."""
+"""Any text of a lead's stands on its line, is read back, and leaves all else unchanged."""
 
 from datetime import UTC, datetime
 

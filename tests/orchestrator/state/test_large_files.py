@@ -90,7 +90,7 @@ def test_ten_times_the_entries_cost_ten_times_the_work(what):
 
 
 def least(call, text, times):
-    """Give the least processor time of some calls that know nothing of the text yet."""
+    """Return the least processor time of some calls that have not seen the text yet."""
     found = []
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""STATUS.md: read tolerantly, changed where an event says so, completed without a lost byte."""
+"""STATUS.md: read tolerantly, changed by events, completed without a lost byte."""
 
 import subprocess
 import sys
@@ -93,7 +93,7 @@ def test_a_doubtful_date_or_phase_is_a_warning_on_its_own_line():
     ("done", "total", "shown"), [(6, 8, 75), (1, 3, 33), (0, 0, 0), (199, 200, 99), (1, 900, 1)]
 )
 def test_one_percentage_for_all_who_show_it(done, total, shown):
-    """T33: one number, whoever shows it."""
+    """T33: one number in every place that shows it."""
     assert percent(done, total) == shown
 
 
@@ -110,7 +110,7 @@ def test_a_percentage_is_whole_only_at_both_ends(done, total):
 
 @pytest.mark.hardening
 def test_unknown_things_stay_as_they_are():
-    """T35: sections, comments, columns and blank lines that nobody knows."""
+    """T35: unknown sections, comments, columns and blank lines."""
     extra = "## Mine\n\n<!-- ## Progress -->\n\n| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 | 4 |\n\n\n\n"
     before = LITERAL.replace("## Phase Plan", f"{extra}## Phase Plan").encode() + b"\n\n\n"
     text = after(before, deployed())

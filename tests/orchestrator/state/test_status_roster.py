@@ -122,7 +122,7 @@ def test_a_long_queue_stops_and_goes_on_by_as_many_reads_of_the_file_as_a_short_
 
 
 def parses(act):
-    """Give what an act gives, and how often it read a file."""
+    """Return the result of an act, and how often it parsed a file."""
     calls = []
 
     def seen(frame, event, _):

@@ -1,4 +1,4 @@
-"""The commit of state is made whatever the user has set up; where it cannot be, it waits, and says so."""
+"""The commit of state is made with any setup of the user's; where it cannot be, it waits and is reported."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ WAITS = "the state files are saved, their commit waits"
 
 
 def add(lab, text, *, code=0):
-    """Put an item on the list; give what the command said."""
+    """Put an item on the list; return the command's output."""
     called = lab.call("todo", "add", text, "--json")
     assert called.code == code, called
     assert text in (lab.root / "STATUS.md").read_text()
@@ -121,7 +121,7 @@ def test_the_index_lock_of_a_living_git_is_waited_for_and_never_taken_away(lab):
 
 @pytest.fixture
 def hostile(lab):
-    """Refuse every commit by hook, sign by a program that never answers, and know nobody's name."""
+    """Refuse every commit by hook, sign by a program that never answers, and configure no name."""
     hooks = lab.root / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "reference-transaction"):
@@ -168,7 +168,7 @@ def test_a_run_commits_its_state_whatever_hooks_signature_and_identity_there_are
 
 
 def see_dead(pid):
-    """Wait until a process is gone, or was killed and nobody has taken note of it."""
+    """Wait until a process is gone, or was killed and is not reaped yet."""
     until = time.monotonic() + 10
     while (stat := Path("/proc", pid, "stat")).exists() and " Z " not in stat.read_text():
         assert time.monotonic() < until, pid

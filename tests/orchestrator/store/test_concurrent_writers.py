@@ -1,4 +1,4 @@
-"""Many at once, and killed at any moment: what was acknowledged is there once, and what a hand saved."""
+"""Many concurrent writers, killed at any moment: each acknowledged change and manual edit is kept."""
 
 import os
 import random
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 120)]
 
 
 def seeded(capsys):
-    """Give a source of chance, and say how to have the same again."""
+    """Return a random generator, and print how to get the same one again."""
     seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
     with capsys.disabled():
         print(f"\nseed {seed}; again: ORCHESTRATE_SEED={seed}")
@@ -47,7 +47,7 @@ def parses(lab):
 
 
 def commands(rng):
-    """Give writing commands for ever: what is told, by its arguments."""
+    """Yield writing commands for ever: the text they write, with their arguments."""
     number = 0
     while True:
         number += 1
@@ -65,7 +65,7 @@ def commands(rng):
 
 
 def killed_at(lab, arguments, seconds):
-    """Call a command and kill it after some time; tell whether it ended well before."""
+    """Call a command and kill it after some time; return whether it ended well before."""
     process = subprocess.Popen(
         [SCRIPT, *arguments], cwd=lab.root, env=lab.env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -200,7 +200,7 @@ print(number, again, flush=True)
 
 
 def crowd(lab, writers, each):
-    """Let processes write at once; give how long each command took, and what went wrong."""
+    """Let processes write at once; return how long each command took, and what went wrong."""
     took, wrong = [], []
 
     def write(writer):

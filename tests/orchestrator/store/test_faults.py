@@ -47,7 +47,7 @@ class Stage:
         )
 
     def texts(self):
-        """Give the state files; the minute of the day is not what this is about."""
+        """Return the state files, without the minute of the day."""
         found = {}
         for name in FILES:
             path = self.lab.root / name
@@ -56,7 +56,7 @@ class Stage:
         return found
 
     def settled(self, why):
-        """Hold that nothing is half done or left over; tell whether the change is there."""
+        """Check that nothing is half done or left over; return whether the change is there."""
         root, own = self.lab.root, self.lab.root / ".git" / "orchestrate"
         now = self.texts()
         assert now in (self.old, self.new), why
@@ -76,7 +76,7 @@ def stage(lab):
 
 
 def told(outcome, why):
-    """Hold that a command that lived says what was wrong; tell whether it said that all is done."""
+    """Check that a living command reported the fault; return whether it reported success."""
     assert "Traceback" not in outcome.err + outcome.out, (why, outcome)
     assert outcome.code in (0, 1, 2), (why, outcome)
     document = json.loads(outcome.out)
@@ -90,7 +90,7 @@ def told(outcome, why):
 
 
 def sampled(things, number):
-    """Give so many of them, and how to get the same ones again."""
+    """Return a sample of them, and print how to get the same one again."""
     seed = int(os.environ.get("ORCHESTRATE_SEED", str(random.randrange(10**6))))
     chosen = sorted(random.Random(seed).sample(range(len(things)), min(number, len(things))))
     return [things[at] for at in chosen], f"{len(chosen)} of them (again: ORCHESTRATE_SEED={seed})"

@@ -1,4 +1,4 @@
-"""An intent that we did not write is never carried out, whatever it says."""
+"""An intent that we did not write is never carried out, whatever it contains."""
 
 import copy
 import json

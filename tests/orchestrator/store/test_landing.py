@@ -62,7 +62,7 @@ class Site:
         return self.lab.git("status", "--porcelain")
 
     def holds(self, commit):
-        """Say that branch, index and work tree all stand at a commit."""
+        """Check that branch, index and work tree are all at a commit."""
         assert self.lab.git("rev-parse", "main").strip() == commit
         assert self.status() == ""
 

@@ -23,7 +23,7 @@ STATUS, DECISIONS, BACKLOG = "STATUS.md", "DECISIONS.md", "docs/backlog.md"
 
 @pytest.fixture
 def store(lab):
-    """Give a store whose next event changes three files."""
+    """Return a store whose next event changes three files."""
     on_the_eve(lab)
     lab.commit({BACKLOG: "# Backlog\n\n## Off the TODO list\n\n- [x] Older (P1, 2026-01-01)\n"})
     found = find_repository(lab.root)
@@ -32,7 +32,7 @@ def store(lab):
 
 
 def change(store):
-    """Make a change of three files; the exit code says whether anything was wrong."""
+    """Make a change of three files; the exit code tells whether there was a problem."""
     event = PhaseMoved("Phase 1: Review", "Phase 2: Core", "phase-2", None, AT, "Ada")
     done = store.record([event], message="Phase complete: Review", commit=True)
     for problem in done.problems:
@@ -246,7 +246,7 @@ print(time.monotonic(), flush=True)
 
 
 def of_one_run(number):
-    """Tell of a worker's end in a run of its own."""
+    """Return the event of a worker's end in a run of its own."""
     name = f"Codex-Worker-{number}"
     worker = Completion(name, f"Port {number}", "complete", "rejected", "", (), "lead", "not now")
     return RunIntegrated(f"20260216_1428{number:02}", "phase-1", AT, "Ada", (worker,), None)

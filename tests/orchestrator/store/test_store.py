@@ -1,4 +1,4 @@
-"""The store changes state files as one, or not at all, and loses nobody's text on the way."""
+"""The store changes state files as one, or not at all, and loses no other writer's text."""
 
 import os
 import shutil

@@ -114,7 +114,7 @@ def test_a_percentage_changes_in_the_body_and_its_note_stays():
 
 @pytest.mark.hardening
 def test_a_percentage_without_its_line_is_not_updated():
-    """T32: where there is no such line, it is told and nothing changes."""
+    """T32: where there is no such line, that is reported and nothing changes."""
     document = parse(b"---\nprogress:\n  a: 1\n  b: 2\n---\n# T\n", "F.md")
     with pytest.raises(MarkdownError, match="not updated"):
         set_percent(document, header(document), "Progress", 40)

@@ -50,7 +50,7 @@ BLOCKS = TEXTS | st.sampled_from(
 
 
 def parts(document):
-    """Give the header and every section at every depth."""
+    """Return the header and every section at every depth."""
     found = [header(document)]
     waiting = list(sections(document))
     while waiting:

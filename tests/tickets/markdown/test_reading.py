@@ -1,4 +1,4 @@
-"""Reading: what a document says, whatever people have done to it."""
+"""Reading: the content of a document in any spelling."""
 
 import pytest
 from hypothesis import given, settings

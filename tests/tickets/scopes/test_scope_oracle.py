@@ -56,7 +56,7 @@ def alternatives(text):
 
 
 def name_regex(segment):
-    """Give the regular expression of one segment, and whether it has wildcards."""
+    """Return the regular expression of one segment, and whether it has wildcards."""
     found, wild = "", False
     for token in re.findall(r"\[[!^]?\]?(?:\\.|[^\]\\])*\]|\\.|\*+|.", segment):
         if token[0] == "*":
@@ -74,7 +74,7 @@ def name_regex(segment):
 
 
 def regex(alternative):
-    """Give the regular expression of a pattern without braces, over paths that begin with a slash."""
+    """Return the regular expression of a pattern without braces, over paths that begin with a slash."""
     found, any_wild = "", False
     parts = [part for part in alternative.split("/") if part not in ("", ".")]
     for part in parts:

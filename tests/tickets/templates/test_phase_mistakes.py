@@ -1,4 +1,4 @@
-"""All that is wrong with a phase's templates is told at once; what only follows from it is not told."""
+"""All faults of a phase's templates are reported at once, without those that only follow from others."""
 
 import pytest
 from support.templates import FOLDER, VALUES, front

@@ -1,4 +1,4 @@
-"""Every mistake in a template is told at once, with its line and the way out, and none is a crash."""
+"""Every fault of a template is reported at once, with its line and a remedy, and none is a crash."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""docs/templates.md: its templates are rendered, and what it says of them is so."""
+"""docs/templates.md: its templates are rendered, and its statements are true."""
 
 import re
 

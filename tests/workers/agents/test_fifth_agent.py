@@ -35,7 +35,7 @@ rmdir "$HOME/.heron/busy"
 echo 'say {json.dumps(REPORT)}'
 echo "done 100 20 0.25"
 """
-"""Fails where it runs twice at the same time, and does nothing where it is not told of its instructions."""
+"""Fails where it runs twice at the same time, and does nothing without its instructions."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What streams say of limits, of open questions, of threads that are gone, and of retries under way."""
+"""Limits, open questions, lost threads and running retries in the streams."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ LIMIT = "You've hit your usage limit. "
 
 
 def failed(name, words, status=429):
-    """Give the records by which a CLI says that its provider refused it, and with what it exits then."""
+    """Return the records of a CLI that its provider refused, and its exit code."""
     match name:
         case "codex":
             return [
@@ -34,7 +34,7 @@ def failed(name, words, status=429):
 
 
 def ended(name, text):
-    """Give the records by which a CLI closes well."""
+    """Return the records by which a CLI closes well."""
     match name:
         case "codex":
             item = {"id": "i9", "type": "agent_message", "text": text}
@@ -47,7 +47,7 @@ def ended(name, text):
 
 
 def called(name, tool, given, call="c1"):
-    """Give the record by which a CLI opens a tool call."""
+    """Return the record by which a CLI opens a tool call."""
     match name:
         case "codex":
             item = {"id": call, "type": "mcp_tool_call", "tool": tool, "arguments": given}
@@ -60,7 +60,7 @@ def called(name, tool, given, call="c1"):
 
 
 def refused(name, why, call="c1"):
-    """Give the record by which a CLI says that a call was not let through."""
+    """Return the record by which a CLI reports a refused call."""
     match name:
         case "codex":
             item = {"id": call, "type": "mcp_tool_call", "status": "failed", "error": {"message": why}}

@@ -54,7 +54,7 @@ cat > prompt-was
 say '{"type": "result", "subtype": "success", "is_error": false, "result": "All done.", "session_id": "s-1"}'
 exec sleep 60
 """
-"""Waits for its provider, answers, says its last word, and does not go."""
+"""Waits for its provider, answers, prints its last message, and does not exit."""
 
 
 class Machine:

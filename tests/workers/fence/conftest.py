@@ -6,5 +6,5 @@ from support.fences import Den
 
 @pytest.fixture
 def den(tmp_path):
-    """Give a folder with an inside and an outside."""
+    """Return a folder with an inside and an outside."""
     return Den(tmp_path)

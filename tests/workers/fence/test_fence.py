@@ -66,7 +66,7 @@ def test_without_any_bubblewrap_that_is_the_reason(monkeypatch):
 
 
 def test_a_bubblewrap_that_holds_nothing_is_not_believed(monkeypatch, tmp_path):
-    """One that gives a namespace of processes and lets everything be written: only what was tried counts."""
+    """A fence with a process namespace that permits every write: only what was tried counts."""
     fake = tmp_path / "bwrap"
     loose = f"{programs()[0]} --unshare-user --unshare-pid --as-pid-1 --dev-bind / / --proc /proc"
     fake.write_text(f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; exec {loose} "$@"\n')
@@ -90,7 +90,7 @@ def test_a_trial_that_was_begun_early_is_the_one_that_counts(monkeypatch, tmp_pa
 
 
 def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
-    """Tried as the second process of a namespace, where a mistake costs nobody anything."""
+    """Tried as the second process of a namespace, where a mistake does no harm."""
     bwrap = [programs()[0], "--unshare-user", "--unshare-pid", "--dev-bind", "/", "/", "--proc", "/proc"]
     code = f"import sys; sys.path.append({str(ROOT)!r}); from workers.shim.init import main; main(['true'])"
     script = 'exec 3>&1; "$0" -I -S -c "$1"; echo alive'

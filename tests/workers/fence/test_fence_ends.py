@@ -1,4 +1,4 @@
-"""How a worker inside a fence ends: told as without one, also when what stands around it is killed."""
+"""The end of a worker inside a fence: recorded as without one, also when bubblewrap is killed."""
 
 import json
 import os
@@ -62,12 +62,12 @@ def pids():
 
 
 def below(pid):
-    """Give the children of a process."""
+    """Return the children of a process."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 async def killed_from_outside(den, it, sign, victim, number=signal.SIGKILL):
-    """Run a worker; kill bubblewrap or the keeper when a file is there; give how it ended."""
+    """Run a worker; kill bubblewrap or the keeper when a file is there; return how it ended."""
     found = []
 
     async def run():

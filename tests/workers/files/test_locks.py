@@ -1,4 +1,4 @@
-"""Locks and queues between processes: first come, first served; the dead and the stopped hold up nobody."""
+"""Locks and queues between processes: first come, first served; dead and stopped processes block no other."""
 
 import os
 import time

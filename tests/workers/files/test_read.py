@@ -1,4 +1,4 @@
-"""Files in whose place something else stands: told at once, with the name of what stands there."""
+"""Anything else in the place of a file: reported at once, with its kind."""
 
 import os
 import pty

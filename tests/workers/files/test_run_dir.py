@@ -1,4 +1,4 @@
-"""A run's directory: files appear whole and once, the journal survives a torn line, locks say who lives."""
+"""A run's directory: files appear whole and once, the journal survives a torn line, locks show who lives."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Refs read from git's own files are what git says, and where that is not plain, git is left to say it."""
+"""Refs read from git's own files are what git reports, and unclear cases are left to git."""
 
 import pytest
 

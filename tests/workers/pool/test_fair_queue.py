@@ -37,7 +37,7 @@ async def test_an_agent_without_slots_is_told_so_at_once(tmp_path):
 
 
 async def waits(group, pool, agent, got, **how):
-    """Have somebody wait for a slot, until it stands in the line."""
+    """Let a process wait for a slot, until it stands in the queue."""
     before = len(spots(pool))
 
     async def wait() -> None:

@@ -237,7 +237,7 @@ sys.exit(sum(bool(os.waitpid(pid, 0)[1]) for pid in pids))
 
 
 def raced(folder, *, racers, seconds, limit, agents):
-    """Have processes race; give (agent, times held) of each racer and the most that were held at once."""
+    """Have processes race; return (agent, times held) of each racer and the most that were held at once."""
     (folder / "live").mkdir()
     command = [sys.executable, "-c", RACER, folder, str(racers), str(seconds), str(limit), *agents]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has n
 
 
 def held(folder, script):
-    """Run a shell script that may write below `folder/in`; give what it printed."""
+    """Run a shell script that may write below `folder/in`; return what it printed."""
     code = (
         f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.shim.landlock import restrict;"
         f"restrict([{str(folder / 'in')!r}]); os.execv('/bin/sh', ['sh', '-c', {script!r}])"

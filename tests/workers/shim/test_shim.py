@@ -251,7 +251,7 @@ async def test_a_silent_and_sleeping_worker_is_idle_and_a_busy_one_is_not(tmp_pa
 
 
 async def test_a_worker_that_wakes_up_only_to_wait_on_is_idle(tmp_path):
-    """As the loop of a CLI does that nobody answers: a hundredth of its time, or two."""
+    """Like the idle loop of a CLI: a hundredth of its time, or two."""
     loop = (
         "import time\nwhile True:\n    end = time.process_time() + 0.018\n"
         "    while time.process_time() < end: pass\n    time.sleep(1)"

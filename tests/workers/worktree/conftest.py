@@ -6,5 +6,5 @@ from support.changes import Lab
 
 @pytest.fixture
 def lab(tmp_path):
-    """Give an empty repository."""
+    """Return an empty repository."""
     return Lab(tmp_path / "repo")

@@ -187,7 +187,7 @@ def test_a_place_is_not_found_without_our_copy_of_its_index(repository):
 
 
 def pipe(path):
-    """Put there what whoever opens it would wait at for ever."""
+    """Put there something at which an opening process would wait for ever."""
     path.unlink()
     os.mkfifo(path)
 
