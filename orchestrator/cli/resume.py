@@ -4,7 +4,6 @@ import argparse
 from typing import Any
 
 from orchestrator.cli.options import add_checks
-from orchestrator.cli.terminal.progress import run_lines
 from orchestrator.cli.terminal.width import cut
 from orchestrator.cli.text import clean, with_ending
 from orchestrator.commands import resume
@@ -38,6 +37,8 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[Any]:
 def lines(answer: Answer[Any], _: Arguments) -> list[str]:
     """Return the answer as text."""
     if isinstance(answer.view, RunState):
+        from orchestrator.cli.terminal.progress import run_lines  # noqa: PLC0415 - the report needs less
+
         return run_lines(answer)
     return with_ending(_lines(answer.view), answer)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from orchestrator.checks.run import verify
 from orchestrator.errors import Refusal
-from orchestrator.settings.settings import Settings
-from orchestrator.store.repo import UserRepo
 from tickets.problems import Problem
 from workers.git.run import Repository
+
+if TYPE_CHECKING:
+    from orchestrator.settings.values import Tables
 
 NAMES = ("smoke", "unit", "integration", "test")
 """All checks, in the order in which they run."""
@@ -17,7 +18,7 @@ TIMEOUT = 300.0
 
 
 def run_checks(
-    repository: Repository, settings: Settings, names: Sequence[str], *, at: datetime, timeout: float,
+    repository: Repository, settings: "Tables", names: Sequence[str], *, at: datetime, timeout: float,
     environ: Mapping[str, str],
 ) -> list[Problem]:  # fmt: skip
     """Run the named checks that are set; return their problems. Raises Refusal, WorkerError."""
@@ -28,6 +29,9 @@ def run_checks(
     if not commands:
         what = f"nothing is set to verify with ({', '.join(names)})"
         return [Problem("orchestrate.toml", what, "set it below `[checks]`", "warning")]
+    from orchestrator.checks.run import verify  # noqa: PLC0415 - for start-up time: it imports anyio
+    from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
+
     repo = UserRepo(repository)
     figures = verify(
         repository.root, commands, commit=repo.head().sha or "", changed=bool(repo.uncommitted()), at=at,

@@ -1,19 +1,17 @@
 """`report`: the status report in seven sections, kept with the newest run."""
 
-from typing import NamedTuple
-
 from orchestrator.commands._checks import NAMES, TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport, as_json, report_on
 from orchestrator.report.text import keep_report
-from orchestrator.settings.settings import read_settings
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.errors import WorkerError
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """The arguments of `report`."""
 
     reader: str = "the user"
@@ -24,17 +22,16 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
     """Report on the project."""
-    repository, at = repository_of(caller), caller.now()
+    found = Situation(repository_of(caller), caller.now())
+    repository, at = found.repository, found.at
     problems: list[Problem] = []
     if arguments.verify:
         try:
-            settings = read_settings(repository.root)
             problems += run_checks(
-                repository, settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
+                repository, found.settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
             )
         except WorkerError as error:
             problems.append(Problem("[checks]", str(error), "`orchestrate doctor` says more"))
-    found = Situation(repository, at)
     report = report_on(found, arguments.reader, found.lead or lead_of(caller, repository))
     problems += found.problems
     written = keep_report(repository, report, at)

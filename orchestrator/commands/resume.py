@@ -1,7 +1,7 @@
 """`resume [RUN]`: the state after a stop and the next step; with RUN, continues it."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.commands._checks import TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
@@ -11,13 +11,12 @@ from orchestrator.report.recover import recover
 from orchestrator.report.situation import Situation
 from orchestrator.report.summary import fitted, run_standing, standing, tokens_of
 from orchestrator.runs.state import RunState
-from orchestrator.settings.settings import read_settings
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.errors import WorkerError
-from workers.git.run import Repository
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """The arguments of `resume`."""
 
     run: str | None = None
@@ -45,13 +44,13 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
 
 def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
     """Return where the project stands, what was repaired, what is stale, and what is next."""
-    repository, at = repository_of(caller), caller.now()
+    found = Situation(repository_of(caller), caller.now())
     problems: list[Problem] = []
-    commits = _commits(repository, problems)
-    done = recover(Situation(repository, at), partial(lead_of, caller, repository), commit=commits)
-    if arguments.verify:
-        problems += _verified(caller, arguments, repository)
+    commits = _commits(found, problems)
+    done = recover(found, partial(lead_of, caller, found.repository), commit=commits)
     found = done.situation
+    if arguments.verify:
+        problems += _verified(caller, arguments, found)
     problems = list(dict.fromkeys((*done.problems, *found.problems, *problems)))
     whole = answer(
         problems, found.step.command, repaired=list(done.repaired),
@@ -63,21 +62,20 @@ def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
     return whole._replace(document=document).showing(whole.document)
 
 
-def _commits(repository: Repository, problems: list[Problem]) -> bool:
+def _commits(found: Situation, problems: list[Problem]) -> bool:
     try:
-        return read_settings(repository.root).git.commit != "never"
+        return found.settings.git.commit != "never"
     except Refusal as refusal:
         # A new lead needs to know the state of the project, above all where the settings are broken.
         problems += refusal.problems
         return True
 
 
-def _verified(caller: Caller, arguments: Arguments, repository: Repository) -> list[Problem]:
+def _verified(caller: Caller, arguments: Arguments, found: Situation) -> list[Problem]:
     try:
-        settings = read_settings(repository.root)
         return run_checks(
-            repository,
-            settings,
+            found.repository,
+            found.settings,
             ("smoke",),
             at=caller.now(),
             timeout=arguments.timeout,

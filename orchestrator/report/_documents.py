@@ -1,10 +1,8 @@
 """What the decision log and the rules say to a new lead."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from orchestrator.errors import Refusal, StateError
-from orchestrator.settings.settings import read_settings
+from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import read as entries_of
@@ -44,7 +42,6 @@ class RulesSaid(Value):
     version: str
     last_updated: str
     pool: rules.Pool
-    """As the rules state it; whether an agent is on may be for the settings to say, and is what they say."""
     gates: tuple[str, ...]
 
 
@@ -80,7 +77,7 @@ def log_of(text: bytes | None, since: str) -> Log:
     return Log(tuple(found), value(document, header(document), "Started"))
 
 
-def rules_of(root: Path, texts: Mapping[str, bytes | None]) -> Rules:
+def rules_of(texts: Mapping[str, bytes | None]) -> Rules:
     """Read the rules."""
     text = texts[rules.PATH]
     approved = approved_pool(texts[DECISIONS])
@@ -95,7 +92,7 @@ def rules_of(root: Path, texts: Mapping[str, bytes | None]) -> Rules:
     said = RulesSaid(
         value(document, top, "Version"),
         value(document, top, "Last Updated"),
-        _as_settings_say(root, pool),
+        pool,
         _gates(document),
     )
     return Rules(said, approved, tuple(problems))
@@ -129,12 +126,3 @@ def _gates(document: Document) -> tuple[str, ...]:
     except MarkdownError:
         needed = asked
     return tuple(plain(item.text) for item in items(document, needed))
-
-
-def _as_settings_say(root: Path, pool: rules.Pool) -> rules.Pool:
-    """Return the pool with the agents enabled that a run would consider enabled."""
-    try:
-        settings = read_settings(root)
-    except Refusal:
-        return pool  # nothing runs with such settings; whoever needs them says what is wrong
-    return pool._replace(enabled={name: settings.is_enabled(name) for name in pool.enabled})

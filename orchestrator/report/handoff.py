@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.checks.figures import Figure
 from orchestrator.report.history import HISTORY
@@ -19,6 +18,7 @@ from orchestrator.state.document import opened, section_like, state_errors
 from orchestrator.state.facts import minute
 from tickets.markdown import field, header, items, one_line, set_field
 from tickets.problems import ProblemError
+from tickets.value import Value
 
 DECISIONS_SHOWN = 10
 _VAGUE = frozenset({"", "tbd", "todo", "none", "nothing", "...", "n/a", "-", "next immediate action"})
@@ -26,7 +26,7 @@ _FEWEST = 2
 """Words that an item needs to say what is to be done."""
 
 
-class Point(NamedTuple):
+class Point(Value):
     """One point of the checklist; `missing` is empty where it holds."""
 
     point: str

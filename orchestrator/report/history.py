@@ -4,24 +4,26 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from orchestrator.state.canonical.status.read import PATH, Status, read
 from tickets.problems import ProblemError
+from tickets.value import Value
 from workers.files.run_dir import runs_of
 from workers.git.run import git, git_line
 
 REPORT = "status-report"
 HISTORY = "docs/history"
-_STAMP = re.compile(r"(?:status-report|handoff)-(\d{8})(?:_(\d{6}))?")
-_TEST = re.compile(r"(?:^|/)tests?/|(?:^|/)test_[^/]+$|[._-](?:test|spec)\.[^/]+$")
-_DOCUMENT = re.compile(r"^docs/|\.(?:md|rst|adoc)$")
-_OURS = re.compile(
-    r"^(?:STATUS|DECISIONS|AGENTS)\.md$|^docs/(?:history|decisions|worker-ticket-templates)/|^docs/backlog\.md$"
+_STAMP = r"(?:status-report|handoff)-(\d{8})(?:_(\d{6}))?[^/]*\.md"
+# Compiled when the first path is asked about: often nothing was committed.
+_TEST = r"(?:^|/)tests?/|(?:^|/)test_[^/]+$|[._-](?:test|spec)\.[^/]+$"
+_DOCUMENT = r"^docs/|\.(?:md|rst|adoc)$"
+_OURS = (
+    r"^(?:STATUS|DECISIONS|AGENTS)\.md$|^docs/backlog\.md$"
+    r"|^docs/(?:history|decisions|worker-ticket-templates)/"
 )
 
 
-class Happened(NamedTuple):
+class Happened(Value):
     """What git says."""
 
     commits: tuple[tuple[str, str], ...]
@@ -33,15 +35,11 @@ class Happened(NamedTuple):
 
 def last_report(root: Path) -> datetime | None:
     """Return the time of the newest report or handoff."""
-    names = [path.name for run in runs_of(root) for path in run.path.glob(f"{REPORT}-*.md")]
-    names += [path.name for path in (root / HISTORY).glob("handoff-*.md")]
-    found = []
-    for name in names:
-        match = _STAMP.match(name)
-        if match:
-            text = f"{match[1]}{match[2] or '000000'}"
-            found.append(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC))
-    return max(found, default=None)
+    names = [name for run in runs_of(root) for name in _names(run.path) if name.startswith(f"{REPORT}-")]
+    names += [name for name in _names(root / HISTORY) if name.startswith("handoff-")]
+    found = [match for name in names if (match := re.fullmatch(_STAMP, name))]
+    times = (datetime.fromisoformat(f"{match[1]}T{match[2] or '000000'}") for match in found)
+    return max((time.replace(tzinfo=UTC) for time in times), default=None)
 
 
 def happened_since(root: Path, since: datetime | None) -> Happened:
@@ -57,9 +55,9 @@ def happened_since(root: Path, since: datetime | None) -> Happened:
         commits.append((sha, subject))
         fields = [field.lstrip("\n") for field in rest if field.strip()]
         for kind, path in zip(fields[::2], fields[1::2], strict=False):
-            if _TEST.search(path):
+            if re.search(_TEST, path):
                 tests += [path] if kind == "A" else []
-            elif _DOCUMENT.search(path) and not _OURS.search(path):
+            elif re.search(_DOCUMENT, path) and not re.search(_OURS, path):
                 documents.append(path)
     return Happened(tuple(commits), tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(documents)))
 
@@ -74,3 +72,10 @@ def status_before(root: Path, since: datetime | None) -> Status | None:
         return read(text) if text else None
     except ProblemError:
         return None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,44 +1,50 @@
 """After a stop: complete what was decided, and record what has landed of runs that are gone."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.report.situation import Situation
 from tickets.problems import Problem, TicketError
+from tickets.value import Value
 
 
-class Recovered(NamedTuple):
-    """What was repaired, and the situation after that."""
+class Recovered(Value):
+    """The situation after the repair of what was found."""
 
     situation: Situation
-    repaired: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    repaired: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
-def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recovered:
-    """Finish what a killed command had decided, and record what landed of runs that are gone."""
-    if not found.interrupted and not found.gone:
-        return Recovered(found, (), ())
+def completed(found: Situation) -> Recovered:
+    """Complete what a killed command had decided."""
+    if not found.interrupted:
+        return Recovered(found)
     from orchestrator.store.store import Store  # noqa: PLC0415 - for start-up time: hardly ever needed
 
     store = Store(found.repository)
-    repaired = tuple(store.pending())
-    problems = tuple(store.finish()) if repaired else ()
-    found = Situation(found.repository, found.at)
+    repaired, problems = tuple(store.pending()), tuple(store.finish())
+    return Recovered(Situation(found.repository, found.at), repaired, problems)
+
+
+def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recovered:
+    """Complete what a killed command had decided, and record what landed of runs that are gone."""
+    done = completed(found)
+    found, repaired, problems = done
     if problems or not found.gone:
-        return Recovered(found, repaired, problems)
-    from orchestrator.runs.roster import landed_meanwhile  # noqa: PLC0415 - as above
+        return done
+    from orchestrator.runs.roster import landed_meanwhile  # noqa: PLC0415 - only for a run that is gone
+    from orchestrator.store.store import Store  # noqa: PLC0415 - as above
 
     # It would be done a second time if it were lost before its record.
     try:
         events = landed_meanwhile(found.repository, found.gone, found.at, lead())
         if not events:
-            return Recovered(found, repaired, ())
+            return Recovered(found, repaired)
         runs = ", ".join(dict.fromkeys(event.run for event in events))
         trailers = "\n".join(f"Orchestrate-State: {event.run}" for event in events)
         message = f"Record what had landed of run {runs}\n\n{trailers}\n"
-        done = store.record(events, message=message, commit=commit)
+        written = Store(found.repository).record(events, message=message, commit=commit)
     except (StateError, TicketError) as error:
         told = tuple(problem._replace(severity="warning") for problem in error.problems)
         return Recovered(found, repaired, told)
@@ -47,4 +53,4 @@ def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recov
         + ", ".join(worker.worker for worker in event.workers)
         for event in events
     )
-    return Recovered(Situation(found.repository, found.at), (*repaired, *recorded), done.problems)
+    return Recovered(Situation(found.repository, found.at), (*repaired, *recorded), written.problems)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.checks.figures import Figure
     from orchestrator.report._documents import Log, Rules
     from orchestrator.runs.roster import LostWorker
+    from orchestrator.settings.settings import Settings
     from orchestrator.store.repo import Head
 
 RUNS = 20
@@ -126,11 +127,18 @@ class Situation(_Moment):
         return (end - timedelta(days=WINDOW)).isoformat()
 
     @cached_property
+    def settings(self) -> "Settings":
+        """What `orchestrate.toml` and AGENTS.md say to a run. Raises Refusal."""
+        from orchestrator.settings.settings import read_settings  # noqa: PLC0415
+
+        return read_settings(self.repository.root)
+
+    @cached_property
     def rules(self) -> "Rules":
         """What AGENTS.md says that a lead is bound by."""
         from orchestrator.report._documents import rules_of  # noqa: PLC0415
 
-        return rules_of(self.repository.root, self.texts)
+        return rules_of(self.texts)
 
     # Runs
 

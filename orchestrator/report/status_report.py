@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.budget.totals import Spending
 from orchestrator.checks.figures import Figure
@@ -18,13 +18,14 @@ from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
 from orchestrator.state.facts import percent
 from tickets.problems import ProblemError
+from tickets.value import Value
 from workers.files.locks import is_locked
 
 NOT_RUN = "not run"
 _COMPLETE = re.compile(r"\s*\(\d+% complete\)\s*$")
 
 
-class CurrentState(NamedTuple):
+class CurrentState(Value):
     """Section 1, each as it is spelled there."""
 
     phase: str
@@ -33,7 +34,7 @@ class CurrentState(NamedTuple):
     overall_progress: str
 
 
-class Mark(NamedTuple):
+class Mark(Value):
     """One line of a task list."""
 
     name: str
@@ -43,7 +44,7 @@ class Mark(NamedTuple):
     """How far a milestone is, None for a deliverable."""
 
 
-class Progress(NamedTuple):
+class Progress(Value):
     """Section 2; `tests` are Unit, Integration, Smoke and Overall."""
 
     milestones: tuple[Mark, ...]
@@ -51,7 +52,7 @@ class Progress(NamedTuple):
     tests: Mapping[str, str]
 
 
-class WorkerShown(NamedTuple):
+class WorkerShown(Value):
     """A worker that is out, or whose verdict is open."""
 
     worker: str
@@ -61,7 +62,7 @@ class WorkerShown(NamedTuple):
     output: str
 
 
-class ActiveWork(NamedTuple):
+class ActiveWork(Value):
     """Section 3."""
 
     lead: str
@@ -71,7 +72,7 @@ class ActiveWork(NamedTuple):
     spending: Spending
 
 
-class RecentCompletions(NamedTuple):
+class RecentCompletions(Value):
     """Section 4."""
 
     since: str
@@ -81,7 +82,7 @@ class RecentCompletions(NamedTuple):
     documentation: tuple[str, ...]
 
 
-class NextSteps(NamedTuple):
+class NextSteps(Value):
     """Section 5."""
 
     immediate: tuple[str, ...]
@@ -89,7 +90,7 @@ class NextSteps(NamedTuple):
     next_phase: tuple[str, ...]
 
 
-class Blocker(NamedTuple):
+class Blocker(Value):
     """Something that cannot go on by itself."""
 
     title: str
@@ -99,7 +100,7 @@ class Blocker(NamedTuple):
     mitigation: str
 
 
-class Approval(NamedTuple):
+class Approval(Value):
     """Something that the user has to agree to."""
 
     request: str
@@ -110,7 +111,7 @@ class Approval(NamedTuple):
     needed_by: str
 
 
-class StatusReport(NamedTuple):
+class StatusReport(Value):
     """All seven sections, with the header."""
 
     generated: str

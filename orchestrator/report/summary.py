@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.checks.figures import Figure
+from orchestrator.errors import Refusal
 from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
 from orchestrator.runs.next_action import Rerun, next_of_run, open_todo
 from orchestrator.runs.state import RunState
+from orchestrator.state.canonical.rules.rules import Pool
+from tickets.value import Value
 from workers.files.locks import is_locked
 
 OLD = 7
@@ -18,7 +21,7 @@ TOKEN = 3
 _SHOWN = 10
 
 
-class Stale(NamedTuple):
+class Stale(Value):
     """Something that was true once."""
 
     kind: str
@@ -81,7 +84,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "rules": {
             "version": said.version,
             "last_updated": said.last_updated,
-            "pool": said.pool.as_json(),
+            "pool": _as_settings_say(found, said.pool).as_json(),
             "gates": list(said.gates),
         } if said else None,
         "decisions_since": found.decisions_since,
@@ -150,6 +153,15 @@ def _deliverable(found: Situation) -> dict[str, str]:
         return {"name": "", "status": "", "owner": ""}
     one = found.status.deliverable
     return {"name": one.name, "status": one.status, "owner": one.owner}
+
+
+def _as_settings_say(found: Situation, pool: Pool) -> Pool:
+    """Return the pool with the agents enabled that a run would consider enabled."""
+    try:
+        settings = found.settings
+    except Refusal:
+        return pool  # nothing runs with such settings; whoever needs them says what is wrong
+    return pool._replace(enabled={name: settings.is_enabled(name) for name in pool.enabled})
 
 
 def _check(one: Figure) -> dict[str, Any]:

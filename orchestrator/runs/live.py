@@ -9,7 +9,6 @@ from orchestrator.runs.state import JOURNAL, RunState, read_roster, unreadable
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
 from tickets.value import Value
-from workers.agents.follow import last_said
 from workers.files.exit_record import is_held, read_exit
 from workers.files.journal import JournalReader
 from workers.files.locks import is_locked
@@ -173,6 +172,8 @@ class LiveRun:
         )
 
     def _last(self, worker: WorkerState) -> str:
+        from workers.agents.follow import last_said  # noqa: PLC0415 - for start-up time: most runs have ended
+
         key = (worker.worker, worker.attempts)
         said = last_said(worker.agent, self.state.run.attempt(*key).stdout)
         # In the middle of a record that is longer than what is looked at, nothing can be read.

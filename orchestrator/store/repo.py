@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -188,6 +187,8 @@ class UserRepo:
         As `git commit --only`, with a HEAD of its own: a reader of the user's HEAD learns of the commit first
         (`note_move`).
         """
+        from shutil import rmtree  # noqa: PLC0415 - for start-up time: a question makes no commit
+
         folder = self._own / f"commit-{os.getpid()}-{next(_NUMBERS)}"
         head = folder / "refs/worktree/state"
         head.parent.mkdir(parents=True)
@@ -217,7 +218,7 @@ class UserRepo:
                 return None
             return read_whole(head).decode().strip()
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            rmtree(folder, ignore_errors=True)
 
     def _committed_by(self, feed: bytes, message: Path, env: Mapping[str, str]) -> None:
         """Commit in the user's name where git knows one, in ours for each role without a name."""

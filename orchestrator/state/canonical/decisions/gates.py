@@ -1,12 +1,15 @@
 """Approval gates: their meaning, and the user's answers on record in DECISIONS.md."""
 
 import re
+from typing import TYPE_CHECKING
 
 from orchestrator.state.canonical.decisions.read import read
 from orchestrator.state.canonical.status.read import Phase, Status, slug
-from orchestrator.state.events import GateAnswered
 from tickets.markdown import plain
 from tickets.value import Value
+
+if TYPE_CHECKING:
+    from orchestrator.state.events import GateAnswered
 
 KINDS = {
     "first-plan": "the first plan",
@@ -48,7 +51,7 @@ def answers(text: bytes) -> dict[str, GateAnswer]:
     return found
 
 
-def stands(text: bytes, event: GateAnswered) -> bool:
+def stands(text: bytes, event: "GateAnswered") -> bool:
     """Return whether the log holds this answer already, and no newer one."""
     known = answers(text).get(event.gate)
     if known is None or event.condition or known.has_condition:
