@@ -1,38 +1,33 @@
 """`validate [PATH…]`: the problems of state files, templates and settings, graded, with lines."""
 
-from collections.abc import Collection
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from orchestrator.commands._record import SETTINGS, Writer, writer_of
 from orchestrator.commands.answer import Answer, answer
-from orchestrator.commands.caller import Caller
-from orchestrator.errors import Refusal, StateError
-from orchestrator.report.decision_history import ARCHIVES, all_edits
+from orchestrator.commands.caller import Caller, repository_of
+from orchestrator.errors import Refusal
+from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commit
+from orchestrator.report.situation import Situation
 from orchestrator.report.validate import (
-    every_template_problem,
     readable,
     settings_problems,
+    template_problems,
     templates_in,
     unrecorded_runs,
 )
-from orchestrator.runs.roster import shown_runs
-from orchestrator.state import DOCUMENTS, NEEDED, DocumentModule
-from orchestrator.state.canonical.decisions import gates
-from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
+from orchestrator.settings.values import FILE as SETTINGS
+from orchestrator.state import DOCUMENTS, DocumentModule
 from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.document import damage
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
-from workers.git.run import git, git_fields, git_line
+from tickets.value import Value
 
 ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-class Arguments(NamedTuple):
+class Arguments(Value):
     """The arguments of `validate`."""
 
     paths: tuple[str, ...] = ()
@@ -41,41 +36,40 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Validate; changes nothing."""
-    writer = writer_of(caller)
-    root = writer.repository.root
+    found = Situation(repository_of(caller), caller.now())
+    root = found.repository.root
     owned = _owned(root)
     others = [*_archives(root), *templates_in(root), *([SETTINGS] if (root / SETTINGS).exists() else [])]
     known = [*owned, *others]
     chosen = {_named(root, path, known) for path in arguments.paths} or {*known, SETTINGS, f"{FOLDER}/"}
-    texts: dict[str, bytes] = {}
+    paths = (*owned, *_archives(root))
+    texts = {path: text for path in paths if (text := found.text(path)) is not None}
+    unread = [problem for path in paths for problem in found.unread(path)]
+    unread += [problem for problem in found.git_problems if problem.severity == "error"]
+    problems = [*unread, *_of_files(texts, owned, found.approved_pool)]
+    last = last_commit(root)
+    problems += anti_patterns(texts, found.changes, last.at)
+    problems += [one.problem() for one in all_edits(root, last)]
+    problems += unrecorded_runs(found)
+    if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
+        problems += [*settings_problems(found), *template_problems(found)]
+    # What is in the way of all of them has a place of its own.
+    chosen |= {problem.place for problem in unread} - set(known)
+    kept = [problem for problem in dict.fromkeys(problems) if problem.place.partition(":")[0] in chosen]
+    return _answer(kept, [path for path in known if path in chosen and (path in texts or path in others)])
+
+
+def _of_files(
+    texts: Mapping[str, bytes], owned: Mapping[str, DocumentModule], approved: int
+) -> list[Problem]:
     found: list[Problem] = []
-    for path in (*owned, *_archives(root)):
-        try:
-            text = writer.text(path)
-        except Refusal as refusal:
-            found += refusal.problems
-            continue
-        if text is not None:
-            texts[path] = text
-        elif path in NEEDED:
-            found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))
-    approved = _approved(texts)
     for path, text in texts.items():
         found += damage(path, text)
-        if path not in owned:
-            found += readable(path, text)
+        if path == rules.PATH:
+            found += rules.problems(text, approved=approved)
         else:
-            found += (
-                rules.problems(text, approved=approved) if path == rules.PATH else owned[path].problems(text)
-            )
-    found += anti_patterns(texts, _uncommitted(writer, texts), _last_commit(writer))
-    found += [one.problem() for one in all_edits(root)]
-    found += unrecorded_runs(root, texts.get(STATUS), texts.get(DECISIONS))
-    if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
-        found += settings_problems(root)
-        found += every_template_problem(writer.repository)
-    kept = [problem for problem in dict.fromkeys(found) if problem.place.partition(":")[0] in chosen]
-    return _answer(kept, [path for path in known if path in chosen and (path in texts or path in others)])
+            found += owned[path].problems(text) if path in owned else readable(path, text)
+    return found
 
 
 def _answer(found: list[Problem], paths: list[str]) -> Answer[None]:
@@ -132,29 +126,3 @@ def _named(root: Path, path: str, known: Collection[str]) -> str:
                 return name
     do = f"there are: {', '.join(known)}"
     raise Refusal(Problem(path, "is not a file that can be validated", do))
-
-
-def _approved(texts: dict[str, bytes]) -> int:
-    try:
-        return max(rules.LIMIT, gates.approved_pool(texts.get(DECISIONS, b"")))
-    except StateError:
-        return rules.LIMIT
-
-
-def _uncommitted(writer: Writer, texts: dict[str, bytes]) -> set[str]:
-    """Return the paths with changes to commit; the roster of a run is committed with the run."""
-    root = writer.repository.root
-    fields = git_fields("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--",
-                        *NEEDED, "docs/backlog.md", ARCHIVES, cwd=root)  # fmt: skip
-    found = {field[3:] for field in fields}
-    if STATUS in found & texts.keys() and shown_runs(writer.repository, texts[STATUS]) is not None:
-        found.remove(STATUS)
-    return found
-
-
-def _last_commit(writer: Writer) -> datetime | None:
-    root = writer.repository.root
-    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
-        return None
-    said = git_line("log", "-1", "--no-show-signature", "--format=%ct", cwd=root)
-    return datetime.fromtimestamp(int(said), UTC)

@@ -1,6 +1,5 @@
 """The plan before a start: templates to a plan, and every reason why it must not run."""
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -9,6 +8,7 @@ from pathlib import Path
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, Refusal
+from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
@@ -17,14 +17,14 @@ from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
 from orchestrator.state.events import RosterEntry, RunDeployed
-from orchestrator.store.read import in_the_way, read_file, read_state
+from orchestrator.store.read import in_the_way, read_state
 from orchestrator.store.repo import Head, UserRepo
 from tickets.plan import OnOverlap, Plan, make_plan
 from tickets.problems import Problem, ProblemError
-from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
+from tickets.scopes.rules import PathRules
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
-from tickets.templates.render import FOLDER, Values, is_template, render_phase
+from tickets.templates.render import FOLDER, Values, render_phase
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from tickets.value import Value
@@ -116,16 +116,6 @@ def problems_besides(repository: Repository, request: Request) -> list[Problem]:
     return problems
 
 
-def template_problems(repository: Repository, phase: str) -> list[Problem]:
-    """List the problems and warnings of the templates of a phase alone."""
-    problems: list[Problem] = []
-    root, repo = repository.root, UserRepo(repository)
-    tickets = _tickets(root, _values(root, phase, []), Request(phase, ""), problems)
-    rules = _rules(root, repo, FAMILIES, tickets, has_base=repo.head().sha is not None)
-    plan = make_plan(tickets, rules)
-    return [*problems, *plan.problems, *plan.notes]
-
-
 class Starter(Value):
     """The facts that decide when a ticket starts."""
 
@@ -214,21 +204,12 @@ def _examine(
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
     tickets = _tickets(root, values, request, problems)
-    rules = _rules(root, repo, families, tickets, has_base=head.sha is not None)
+    rules = path_rules(root, repo, families, tickets, has_base=head.sha is not None)
     plan = make_plan(tickets, rules, on_overlap=request.on_overlap)
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
     return _Examined(plan, values, head, rules, uncommitted)
-
-
-def _rules(
-    root: Path, repo: UserRepo, families: Sequence[str], tickets: Sequence[Ticket], *, has_base: bool
-) -> PathRules:
-    """Read from the repository the rules that decide which paths the tickets' patterns match."""
-    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
-    files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
-    return PathRules(reserved_paths(families), links, repo.setting("core.ignorecase") == "true", tuple(files))
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -260,33 +241,13 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
 
 def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> list[Ticket]:
     """Render the templates of the phase; none where any template has a mistake, whatever its phase."""
-    files = _template_files(root, problems)
-    if files is None:
+    known = len(problems)
+    files = template_files(root, problems)
+    if len(problems) > known:
         return []
     tickets, wrong = render_phase(files, values)
     problems += wrong
     return [] if wrong else _only(tickets, request.only, problems)
-
-
-def _template_files(root: Path, problems: list[Problem]) -> dict[str, bytes] | None:
-    """Read all templates; None where some cannot be read, or there are none."""
-    known = len(problems)
-    problems += in_the_way(root / FOLDER, f"{FOLDER}/")
-    folder = root / FOLDER
-    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
-    files: dict[str, bytes] = {}
-    for path in (f"{FOLDER}/{name}" for name in names if is_template(name)):
-        try:
-            text = read_file(root, path)
-        except Refusal as refusal:
-            problems += refusal.problems
-        else:
-            # A name that is listed and does not exist is a broken link.
-            problems += [Problem(path, "is a broken link", "fix the link")] * (text is None)
-            files[path] = text or b""
-    if not files and len(problems) == known:
-        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
-    return files if len(problems) == known else None
 
 
 def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:
@@ -314,17 +275,6 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
     # What is said here need not be said again of each of them by the plan.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
     return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
-
-
-def _inside(root: Path, path: str, target: str) -> str | None:
-    """Return the target of a symlink, relative to the root; None where that is outside.
-
-    A `..` in it stays: it may come behind another link, and is then not the folder that the text names.
-    """
-    real = os.path.normpath(root / Path(path).parent / target)
-    if not Path(real).is_relative_to(root):
-        return None
-    return os.path.relpath(real, root) if Path(target).is_absolute() else str(Path(path).parent / target)
 
 
 def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Problem]:

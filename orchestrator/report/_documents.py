@@ -1,7 +1,5 @@
 """What the decision log and the rules say to a new lead."""
 
-from collections.abc import Mapping
-
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
@@ -49,8 +47,6 @@ class Rules(Value):
     """AGENTS.md; `said` is None where it cannot be read."""
 
     said: RulesSaid | None = None
-    approved: int = rules.LIMIT
-    """The largest pool that the user has agreed to."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -77,17 +73,15 @@ def log_of(text: bytes | None, since: str) -> Log:
     return Log(tuple(found), value(document, header(document), "Started"))
 
 
-def rules_of(texts: Mapping[str, bytes | None]) -> Rules:
-    """Read the rules."""
-    text = texts[rules.PATH]
-    approved = approved_pool(texts[DECISIONS])
+def rules_of(text: bytes | None, approved: int) -> Rules:
+    """Read the rules; `approved` is the largest pool that the user has agreed to."""
     if text is None:
-        return Rules(None, approved)
+        return Rules()
     pool, problems = rules.read_pool(text, approved=approved)
     try:
         document = opened(rules.PATH, text)
     except StateError:
-        return Rules(None, approved, tuple(problems))
+        return Rules(None, tuple(problems))
     top = header(document)
     said = RulesSaid(
         value(document, top, "Version"),
@@ -95,7 +89,7 @@ def rules_of(texts: Mapping[str, bytes | None]) -> Rules:
         pool,
         _gates(document),
     )
-    return Rules(said, approved, tuple(problems))
+    return Rules(said, tuple(problems))
 
 
 def approved_pool(log: bytes | None) -> int:

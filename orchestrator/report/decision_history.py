@@ -1,6 +1,8 @@
 """Edits of old decisions in the history of git: which entries, and in which commit."""
 
+import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from orchestrator.state.canonical.decisions.append_only import (
 from orchestrator.state.canonical.decisions.read import PATH
 from orchestrator.store.read import bytes_of
 from tickets.problems import Problem
+from tickets.value import Value
 from workers.git.run import git
 
 ARCHIVES = "docs/decisions"
@@ -22,7 +25,16 @@ _SHA = 12
 _AT_ONCE = 32
 
 
-class Tampering(NamedTuple):
+class LastCommit(Value):
+    """What the last commit tells."""
+
+    at: datetime | None
+    """When it was made; None where there is no commit."""
+    log: list[bytes]
+    """The decision log in it, archives included."""
+
+
+class Tampering(Value):
     """An edit of an old entry; `commit` is None while it stands in the work tree alone."""
 
     edit: Edit
@@ -37,15 +49,18 @@ class Tampering(NamedTuple):
 def fresh_edits(root: Path) -> list[Tampering]:
     """Compare the log with the last commit: what a writing command warns of."""
     there = _written(root)
-    return [] if there is None else _unknown(there, _since_commit(root, there))
+    return [] if there is None else _unknown(there, _since(last_commit(root), there))
 
 
-def all_edits(root: Path) -> list[Tampering]:
-    """Compare the log with the whole history: every edit that still stands and is not acknowledged."""
-    there = _written(root)
-    if there is None:
+def all_edits(root: Path, last: LastCommit | None = None) -> list[Tampering]:
+    """Compare the log with the whole history: every edit that still stands and is not acknowledged.
+
+    `last` is the last commit, where the caller has read it already.
+    """
+    there, last = _written(root), last or last_commit(root)
+    if there is None or last.at is None:
         return []
-    now, found = log_of(there), _since_commit(root, there)
+    now, found = log_of(there), _since(last, there)
     first: dict[str, str] = {}
     for commit, before, after in _logs(root):
         found += [Tampering(edit, commit) for edit in edits(before, after)]
@@ -58,15 +73,17 @@ def all_edits(root: Path) -> list[Tampering]:
     return _unknown(there, standing)
 
 
-def _since_commit(root: Path, there: Iterable[bytes]) -> list[Tampering]:
-    return [Tampering(edit, None) for edit in edits(log_of(_committed(root)), log_of(there))]
-
-
-def _committed(root: Path) -> list[bytes]:
-    """Read the log of the last commit, archives included; nothing where there is no commit."""
-    log, archives = _objects(root, [f"HEAD:{PATH}", f"HEAD:{ARCHIVES}"])
+def last_commit(root: Path) -> LastCommit:
+    """Read the last commit."""
+    commit, log, archives = _objects(root, ["HEAD", f"HEAD:{PATH}", f"HEAD:{ARCHIVES}"])
     blobs = _blobs_of(archives.data, len(archives.id) // 2) if archives else ()
-    return [one.data for one in (log, *_objects(root, list(blobs))) if one]
+    made = re.search(rb"^committer .* (\d+) [+-]\d{4}$", commit.data, re.MULTILINE) if commit else None
+    at = datetime.fromtimestamp(int(made[1]), UTC) if made else None
+    return LastCommit(at, [one.data for one in (log, *_objects(root, list(blobs))) if one])
+
+
+def _since(last: LastCommit, there: Iterable[bytes]) -> list[Tampering]:
+    return [Tampering(edit, None) for edit in edits(log_of(last.log), log_of(there))]
 
 
 def _blobs_of(tree: bytes, size: int) -> Iterator[str]:
@@ -115,8 +132,6 @@ def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
 
 def _steps(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield each commit that changed the log, oldest first, with the blobs before and after."""
-    if not git("rev-parse", "-q", "--verify", "HEAD", cwd=root, check=False):
-        return
     shape = (
         "--reverse",
         "--full-history",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 RUNS = 20
 """How many runs are read; nobody asks for the thousandth."""
+RULES = "AGENTS.md"
 WINDOW = 7
 """Days of decisions that a new lead reads."""
 
@@ -81,6 +82,10 @@ class Situation(_Moment):
         """Return a state file as it was last decided; None where there is none, or it cannot be read."""
         return self._read(path).text
 
+    def unread(self, path: str) -> tuple[Problem, ...]:
+        """Return why a state file cannot be read, or that one is missing that every project has."""
+        return self._read(path).problems
+
     @property
     def texts(self) -> Mapping[str, bytes | None]:
         """The state files that every project has."""
@@ -99,7 +104,7 @@ class Situation(_Moment):
     @property
     def status_problems(self) -> tuple[Problem, ...]:
         """What is wrong with STATUS.md."""
-        return (*self._read(STATUS).problems, *self._status.problems)
+        return (*self.unread(STATUS), *self._status.problems)
 
     @cached_property
     def updated(self) -> datetime | None:
@@ -138,7 +143,14 @@ class Situation(_Moment):
         """What AGENTS.md says that a lead is bound by."""
         from orchestrator.report._documents import rules_of  # noqa: PLC0415
 
-        return rules_of(self.texts)
+        return rules_of(self.text(RULES), self.approved_pool)
+
+    @cached_property
+    def approved_pool(self) -> int:
+        """The largest pool that the user has agreed to."""
+        from orchestrator.report._documents import approved_pool  # noqa: PLC0415
+
+        return approved_pool(self.text(DECISIONS))
 
     # Runs
 
@@ -223,9 +235,19 @@ class Situation(_Moment):
         return self._work_tree.uncommitted
 
     @property
+    def git_problems(self) -> tuple[Problem, ...]:
+        """Why git does not answer, or what the user is in the middle of."""
+        return self._work_tree.problems
+
+    @property
+    def changes(self) -> frozenset[str]:
+        """Those of them with changes of their own: STATUS.md may have no more than the roster of a run."""
+        return frozenset(self.uncommitted) - ({STATUS} if self._shown is not None else set())
+
+    @property
     def changed(self) -> tuple[str, ...]:
-        """The state files among them with changes of their own: more than the roster of a run."""
-        return tuple(path for path in NEEDED if path in self.uncommitted and not self._is_roster(path))
+        """The state files among these."""
+        return tuple(path for path in NEEDED if path in self.changes)
 
     @property
     def roster_of(self) -> tuple[str, ...]:
@@ -253,8 +275,8 @@ class Situation(_Moment):
     def problems(self) -> tuple[Problem, ...]:
         """What of all this could not be read, and what was not completed."""
         return (
-            *(problem for path in NEEDED for problem in self._read(path).problems),
-            *self._status.problems, *self.log.problems, *self.unreadable(RUNS), *self._work_tree.problems,
+            *(problem for path in NEEDED for problem in self.unread(path)),
+            *self._status.problems, *self.log.problems, *self.unreadable(RUNS), *self.git_problems,
             *self.rules.problems, *self.interrupted,
         )  # fmt: skip
 
@@ -306,7 +328,7 @@ class Situation(_Moment):
 
     @property
     def _is_missing(self) -> bool:
-        return any("is missing" in one.what for one in self._read(STATUS).problems)
+        return any("is missing" in one.what for one in self.unread(STATUS))
 
     @cached_property
     def _there(self) -> list[RunDir]:
@@ -366,9 +388,6 @@ class Situation(_Moment):
 
         return shown_runs(self.repository, text)
 
-    def _is_roster(self, path: str) -> bool:
-        return path == STATUS and self._shown is not None
-
 
 def _text_of(repository: Repository, path: str) -> _Text:
     try:
@@ -376,7 +395,7 @@ def _text_of(repository: Repository, path: str) -> _Text:
     except ProblemError as error:
         return _Text(None, error.problems)
     missing = Problem(path, "the file is missing", "`orchestrate init` writes it")
-    return _Text(text, (missing,) if text is None else ())
+    return _Text(text, (missing,) if text is None and path in NEEDED else ())
 
 
 def _has_work(run: RunState) -> bool:

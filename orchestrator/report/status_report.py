@@ -416,7 +416,7 @@ def _pool(found: Situation) -> list[Approval]:
             f"A larger pool: {one.what}",
             "AGENTS.md states more workers than are approved",
             one.place,
-            f"stay with {found.rules.approved}",
+            f"stay with {found.approved_pool}",
             "runs are held to the approved number until then",
             "before the next run",
         )

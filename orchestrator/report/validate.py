@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
-from orchestrator.prepare.prepare import template_problems
-from orchestrator.settings.settings import read_settings
+from orchestrator.prepare.templates import examine_templates
+from orchestrator.report.situation import Situation
 from orchestrator.settings.values import FILE
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import spans
-from orchestrator.state.canonical.status import read as status_reading
+from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.canonical.status.read import Status, phase_matches
 from orchestrator.state.document import opened
-from orchestrator.store.read import read_file, read_state
-from tickets.problems import Problem, ProblemError
-from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_template
-from workers.git.run import Repository, git
+from tickets.problems import Problem
+from tickets.templates.render import FOLDER, Values, is_template
+from workers.git.run import git
 
 NAMED = 5
 """Templates that a message names besides its place."""
@@ -28,13 +29,13 @@ def readable(path: str, text: bytes) -> list[Problem]:
     return []
 
 
-def settings_problems(root: Path) -> list[Problem]:
+def settings_problems(found: Situation) -> list[Problem]:
     """List what is wrong with orchestrate.toml."""
     try:
-        found = read_settings(root).warnings
+        problems = found.settings.warnings
     except Refusal as refusal:
-        found = refusal.problems
-    return [problem for problem in found if problem.place.partition(":")[0] == FILE]
+        problems = refusal.problems
+    return [problem for problem in problems if problem.place.partition(":")[0] == FILE]
 
 
 def templates_in(root: Path) -> list[str]:
@@ -44,21 +45,23 @@ def templates_in(root: Path) -> list[str]:
     return [f"{FOLDER}/{name}" for name in names if is_template(name)]
 
 
-def unrecorded_runs(root: Path, status: bytes | None, log: bytes | None) -> list[Problem]:
+def unrecorded_runs(found: Situation) -> list[Problem]:
     """List the runs whose work has landed and that neither STATUS.md nor a later commit of state tells of.
 
     A decision that names the run in its heading tells of it as well.
     """
+    log = found.text(DECISIONS)
     try:
-        completions = status_reading.read(status).completions if status else ()
         titles = "\n".join(title for title, _ in spans(log)) if log else ""
     except StateError:
         return []  # what is wrong with the file itself is listed elsewhere
-    shown = {(one.run, one.worker) for one in completions}
+    if found.status is None and found.text(STATUS) is not None:
+        return []  # as above
+    shown = {(one.run, one.worker) for one in (found.status.completions if found.status else ())}
     told: set[str] = set()
-    found = []
+    problems = []
     # The newest commit comes first, and the state of a run is committed after its landing.
-    for commit, trailers in _trailers(root):
+    for commit, trailers in _trailers(found.repository.root):
         told.update(trailers.get("Orchestrate-State", ()))
         for run in trailers.get("Orchestrate-Run", ()):
             names = ", ".join(trailers.get("Orchestrate-Workers", ())).split(", ")
@@ -66,8 +69,8 @@ def unrecorded_runs(root: Path, status: bytes | None, log: bytes | None) -> list
                 told.add(run)
                 what = f"run {run} has landed (commit {commit[:10]}) and is not recorded"
                 do = "`orchestrate resume` records it, or else a decision with the run in its title"
-                found.append(Problem(status_reading.PATH, what, do, "warning"))
-    return found
+                problems.append(Problem(STATUS, what, do, "warning"))
+    return problems
 
 
 def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
@@ -84,36 +87,27 @@ def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
         yield commit, trailers
 
 
-def every_template_problem(repository: Repository) -> list[Problem]:
+def template_problems(found: Situation) -> list[Problem]:
     """List what is wrong with the templates of each phase, their overlaps too."""
-    root = repository.root
-    paths = templates_in(root)
-    phases: dict[str, list[str]] = {}
-    for path in paths:
-        for phase in _phase(root, path):
-            phases.setdefault(phase, []).append(path)
-    found = _unplanned(root, phases)
-    for phase in phases or ([""] if paths else []):
-        found += template_problems(repository, phase)
+    repository, status = found.repository, found.status
+    said = [(found.text(path) or b"").decode("utf-8", "replace") for path in (STATUS, DECISIONS)]
+    deliverable = status.deliverable.name if status else ""
+    templates = examine_templates(repository, Values(repository.root.name, "", deliverable, *said))
+    problems = [*_unplanned(status, templates.phases), *templates.problems]
     # Of no phase is only what cannot be read, and that is said of the file.
-    about = [problem for problem in found if problem.place != f"{FOLDER}/"]
+    about = [problem for problem in problems if problem.place != f"{FOLDER}/"]
     return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
 
 
-def _unplanned(root: Path, phases: Mapping[str, Sequence[str]]) -> list[Problem]:
+def _unplanned(plan: Status | None, phases: Mapping[str, Sequence[str]]) -> list[Problem]:
     """Return the phases that the plan lacks, each at its first template: a misspelled one never runs."""
-    try:
-        text = read_state(root, status_reading.PATH)
-        plan = status_reading.read(text) if text else None
-    except ProblemError:
-        plan = None  # that is told of the file itself
     if plan is None:
         return []
     do = "correct it, or add it to the plan: `orchestrate phase add`"
     return [
         Problem(paths[0], f"STATUS.md has no phase that `{phase}` names{_others(paths[1:])}", do, "warning")
         for phase, paths in phases.items()
-        if status_reading.phase_matches(plan, phase) is None
+        if phase_matches(plan, phase) is None
     ]
 
 
@@ -123,13 +117,3 @@ def _others(paths: Sequence[str]) -> str:
     names = ", ".join(Path(path).name for path in paths[:NAMED])
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return f" (also in {names}{more})"
-
-
-def _phase(root: Path, path: str) -> list[str]:
-    """Return the phase of a template; nothing where it has mistakes, or belongs to every phase."""
-    try:
-        text = read_file(root, path)
-        phase = phase_of(read_template(path, text or b""), Values(root.name, ""))
-    except ProblemError:
-        return []
-    return [phase] if phase else []

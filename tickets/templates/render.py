@@ -34,6 +34,7 @@ __all__ = [
     "read_templates",
     "render_body",
     "render_phase",
+    "render_read",
     "render_tickets",
 ]
 
@@ -68,7 +69,14 @@ def render_phase(files: Mapping[str, bytes], values: Values) -> tuple[list[Ticke
 
     A template of another phase that cannot be read is a problem too: its phase cannot be known.
     """
-    templates, problems = read_templates(files)
+    return render_read(*read_templates(files), values)
+
+
+def render_read(
+    templates: Sequence[Template], faults: Sequence[Problem], values: Values
+) -> tuple[list[Ticket], list[Problem]]:
+    """Render the templates of the phase among all that were read; `faults` are those of the others."""
+    problems = list(faults)
     phases: dict[str, str] = {}
     for template in templates:
         try:

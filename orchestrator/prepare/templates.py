@@ -1,0 +1,93 @@
+"""The templates of a repository: read from disk, rendered phase by phase, and what is wrong with them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.errors import Refusal
+from orchestrator.settings.values import FAMILIES
+from orchestrator.store.read import in_the_way, read_file
+from orchestrator.store.repo import UserRepo
+from tickets.plan import make_plan
+from tickets.problems import Problem, TicketError
+from tickets.scopes.rules import PathRules, plain_paths, reserved_paths
+from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_templates, render_read
+from tickets.ticket import Ticket
+from tickets.value import Value
+from workers.git.run import Repository
+
+
+class TemplatesFound(Value):
+    """All templates of a repository, as far as they can be read."""
+
+    phases: Mapping[str, Sequence[str]]
+    """Phase to the paths of its templates; one that names no phase belongs to each, and is in none."""
+    problems: tuple[Problem, ...]
+    """What is wrong with them, and what is worth knowing of them; of them alone."""
+
+
+def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
+    """Read the templates and prove each phase of them. `values` are those of no phase."""
+    problems: list[Problem] = []
+    files = template_files(repository.root, problems)
+    is_whole = not problems
+    templates, faults = read_templates(files)
+    phases: dict[str, list[str]] = {}
+    for template in templates:
+        try:
+            if phase := phase_of(template, values):
+                phases.setdefault(phase, []).append(template.path)
+        except TicketError:
+            continue  # rendering it tells why
+    tickets: dict[str, list[Ticket]] = {}
+    for phase in (phases or [""]) if is_whole else ():
+        tickets[phase], wrong = render_read(templates, faults, values._replace(phase=phase))
+        problems += wrong
+    repo = UserRepo(repository)
+    every = [ticket for some in tickets.values() for ticket in some]
+    rules = path_rules(repository.root, repo, FAMILIES, every, has_base=repo.head().sha is not None)
+    for some in tickets.values():
+        plan = make_plan(some, rules)
+        problems += [*plan.problems, *plan.notes]
+    return TemplatesFound(phases, tuple(problems))
+
+
+def template_files(root: Path, problems: list[Problem]) -> dict[str, bytes]:
+    """Read the templates by path; why some, or all, cannot be read is added to `problems`."""
+    known = len(problems)
+    problems += in_the_way(root / FOLDER, f"{FOLDER}/")
+    folder = root / FOLDER
+    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
+    files: dict[str, bytes] = {}
+    for path in (f"{FOLDER}/{name}" for name in names if is_template(name)):
+        try:
+            text = read_file(root, path)
+        except Refusal as refusal:
+            problems += refusal.problems
+        else:
+            # A name that is listed and does not exist is a broken link.
+            problems += [Problem(path, "is a broken link", "fix the link")] * (text is None)
+            files[path] = text or b""
+    if not files and len(problems) == known:
+        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+    return files
+
+
+def path_rules(
+    root: Path, repo: UserRepo, families: Sequence[str], tickets: Sequence[Ticket], *, has_base: bool
+) -> PathRules:
+    """Read from the repository what decides which paths the tickets' patterns match."""
+    links = {path: _inside(root, path, target) for path, target in repo.links().items()}
+    files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
+    return PathRules(reserved_paths(families), links, repo.setting("core.ignorecase") == "true", tuple(files))
+
+
+def _inside(root: Path, path: str, target: str) -> str | None:
+    """Return the target of a symlink, relative to the root; None where that is outside.
+
+    A `..` in it stays: it may come behind another link, and is then not the folder that the text names.
+    """
+    real = os.path.normpath(root / Path(path).parent / target)
+    if not Path(real).is_relative_to(root):
+        return None
+    return os.path.relpath(real, root) if Path(target).is_absolute() else str(Path(path).parent / target)
