@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from orchestrator.execute.lifecycle import (
+from orchestrator.execute.runtime_lifecycle import (
     heeding_stops,
     leave_roster,
     open_runtime,
     refuse_overtaken,
     return_to_roster,
 )
-from orchestrator.execute.worker import execute
+from orchestrator.execute.ticket import execute
 from orchestrator.integrate.integrate import Decision, integrate
 from orchestrator.prepare.prepare import Request
 from orchestrator.prepare.start import start_run

@@ -1,1 +1,1 @@
-"""One ticket to its verdict: slot, budget, worker, evidence, retry; adoption after a crash."""
+"""One ticket to its end: slot, budget, attempt, evidence, verdict by rule, retry; adoption after a crash."""

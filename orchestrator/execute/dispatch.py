@@ -138,7 +138,7 @@ def budget_pause(waiting: int) -> float:
     return BUDGET_LOOK * max(1.0, waiting / BUDGET_LOOKS)
 
 
-async def settle(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) -> None:
+async def book_cost(runtime: Runtime, ticket: Ticket, number: int, usage: Usage) -> None:
     """Write the cost of an attempt into the ledger."""
     if ticket.agent == "command":
         return

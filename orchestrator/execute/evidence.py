@@ -19,10 +19,10 @@ from orchestrator.execute.judgement import (
     harm_at,
     in_words,
     judge,
-    landable,
     verdict_of,
     violations_of,
 )
+from orchestrator.execute.landable import landable
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import (
     AcceptanceChecked,

@@ -72,11 +72,6 @@ def harm_at(path: str) -> Violation:
     return Violation("git_write" if is_gits else "out_of_scope", path)
 
 
-def landable(ticket: Ticket, changes: tuple[Change, ...], scope: Scope) -> tuple[Change, ...]:
-    """Return the part of the changes that may land at all: a write ticket's, inside its scope."""
-    return tuple(change for change in changes if ticket.mode == "write" and scope.covers(change.path))
-
-
 def verdict_of(
     outcome: Outcome, violations: tuple[Violation, ...], on_violation: OnViolation
 ) -> tuple[Verdict | None, str]:

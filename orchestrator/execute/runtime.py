@@ -10,12 +10,13 @@ import anyio
 from orchestrator.execute._schedule import Schedule
 from orchestrator.log import info
 from orchestrator.project import Project
-from orchestrator.runs.events import Noted, RunEvent, RuntimeWarned, encoded
+from orchestrator.runs.events import Noted, RunEvent, RuntimeWarned, SettledBy, VerdictSettled, encoded
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.tamper.guard import Guard, Tampering
 from tickets.ticket import Ticket
+from tickets.types import Verdict
 from workers.engine.job import Site
 from workers.engine.local import LocalEngine
 from workers.engine.process import Nursery, hurry
@@ -83,6 +84,12 @@ class Runtime:
         info(record["event"], run=self.run.id, **logged)
         if forged:
             self.note_tampering(Tampering(forged, running, is_harm=True))
+
+    def settle(self, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
+        """Note a verdict, where it or its reason is new."""
+        worker = self.of(ticket)
+        if (worker.verdict, worker.reason) != (verdict, reason):
+            self.note(VerdictSettled(ticket.worker, verdict, reason, by))
 
     def note_tampering(self, found: Tampering) -> None:
         """Note tampering, for the answer of the command as well."""

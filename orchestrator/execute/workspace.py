@@ -2,7 +2,7 @@
 
 import anyio.to_thread
 
-from orchestrator.execute.changes import landable_changes
+from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.kept_refs import keep_base
 from orchestrator.settings.settings import Settings

@@ -1,1 +1,1 @@
-"""Verdicts, the gate and who breaks it, landing and recording."""
+"""The accepted work of all tickets together: the lead's decisions, gate, landing, recording."""

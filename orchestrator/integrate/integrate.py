@@ -7,8 +7,8 @@ import anyio.to_thread
 
 from orchestrator.checks.run import counted
 from orchestrator.errors import Refusal, StateError
-from orchestrator.execute.changes import landable_changes
 from orchestrator.execute.judgement import verdict_of
+from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import Standing
@@ -25,7 +25,7 @@ from orchestrator.integrate._overrule import (
     overruled_problems,
     said_of,
 )
-from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded, VerdictSettled
+from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
 from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
 from orchestrator.runs.state import told_of
 from orchestrator.state.events import Completion, RunIntegrated
@@ -61,7 +61,7 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
     """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
     store = Store(runtime.repository)
     problems = await anyio.to_thread.run_sync(store.finish)
-    _settle(runtime, decision)
+    _apply(runtime, decision)
     try:
         problems += await _land(runtime, store)
     except RepoBlocked as blocked:
@@ -81,7 +81,7 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
 # Verdicts
 
 
-def _settle(runtime: Runtime, decision: Decision) -> None:
+def _apply(runtime: Runtime, decision: Decision) -> None:
     """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
     _refuse_unknown(runtime, decision)
     harmed = held_by_harm(runtime)
@@ -92,17 +92,17 @@ def _settle(runtime: Runtime, decision: Decision) -> None:
             continue
         if name in harmed:
             # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
-            _note(runtime, ticket, "pending", harmed[name], HARM)
+            runtime.settle(ticket, "pending", harmed[name], HARM)
         if name in decision.reject:
-            _note(runtime, ticket, "rejected", decision.reason or REJECTED, "lead")
+            runtime.settle(ticket, "rejected", decision.reason or REJECTED, "lead")
         elif name in decision.accept:
             verdict: Verdict = "partial" if violations or worker.outcome != "complete" else "accepted"
             said = decision.reason or ACCEPTED
-            _note(runtime, ticket, verdict, although(said, worker), "lead")
+            runtime.settle(ticket, verdict, although(said, worker), "lead")
         elif worker.verdict == "pending" and worker.settled_by in HELD_UP:
             by_rule = verdict_of(worker.ended_as, violations, runtime.settings.integration.on_violation)
             settled, why = worker.lead_said or by_rule
-            _note(runtime, ticket, settled, why, "rule")
+            runtime.settle(ticket, settled, why, "rule")
         _fall(runtime, ticket)
 
 
@@ -113,7 +113,7 @@ def _fall(runtime: Runtime, ticket: Ticket) -> None:
             runtime.of(ticket).verdict not in ("rejected", None)
             and runtime.of(runtime.manifest.by_id(before)).verdict == "rejected"
         ):
-            _note(runtime, ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
+            runtime.settle(ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
 
 
 def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
@@ -148,12 +148,6 @@ def _taking_back(runtime: Runtime, name: str) -> str:
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
     return f"`git revert {commit[:10]}`{also}"
-
-
-def _note(runtime: Runtime, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
-    worker = runtime.of(ticket)
-    if (worker.verdict, worker.reason) != (verdict, reason):
-        runtime.note(VerdictSettled(ticket.worker, verdict, reason, by))
 
 
 def _outside(runtime: Runtime) -> list[Problem]:
@@ -212,7 +206,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
                 return []
             if why:
                 for candidate in fitting:
-                    _note(runtime, candidate.ticket, "pending", why, "hook")
+                    runtime.settle(candidate.ticket, "pending", why, "hook")
                 return [
                     *problems,
                     Problem("hook", why, f"mend it, then: orchestrate integrate {runtime.run.id}"),
@@ -272,14 +266,14 @@ def _fitting(
         waits = reached(ticket.id, runtime.manifest.dependencies) & fallen
         clash = standing.clash(candidate.changes)
         if waits:
-            _note(runtime, ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
+            runtime.settle(ticket, "pending", f"{min(waits)}, which it builds on, did not land", "dependency")
             fallen.add(ticket.id)
         elif ticket.id in lost:
-            _note(runtime, ticket, "pending", lost[ticket.id], "conflict")
+            runtime.settle(ticket, "pending", lost[ticket.id], "conflict")
             fallen.add(ticket.id)
         elif clash is not None:
             branch = (runtime.manifest.branch or "HEAD").removeprefix("refs/heads/")
-            _note(runtime, ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
+            runtime.settle(ticket, "pending", f"conflict: {clash} has changed on {branch} since", "conflict")
             fallen.add(ticket.id)
         else:
             fitting.append(candidate)
@@ -298,7 +292,7 @@ def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: s
 def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> None:
     """Settle what the gate found: who broke it falls, and with them who built on them; the held wait."""
     for ticket, reason in gated.broken:
-        _note(runtime, ticket, "rejected", reason, "gate")
+        runtime.settle(ticket, "rejected", reason, "gate")
     for ticket in runtime.manifest.tickets:
         if ticket.worker not in runtime.state.landings and runtime.of(ticket).ended:
             _fall(runtime, ticket)
@@ -306,7 +300,7 @@ def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> 
     by: SettledBy = HARM if gated.harm else "gate"
     for candidate in fitting if why else ():
         if runtime.of(candidate.ticket).verdict != "rejected":
-            _note(runtime, candidate.ticket, "pending", why, by)
+            runtime.settle(candidate.ticket, "pending", why, by)
     note_gate(runtime, gated)
 
 

@@ -1,1 +1,1 @@
-"""Fake agents that hang, flood, lie and die on request."""
+"""Fake agents, in each CLI's own event format, that hang, flood, lie and die on request."""

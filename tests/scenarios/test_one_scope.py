@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.execute.judgement import landable, violations_of
+from orchestrator.execute.judgement import violations_of
+from orchestrator.execute.landable import landable
 from orchestrator.runs.manifest import Manifest, read_manifest, write_manifest
 from orchestrator.runs.scopes_in_use import claimed, conflicts, holding_path, write
 from tickets.plan import make_plan

@@ -14,13 +14,13 @@ from orchestrator.execute.attempt import event_handler, new_job, started_job
 from orchestrator.execute.begin import FIRST, asked_for, going_on
 from orchestrator.execute.dispatch import (
     Permit,
+    book_cost,
     hold_up,
     is_far,
     moved,
     park,
     permit_for,
     release_budget,
-    settle,
     wait_for_budget,
     watch_room,
 )
@@ -150,13 +150,13 @@ async def _take_over(runtime: Runtime, ticket: Ticket) -> Begin | None:
         result, is_lost = await runtime.engine.read_again(job, emit), False
     if result.tree is not None and not is_lost:
         # Its slot went with its shim, and an earlier runtime's worker is judged without one.
-        return await _settle(runtime, ticket, number, result, is_asked=worker.kind == "asked")
+        return await _judge(runtime, ticket, number, result, is_asked=worker.kind == "asked")
     reason = result.exit.error or ("its runtime stopped" if is_lost else "its tree is gone")
     entry = account(runtime, ticket, number, Judged(Judgement("interrupted", reason), result))
     begin = going_on(ticket, result.answer, reason)
     if runtime.guard is not None:
         runtime.guard.gone(ticket.worker)
-    await settle(runtime, ticket, number, entry.usage)
+    await book_cost(runtime, ticket, number, entry.usage)
     runtime.note(AttemptRepeated("lost", ticket.worker, number, reason, entry, begin))
     return begin
 
@@ -174,7 +174,7 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
                 return None  # cancelled before it was started
             if _is_judged_without_slot(runtime, ticket, result):
                 await permit.held.aclose()
-            return await _settle(runtime, ticket, number, result, is_asked=is_asked)
+            return await _judge(runtime, ticket, number, result, is_asked=is_asked)
     if permit is None:
         return begin
     if permit.can_wait:
@@ -206,7 +206,7 @@ async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, perm
     return result
 
 
-async def _settle(
+async def _judge(
     runtime: Runtime, ticket: Ticket, number: int, result: Result, *, is_asked: bool
 ) -> Begin | None:
     """Judge an attempt and close its ticket, or return how the attempt begins that is made instead."""
@@ -215,9 +215,9 @@ async def _settle(
     before = await read_ended(runtime.run, ticket, number - 1) if is_asked else None
     judged = await judge_attempt(runtime, ticket, number, result, before)
     entry = account(runtime, ticket, number, judged)
-    await settle(runtime, ticket, number, entry.usage)
+    await book_cost(runtime, ticket, number, entry.usage)
     _tell_provider(runtime, ticket, result.answer)
-    next_ = None if runtime.is_cancelled(ticket) else _following(runtime, ticket, entry, judged)
+    next_ = None if runtime.is_cancelled(ticket) else _next_attempt(runtime, ticket, entry, judged)
     if next_ is None:
         await conclude(runtime, ticket, number, judged)
         return None
@@ -229,7 +229,7 @@ async def _settle(
     return begin
 
 
-def _following(
+def _next_attempt(
     runtime: Runtime, ticket: Ticket, entry: Try, judged: Judged
 ) -> tuple[Literal["retry", "afresh", "asked"], Begin] | None:
     """Return how the next attempt begins where one helps: no worker is at fault, or a report lacks something.

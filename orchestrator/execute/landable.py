@@ -2,13 +2,18 @@
 
 import os
 
-from orchestrator.execute.judgement import landable
 from orchestrator.execute.runtime import Runtime
+from tickets.scopes.scope import Scope
 from tickets.ticket import Ticket
 from workers.errors import WorkerError
 from workers.files.read import opened, refuse_larger
 from workers.git.run import GitError
 from workers.worktree.change import ABSENT, Change
+
+
+def landable(ticket: Ticket, changes: tuple[Change, ...], scope: Scope) -> tuple[Change, ...]:
+    """Return the part of the changes that may land at all: a write ticket's, inside its scope."""
+    return tuple(change for change in changes if ticket.mode == "write" and scope.covers(change.path))
 
 
 def landable_changes(runtime: Runtime, ticket: Ticket) -> list[Change]:
