@@ -301,9 +301,9 @@ class Striker:
     def __init__(self, world, lanes):
         self.world, self.lanes, self.rng = world, lanes, random.Random(f"{world.seed}-strikes")
         self.kinds = {
-            "runtime": 3, "nursery": 2, "shim": 3, "worker": 3, "child": 3, "fence": 1, "interrupt": 1,
+            "runtime": 3, "fork server": 2, "shim": 3, "worker": 3, "child": 3, "fence": 1, "interrupt": 1,
             "terminate": 1, "hangup": 0.5, "interrupt twice": 0.5, "cancel worker": 1, "cancel run": 0.3,
-            "hand": 4, "look": 3,
+            "manual edit": 4, "query": 3,
         }  # fmt: skip
         self.most, self.samples = 0, []
 
@@ -323,10 +323,10 @@ class Striker:
         """Cause one fault; return what it hit, empty where there was nothing to hit."""
         lane = self.rng.choice(self.lanes)
         match kind:
-            case "hand":
+            case "manual edit":
                 line = f"Written by hand {self.rng.randrange(10**9)}"
                 return line if self.world.write_by_hand(lane.root, line) else ""
-            case "look":
+            case "query":
                 command = self.rng.choice((("status",), ("ps",), ("resume",), ("report",)))
                 self.world.call(lane.root, *command)
                 return command[0]
@@ -362,8 +362,8 @@ class Striker:
 
     def role(self, one):
         """Return the role of a process: a runtime, fork server, shim, worker or a child of its tools."""
-        if any(word.endswith(b"nursery.py") for word in one.words):
-            return "nursery" if self.is_runtime(one.parent) else "shim"
+        if any(word.endswith(b"fork_server.py") for word in one.words):
+            return "fork server" if self.is_runtime(one.parent) else "shim"
         if one.mark:
             if one.words[0].endswith(b"/bwrap") or b"workers.shim.init" in b" ".join(one.words):
                 return "fence"
