@@ -6,6 +6,7 @@ from orchestrator import __version__
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments
 from orchestrator.report.doctor import Examination, examine
+from orchestrator.report.situation import Situation
 from workers.git.run import find_repository
 
 Arguments = NoArguments
@@ -14,11 +15,12 @@ Arguments = NoArguments
 def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
     """Examine the machine and the project, and return the obstacles to a run."""
     repository = find_repository(caller.folder)
-    found = examine(repository, caller.folder, dict(caller.environ))
+    project = Situation(repository, caller.now()) if repository else None
+    found = examine(project, caller.folder, dict(caller.environ))
     is_bad = any(problem.severity == "error" for problem in found.problems)
     next_action = _next_action(found, is_bad=is_bad) if repository else "git init"
-    project = str(repository.root) if repository else None
-    return answer(found.problems, next_action, project=project, **_keys(found)).showing(found)
+    root = str(repository.root) if repository else None
+    return answer(found.problems, next_action, project=root, **_keys(found)).showing(found)
 
 
 def _next_action(found: Examination, *, is_bad: bool) -> str:

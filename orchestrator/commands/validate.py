@@ -6,6 +6,7 @@ from pathlib import Path
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commit
 from orchestrator.report.situation import Situation
 from orchestrator.report.validate import (
@@ -16,9 +17,8 @@ from orchestrator.report.validate import (
     unrecorded_runs,
 )
 from orchestrator.settings.values import FILE as SETTINGS
-from orchestrator.state import DOCUMENTS, DocumentModule
+from orchestrator.state import DocumentModule
 from orchestrator.state.canonical.habits import anti_patterns
-from orchestrator.state.canonical.rules import rules
 from orchestrator.state.document import damage
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER
@@ -38,7 +38,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Validate; changes nothing."""
     found = Situation(repository_of(caller), caller.now())
     root = found.repository.root
-    owned = _owned(root)
+    owned = owners(root)
     others = [*_archives(root), *templates_in(root), *([SETTINGS] if (root / SETTINGS).exists() else [])]
     known = [*owned, *others]
     chosen = {_named(root, path, known) for path in arguments.paths} or {*known, SETTINGS, f"{FOLDER}/"}
@@ -65,10 +65,7 @@ def _of_files(
     found: list[Problem] = []
     for path, text in texts.items():
         found += damage(path, text)
-        if path == rules.PATH:
-            found += rules.problems(text, approved=approved)
-        else:
-            found += owned[path].problems(text) if path in owned else readable(path, text)
+        found += file_problems(owned[path], text, approved) if path in owned else readable(path, text)
     return found
 
 
@@ -94,21 +91,6 @@ def _answer(found: list[Problem], paths: list[str]) -> Answer[None]:
 def _placed(place: str) -> tuple[str, int]:
     path, _, line = place.partition(":")
     return path, int(line) if line.isdecimal() else 0
-
-
-def _owned(root: Path) -> dict[str, DocumentModule]:
-    """Return each path that a document owns: fixed names, and existing files that match a pattern."""
-    found = {}
-    for document in DOCUMENTS:
-        for pattern in document.OWNS:
-            if set(pattern) & set("*?[{"):
-                there = sorted(
-                    path.relative_to(root).as_posix() for path in root.glob(pattern) if path.is_file()
-                )
-                found.update(dict.fromkeys(there, document))
-            else:
-                found[pattern] = document
-    return found
 
 
 def _archives(root: Path) -> list[str]:

@@ -1,6 +1,9 @@
 """What the decision log and the rules say to a new lead."""
 
+from pathlib import Path
+
 from orchestrator.errors import StateError
+from orchestrator.state import DOCUMENTS, DocumentModule
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import read as entries_of
@@ -120,3 +123,23 @@ def _gates(document: Document) -> tuple[str, ...]:
     except MarkdownError:
         needed = asked
     return tuple(plain(item.text) for item in items(document, needed))
+
+
+def owners(root: Path) -> dict[str, DocumentModule]:
+    """Return each path that a document owns: fixed names, and existing files that match a pattern."""
+    found = {}
+    for document in DOCUMENTS:
+        for pattern in document.OWNS:
+            if set(pattern) & set("*?[{"):
+                paths = sorted(path for path in root.glob(pattern) if path.is_file())
+                found.update({path.relative_to(root).as_posix(): document for path in paths})
+            else:
+                found[pattern] = document
+    return found
+
+
+def file_problems(document: DocumentModule, text: bytes, approved: int) -> list[Problem]:
+    """Return what is wrong with the text of a document; `approved` is the largest pool on record."""
+    if rules.PATH in document.OWNS:
+        return rules.problems(text, approved=approved)
+    return document.problems(text)

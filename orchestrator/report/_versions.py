@@ -13,9 +13,6 @@ from tickets.types import AGENTS
 from workers.agents.agent import agent_named
 from workers.engine.launch import common_environment
 
-LIMIT = 10.0
-"""Seconds that a program may take to say its version."""
-
 
 class Said(NamedTuple):
     """What a program answered to `--version`, or why it did not."""
@@ -24,9 +21,7 @@ class Said(NamedTuple):
     fault: str = ""
 
 
-def ask_versions(
-    executables: Mapping[str, str], environ: Mapping[str, str], limit: float = LIMIT
-) -> dict[str, Said]:
+def ask_versions(executables: Mapping[str, str], environ: Mapping[str, str], limit: float) -> dict[str, Said]:
     """Ask programs for their versions, all at once; none outlives the limit."""
     deadline = time.monotonic() + limit
     said: dict[str, Said] = {}

@@ -1,38 +1,42 @@
 """What `doctor` finds: agents, git, fence, locks, runs, disk, files. It looks, and writes nothing."""
 
 import os
-import platform
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
-from orchestrator.report._versions import Said, ask_versions
-from orchestrator.report.agent_config import config_of
+from orchestrator.report._documents import file_problems, owners
+from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
-from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import unmet_fence, why_disabled
-from orchestrator.settings.settings import Settings, read_settings
+from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import Tables
-from orchestrator.state import DOCUMENTS, NEEDED
 from orchestrator.state.canonical.rules import rules
-from orchestrator.store.read import bytes_of
+from orchestrator.store.intent import waiting
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
-from workers.agents.agent import find_agent
+from tickets.value import Value
+from workers.agents.agent import agent_named, find_agent
 from workers.fence.probe import fence_in_force
 from workers.files.locks import is_locked
-from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 
+if TYPE_CHECKING:
+    from orchestrator.report._versions import Said
+
+LIMIT = 10.0
+"""Seconds that a program may take to print its version."""
 OLDEST_GIT = (2, 31)
 LOW_DISK, FULL_DISK = 2 * 10**9, 2 * 10**8
 """Bytes free: below the first outputs may be cut, below the second no worktree can be counted on."""
 
 
-class AgentFound(NamedTuple):
+class AgentFound(Value):
     """One agent: whether it may run, and whether it can."""
 
     agent: AgentName
@@ -47,7 +51,7 @@ class AgentFound(NamedTuple):
     """Whose configuration its workers use; empty where it has none, or is not installed."""
 
 
-class FenceFound(NamedTuple):
+class FenceFound(Value):
     """What keeps workers inside their tree."""
 
     level: str
@@ -55,7 +59,7 @@ class FenceFound(NamedTuple):
     root: bool
 
 
-class RunFound(NamedTuple):
+class RunFound(Value):
     """A run that is not integrated."""
 
     run: str
@@ -64,7 +68,7 @@ class RunFound(NamedTuple):
     next_action: str
 
 
-class Examination(NamedTuple):
+class Examination(Value):
     """All that was found; `problems` with an error among them stop runs."""
 
     git: str
@@ -81,29 +85,31 @@ class Examination(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-def examine(repository: Repository | None, start: Path, environ: Mapping[str, str]) -> Examination:
+def examine(project: Situation | None, start: Path, environ: Mapping[str, str]) -> Examination:
     """Check everything that a run needs; without a repository, what can be checked without one."""
     problems: list[Problem] = []
-    settings = _settings(repository, problems)
-    git = ask_versions({"git": shutil.which("git", path=environ.get("PATH")) or ""}, environ)["git"].text
+    settings = _settings(project, problems)
+    git = _git_version(environ)
     problems += git_problems(git)
     agents = _agents(settings, environ)
     problems += _agent_problems(agents)
     held = fence_in_force(settings.fence)
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
     problems += [*unmet_fence(settings, held), *fence_problems(fence)]
-    found = Examination(git, platform.python_version(), agents, fence)
-    if repository is None:
+    found = Examination(git, sys.version.partition(" ")[0], agents, fence)
+    if project is None:
         problems.append(Problem(str(start), "is not inside a git repository", "run `git init` first"))
         return found._replace(free=shutil.disk_usage(start).free, problems=tuple(problems))
-    problems += _file_problems(repository.root)
+    repository = project.repository
+    problems += _file_problems(project)
     slots = tuple(holders(repository.own / "slots"))
     problems += [_dirty(taken) for taken in slots if taken.dirty]
-    pending = _pending(repository, problems) if git else ()
+    pending = _pending(project, problems) if git else ()
     runs = tuple(
         RunFound(state.run.id, state.phase, state.status(), next_of_run(state))
-        for state in unfinished_runs(repository.root, problems)
+        for state in project.unfinished
     )
+    problems += project.unreadable_open
     problems += [_unfinished(run) for run in runs if run.status != "running"]
     free = shutil.disk_usage(repository.root).free
     problems += disk_problems(free)
@@ -146,10 +152,23 @@ def disk_problems(free: int) -> list[Problem]:
     return [Problem(".taskers", what, "make room", "error" if free < FULL_DISK else "warning")]
 
 
-def _settings(repository: Repository | None, problems: list[Problem]) -> Settings:
-    if repository is not None:
+def _git_version(environ: Mapping[str, str]) -> str:
+    path = shutil.which("git", path=environ.get("PATH"))
+    if path is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=LIMIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+
+
+def _settings(project: Situation | None, problems: list[Problem]) -> Settings:
+    if project is not None:
         try:
-            settings = read_settings(repository.root)
+            settings = project.settings
         except Refusal as refusal:
             problems += refusal.problems
         else:
@@ -160,14 +179,21 @@ def _settings(repository: Repository | None, problems: list[Problem]) -> Setting
 
 def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound, ...]:
     located = {name: find_agent(name, settings.agent(name), environ) for name in AGENTS}
-    said = ask_versions({name: path for name, path in located.items() if path and name != "command"}, environ)
+    programs = {name: path for name, path in located.items() if path and name != "command"}
+    said = _versions(programs, environ) if programs else {}
     found = (_agent(name, settings, located[name], said.get(name)) for name in AGENTS)
     return tuple(
         one._replace(config=config_of(one.agent, environ) if one.executable else "") for one in found
     )
 
 
-def _agent(name: AgentName, settings: Settings, path: str | None, said: Said | None) -> AgentFound:
+def _versions(programs: Mapping[str, str], environ: Mapping[str, str]) -> "Mapping[str, Said]":
+    from orchestrator.report._versions import ask_versions  # noqa: PLC0415 - for start-up time: few have all agents
+
+    return ask_versions(programs, environ, LIMIT)
+
+
+def _agent(name: AgentName, settings: Settings, path: str | None, said: "Said | None") -> AgentFound:
     off = why_disabled(name, settings)
     reason = ""
     if path is None:
@@ -194,37 +220,25 @@ def _agent_problems(agents: tuple[AgentFound, ...]) -> list[Problem]:
     return found
 
 
-def _pending(repository: Repository, problems: list[Problem]) -> tuple[str, ...]:
+def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
     """Return what waits to be completed, and note the state of the repository."""
-    # What these import cannot be imported where git is missing, which is for us to say.
-    from orchestrator.store.repo import UserRepo  # noqa: PLC0415
-    from orchestrator.store.store import Store  # noqa: PLC0415
-
-    repo = UserRepo(repository)
-    if repo.head().sha is None:
+    if project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
-    busy = repo.in_progress()
-    if busy:
+    if busy := project.in_progress:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
-    pending = tuple(Store(repository).pending())
+    pending = tuple(waiting(project.repository))
     problems += [
         Problem("state files", what, "`orchestrate resume` completes it", "warning") for what in pending
     ]
     return pending
 
 
-def _file_problems(root: Path) -> list[Problem]:
+def _file_problems(project: Situation) -> list[Problem]:
     found: list[Problem] = []
-    for document in DOCUMENTS:
-        for path in document.OWNS:
-            try:
-                if not set(path) & set("*?[{"):
-                    found += document.problems(bytes_of(root / path))
-            except FileNotFoundError:
-                if path in NEEDED:
-                    found.append(Problem(path, "the file is missing", "`orchestrate init` writes it"))
-            except OSError as error:
-                found.append(Problem(path, f"cannot be read: {error.strerror}", "make it a readable file"))
+    for path, document in owners(project.repository.root).items():
+        text = project.text(path)
+        found += project.unread(path)
+        found += [] if text is None else file_problems(document, text, project.approved_pool)
     return found
 
 
@@ -236,3 +250,24 @@ def _dirty(taken: Taken) -> Problem:
 
 def _unfinished(run: RunFound) -> Problem:
     return Problem(run.run, f"this run of {run.phase} is {run.status}", run.next_action, "warning")
+
+
+def config_of(agent: AgentName, environ: Mapping[str, str]) -> str:
+    """Describe what the workers of an agent use of the user's configuration; empty for a command."""
+    cli = agent_named(agent)
+    variable, login = cli.CONFIG_VARIABLE, cli.LOGIN
+    if variable is None:
+        return ""
+    keys = [name for name in cli.KEYS if environ.get(name)]
+    theirs = " and ".join(f"~/{place}" for place in login.folders)
+    if keys:
+        own = f"{keys[0]} is set: each worker has a {variable} of its own"
+        return f"{own}; nothing of {theirs} is linked, copied, read or written"
+    home = Path(environ.get("HOME") or "/nonexistent")
+    here = [place for place in login.folders if (home / place).exists()]
+    if not here:
+        return f"no key is set ({', '.join(cli.KEYS)}), and there is no {theirs}: log in, or set one"
+    shared = f"no key is set: all workers use {' and '.join(f'~/{place}' for place in here)} as it is"
+    locked = [name for place in here for name in login.locked if (home / place / name).exists()]
+    said = f", but for {', '.join(locked)}, which a fence keeps as they are" if locked else ""
+    return f"{shared}; nothing is linked or copied, and what they write stays there{said}"

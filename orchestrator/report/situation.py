@@ -1,6 +1,6 @@
 """A project at one moment: state files, runs and git, each read once, and only where a command asks for it.
 
-`status`, `resume`, `report` and `handoff` are views of it. Nothing is written.
+`status`, `resume`, `report`, `handoff`, `validate` and `doctor` are views of it. Nothing is written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.report._documents import Log, Rules
     from orchestrator.runs.roster import LostWorker
     from orchestrator.settings.settings import Settings
-    from orchestrator.store.repo import Head
+    from orchestrator.store.repo import Head, UserRepo
 
 RUNS = 20
 """How many runs are read; nobody asks for the thousandth."""
@@ -58,12 +58,18 @@ class _Run(Value):
     problems: tuple[Problem, ...]
 
 
-class _WorkTree(Value):
-    """What git says of the work tree."""
+class _Head(Value):
+    """Where HEAD stands."""
 
     head: "Head"
-    uncommitted: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+class _Uncommitted(Value):
+    """The paths that differ from HEAD."""
+
+    paths: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 class _Moment(NamedTuple):
@@ -173,6 +179,11 @@ class Situation(_Moment):
         found = [self._run(run).state for run in self._open]
         return tuple(state for state in found if state is not None and state.is_unfinished)
 
+    @property
+    def unreadable_open(self) -> list[Problem]:
+        """Why others of which something may come cannot be read."""
+        return [problem for run in self._open for problem in self._run(run).problems]
+
     @cached_property
     def waiting(self) -> RunState | None:
         """The newest run that waits for something: also the last of all, cancelled with work to settle."""
@@ -227,17 +238,24 @@ class Situation(_Moment):
     @property
     def head(self) -> "Head":
         """Where HEAD stands."""
-        return self._work_tree.head
+        return self._head.head
 
     @property
     def uncommitted(self) -> tuple[str, ...]:
         """The paths that differ from HEAD, untracked ones included."""
-        return self._work_tree.uncommitted
+        return self._uncommitted.paths
 
     @property
     def git_problems(self) -> tuple[Problem, ...]:
         """Why git does not answer, or what the user is in the middle of."""
-        return self._work_tree.problems
+        what, do = f"{self.in_progress} is in progress", "finish or abort it first"
+        busy = (Problem(".git", what, do, "warning"),) if self.in_progress else ()
+        return (*busy, *self._head.problems, *self._uncommitted.problems)
+
+    @cached_property
+    def in_progress(self) -> str | None:
+        """What the user is in the middle of, with its article: a merge, a rebase."""
+        return self._repo.in_progress()
 
     @property
     def changes(self) -> frozenset[str]:
@@ -366,18 +384,28 @@ class Situation(_Moment):
         return Rerun(phase, tuple(one.ticket for one in again if one.phase == phase)) if again else None
 
     @cached_property
-    def _work_tree(self) -> _WorkTree:
-        from orchestrator.store.repo import Head, RepoBlocked, UserRepo  # noqa: PLC0415
+    def _repo(self) -> "UserRepo":
+        from orchestrator.store.repo import UserRepo  # noqa: PLC0415
 
-        problems: list[Problem] = []
+        return UserRepo(self.repository)
+
+    @cached_property
+    def _head(self) -> _Head:
+        from orchestrator.store.repo import Head, RepoBlocked  # noqa: PLC0415
+
         try:
-            repo = UserRepo(self.repository)
-            if busy := repo.in_progress():
-                what, do = f"{busy} is in progress", "finish or abort it first"
-                problems.append(Problem(".git", what, do, "warning"))
-            return _WorkTree(repo.head(), tuple(repo.uncommitted()), tuple(problems))
+            return _Head(self._repo.head())
         except RepoBlocked as blocked:
-            return _WorkTree(Head(None, None), (), (*problems, *blocked.problems))
+            return _Head(Head(None, None), blocked.problems)
+
+    @cached_property
+    def _uncommitted(self) -> _Uncommitted:
+        from orchestrator.store.repo import RepoBlocked  # noqa: PLC0415
+
+        try:
+            return _Uncommitted(tuple(self._repo.uncommitted()))
+        except RepoBlocked as blocked:
+            return _Uncommitted((), blocked.problems)
 
     @cached_property
     def _shown(self) -> tuple[str, ...] | None:

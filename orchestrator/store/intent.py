@@ -36,6 +36,15 @@ def decided(repository: Repository, kind: str) -> Path:
     return repository.own / (f"{kind}-{metadata.name}.json" if is_linked else f"{kind}.json")
 
 
+def waiting(repository: Repository) -> list[str]:
+    """Describe what was decided and is not completed."""
+    what = {
+        "intent": "a change of state files was decided and waits for its commit",
+        "landing": "a landing was decided and waits to be completed",
+    }
+    return [text for kind, text in what.items() if decided(repository, kind).exists()]
+
+
 def read_intent(path: Path) -> dict[str, Any] | None:
     """Read an intent; None where nothing is decided. Raises StateError where it is not valid."""
     try:

@@ -17,7 +17,7 @@ from orchestrator.errors import HELD, Refusal
 from orchestrator.state import DOCUMENTS
 from orchestrator.state.events import Event
 from orchestrator.store._replace import Files, write_intent
-from orchestrator.store.intent import Move, decided, read_intent
+from orchestrator.store.intent import Move, decided, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refuse_unready
 from orchestrator.store.read import SAVING
 from orchestrator.store.repo import RepoBlocked, UserRepo
@@ -54,6 +54,7 @@ class Store:
     """The state files of one repository, as they are in one of its work trees."""
 
     def __init__(self, repository: Repository) -> None:
+        self._repository = repository
         self._root = repository.root
         self._own = repository.own
         self._intent = decided(repository, "intent")
@@ -124,12 +125,7 @@ class Store:
 
     def pending(self) -> list[str]:
         """Describe what is decided and not complete, without completing it."""
-        found = []
-        if self._intent.exists():
-            found.append("a change of state files was decided and waits for its commit")
-        if self._landing.exists():
-            found.append("a landing was decided and waits to be completed")
-        return found
+        return waiting(self._repository)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

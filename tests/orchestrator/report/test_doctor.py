@@ -189,6 +189,16 @@ def test_a_table_that_is_declared_twice_is_to_be_merged_and_status_warns_of_it(d
     assert lab.call("status", "--json").document["problems"] == []
 
 
+def test_a_larger_pool_is_wrong_until_it_is_approved(doctor, lab):
+    rules = (lab.root / "AGENTS.md").read_text()
+    lab.commit({"AGENTS.md": rules.replace("Maximum workers: 15", "Maximum workers: 20")})
+    assert [what for _, what in errors(doctor(code=1))] == [
+        "a pool of 20 workers needs an approval, 15 are approved"
+    ]
+    assert lab.call("approve", "pool-20", "--by", "Ada", "--json").code == 0
+    assert errors(doctor()) == []
+
+
 def test_a_merge_in_progress_is_wrong(doctor, lab):
     (lab.root / ".git" / "MERGE_HEAD").write_text(lab.git("rev-parse", "HEAD"))
     assert errors(doctor(code=1)) == [(".git", "a merge is in progress")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.report.agent_config import config_of
+from orchestrator.report.doctor import config_of
 from tickets.types import SLOTS
 from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.fence.policy import worker_walls
