@@ -1,7 +1,7 @@
 """`init`: writes state files, settings, templates, the .gitignore entry; existing content never changes."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +11,7 @@ from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.settings.settings import default_settings
 from orchestrator.settings.values import FAMILIES, FILE
-from orchestrator.state.canonical.decisions import decisions
-from orchestrator.state.canonical.rules import rules
-from orchestrator.state.canonical.status import status
+from orchestrator.state import DOCUMENTS, owned_paths
 from orchestrator.state.facts import Facts
 from orchestrator.store.read import LARGEST, led_to
 from orchestrator.store.repo import UserRepo
@@ -26,13 +24,7 @@ from workers.files.read import read_whole
 GITIGNORE = ".gitignore"
 IGNORED = ".taskers/"
 
-_COMPLETE: Mapping[str, Callable[[bytes, Facts], bytes]] = {
-    "STATUS.md": status.complete,
-    "DECISIONS.md": decisions.complete,
-    "AGENTS.md": rules.complete,
-}
-STATE = tuple(_COMPLETE)
-PATHS = (*STATE, FILE, GITIGNORE)
+PATHS = (*owned_paths(), FILE, GITIGNORE)
 """The files that `init` writes beside the templates."""
 ALWAYS = ("canonical", "checkpoints")
 """Families of state files that every project has."""
@@ -106,12 +98,18 @@ def files_to_write(
 
     Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
     """
-    wanted = {path: complete(there.get(path, b""), facts) for path, complete in _COMPLETE.items()}
+    wanted = {
+        path: document.complete(there.get(path, b""), facts)
+        for document in DOCUMENTS
+        for path in document.OWNS
+    }
     wanted[FILE] = there.get(FILE, default_settings().encode())
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)
     return tuple(
-        Written(path, text, path not in there) for path, text in wanted.items() if there.get(path) != text
+        Written(path, text, path not in there)
+        for path, text in wanted.items()
+        if there.get(path, b"") != text
     )
 
 
@@ -162,7 +160,7 @@ def _missing(
     """Return the files to write. Raises Refusal where a file was lost: no empty one replaces it."""
     lost = [
         Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
-        for path in STATE
+        for path in owned_paths()
         if not there.get(path, b"").strip(b"\0 \t\r\n") and repo.committed(path).strip()
     ]
     if lost:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from orchestrator.errors import Refusal
 from orchestrator.settings.values import FAMILIES
+from orchestrator.state import owned_paths
 from orchestrator.store.read import in_the_way, read_file
 from orchestrator.store.repo import UserRepo
 from tickets.plan import make_plan
@@ -79,7 +80,8 @@ def path_rules(
     """Read from the repository what decides which paths the tickets' patterns match."""
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
-    return PathRules(reserved_paths(families), links, repo.setting("core.ignorecase") == "true", tuple(files))
+    reserved = tuple(dict.fromkeys((*reserved_paths(families), *owned_paths())))
+    return PathRules(reserved, links, repo.setting("core.ignorecase") == "true", tuple(files))
 
 
 def _inside(root: Path, path: str, target: str) -> str | None:

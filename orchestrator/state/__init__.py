@@ -8,13 +8,15 @@ from tickets.problems import Problem
 
 if TYPE_CHECKING:
     from orchestrator.state.events import Event
+    from orchestrator.state.facts import Facts
 
-_NAMES = (
-    "canonical.status.backlog",
-    "canonical.status.status",
-    "canonical.decisions.decisions",
-    "canonical.rules.rules",
-)
+_FILES: Mapping[str, tuple[str, ...]] = {
+    "canonical.status.backlog": ("docs/backlog.md",),
+    "canonical.status.status": ("STATUS.md",),
+    "canonical.decisions.decisions": ("DECISIONS.md",),
+    "canonical.rules.rules": ("AGENTS.md",),
+}
+"""The table of documents: the module of each, and what it owns, known without importing the module."""
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 """The files that every project has; a document owns further ones once they have content."""
@@ -35,6 +37,14 @@ class DocumentModule(Protocol):
     def problems(self, text: bytes) -> list[Problem]:
         """Return the problems of a file, graded, with line numbers."""
 
+    def complete(self, text: bytes, facts: "Facts") -> bytes:
+        """Return a file with what it lacks, as `init` writes it; empty if an event begins it."""
+
+
+def owned_paths() -> tuple[str, ...]:
+    """Return what documents own: the files that no ticket may own and that no manual edit is lost in."""
+    return tuple(path for paths in _FILES.values() for path in paths)
+
 
 DOCUMENTS: tuple[DocumentModule, ...]
 """Every document there is."""
@@ -44,5 +54,5 @@ def __getattr__(name: str) -> object:
     # Made when it is first asked for: `status` reads one document and must not pay for all of them.
     if name != "DOCUMENTS":
         raise AttributeError(name)
-    globals()[name] = found = tuple(import_module(f"{__name__}.{module}") for module in _NAMES)
+    globals()[name] = found = tuple(import_module(f"{__name__}.{module}") for module in _FILES)
     return found

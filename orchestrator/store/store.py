@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import HELD, Refusal
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import DOCUMENTS, owned_paths
 from orchestrator.state.events import Event
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent, waiting
@@ -188,7 +188,7 @@ class Store:
     def _sweep(self) -> None:
         """Remove what a command left that was killed before its commit point."""
         folders = {self._root / folder for folder in ARCHIVES}
-        folders |= {self._files.target(path).parent for path in _paths()}
+        folders |= {self._files.target(path).parent for path in owned_paths()}
         self._files.sweep(folders, self._waiting())
         with contextlib.suppress(OSError):
             for left in self._own.glob("*.tmp"):
@@ -280,7 +280,7 @@ class Store:
             self._drop(self._intent)
 
     def _read(self, more: Sequence[str] = ()) -> Texts:
-        return {path: self._files.text(path) for path in (*_paths(), *more)}
+        return {path: self._files.text(path) for path in (*owned_paths(), *more)}
 
     def _was_saved(self, texts: Texts) -> bool:
         """Return whether a file has changed since it was read: its fault may be a half-written save."""
@@ -393,10 +393,6 @@ def _lock_patiently(path: Path, seconds: float) -> Callable[[], None]:
 def _hindered(error: OSError, how_far: str) -> Problem:
     said = (error.strerror or "cannot be used").lower() + (how_far and f"; {how_far}")
     return Problem(str(error.filename or "git"), said, "fix it, then run `orchestrate resume`")
-
-
-def _paths() -> list[str]:
-    return [path for document in DOCUMENTS for path in document.OWNS if not set(path) & set("*?[{")]
 
 
 def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT, TESTS
 
-from orchestrator.state import DOCUMENTS
-from tickets.scopes.rules import PathRules, reserved_paths
+from orchestrator.prepare.templates import path_rules
+from orchestrator.state import DOCUMENTS, owned_paths
+from orchestrator.store.repo import UserRepo
 from tickets.scopes.scope import Scope
+from workers.git.run import find_repository
 
 MODULES = {
     path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
@@ -246,11 +248,14 @@ def test_every_path_has_one_document_that_owns_it():
         assert one.overlaps(two) is None, (first, second)
 
 
-def test_no_ticket_can_own_what_a_document_owns():
-    families = ("canonical", "checkpoints", "phases", "ai_memory", "chief_of_staff")
-    fence = PathRules(reserved_paths(families)).reserved_scope
+def test_the_table_of_documents_has_what_each_owns():
+    assert owned_paths() == tuple(path for document in DOCUMENTS for path in document.OWNS)
+
+
+def test_no_ticket_can_own_what_a_document_owns(lab):
+    rules = path_rules(lab.root, UserRepo(find_repository(lab.root)), (), (), has_base=True)
     for document in DOCUMENTS:
-        assert Scope.of(document.OWNS).within(fence), document.__name__
+        assert Scope.of(document.OWNS).within(rules.reserved_scope), document.__name__
 
 
 def long_functions(trees):

@@ -65,6 +65,8 @@ def answers(tmp_path_factory):
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
     }.items():  # fmt: skip
         found[name] = lab.call(*arguments, "--json")
+    # A command without arguments needs no line above.
+    found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
     return {
         name: json.loads(called.out.partition("\n")[0]) if name in STREAMS else called.document
         for name, called in found.items()

@@ -7,7 +7,7 @@ from orchestrator.state.canonical.status import todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.document import editable, opened, section_like, state_errors
 from orchestrator.state.events import DeliverableChanged, Event, PhaseMoved, TodoDone, TodoMoved
-from orchestrator.state.facts import day
+from orchestrator.state.facts import Facts, day
 from tickets.markdown import append_section, front_problems, insert, items, one_line
 from tickets.problems import Problem
 
@@ -48,6 +48,11 @@ def problems(text: bytes) -> list[Problem]:
         return list(front_problems(opened(PATH, text)))
     except StateError as error:
         return list(error.problems)
+
+
+def complete(text: bytes, _: Facts) -> bytes:
+    """Return the file as it is: its first line comes with the first item."""
+    return text
 
 
 def with_lines(tree: Mapping[str, bytes | None], lines: Sequence[str]) -> bytes:
