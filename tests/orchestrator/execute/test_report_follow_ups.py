@@ -1,6 +1,7 @@
 """What a report lacks: asked for once in the same thread, and never at the cost of the work that is done."""
 
 import json
+import shutil
 import signal
 from datetime import UTC, datetime
 
@@ -132,6 +133,26 @@ def test_a_question_whose_runtime_dies_is_asked_once_however_far_it_had_come(pre
     assert kinds(lab, worker) == ["first", "asked"]
     assert len(lab.journal("asked")) == 1
     assert worker["usage"]["input_tokens"] == 200
+
+
+def test_a_question_that_cannot_be_started_leaves_the_first_report_standing(prepare):
+    lab = prepare({"codex-1": ticket(step("unreported"), step("sleep", seconds=0.5), agent="codex")})
+    runtime = lab.begin("run", "phase-1")
+    lab.wait_until(lambda: lab.journal("started"))
+    park(lab, "codex", 60)
+    lab.wait_until(lambda: lab.journal("asked"))
+    runtime.kill()
+    runtime.communicate()
+    (lab.root / ".git/orchestrate/providers/codex.json").unlink()
+    (home,) = lab.root.glob(".taskers/homes/*/Codex-Worker-1")
+    shutil.rmtree(home)
+    home.touch()
+    (worker,) = lab.run("resume", lab.run_folder().name)["workers"]
+    assert (worker["outcome"], worker["flags"], worker["attempts"]) == ("complete", ["unreported"], 2)
+    assert kinds(lab, worker) == ["first", "asked"]
+    # Started, and never launched.
+    assert len(lab.journal("started")) == 2
+    assert not (lab.run_folder() / "shims" / "Codex-Worker-1.2.started.json").exists()
 
 
 @pytest.mark.parametrize("fate", ["adopted", "stopped", "interrupted"])
