@@ -170,7 +170,7 @@ def _without(document: Document, gone: list[Part]) -> Document:
     after = parse(data, DECISIONS)
     kept = [heading.title for heading in document.headings if not _is_in(heading, gone)]
     if [heading.title for heading in after.headings] != kept:
-        problem = Problem(DECISIONS, "old entries cannot be told from what stands around them", "mend it")
+        problem = Problem(DECISIONS, "old entries cannot be told apart from other text", "fix it by hand")
         raise StateError(problem)
     return after
 

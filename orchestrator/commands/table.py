@@ -48,7 +48,7 @@ COMMANDS = {
     "alert": Command(None, "alerts"),
     "backup": Command(None, "back the state files up"),
     "validate": Command("validate", "graded problems of state, templates and settings", of_lead=False),
-    "repair": Command(None, "mend state files from backup, history or logs"),
+    "repair": Command(None, "repair state files from backup, history or logs"),
     "archive": Command("archive", "move what is old out of the way"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
     "mcp": Command(None, "the same calls as an MCP server"),

@@ -26,7 +26,7 @@ GITIGNORE = ".gitignore"
 PLAN = "STATUS.md"
 PHASE = "phase-1"
 LEAD = "Demo Lead"
-PROGRAM = "tools/mend.py"
+PROGRAM = "tools/fix_faults.py"
 SUFFIX = ".txt"
 """Suffix of every name in `files/`, so that neither linters nor test runners take faulty code for ours."""
 TESTS = "-m unittest -q"
@@ -114,7 +114,7 @@ def _counted(folder: Path, tests: str, facts: Facts, environ: Mapping[str, str])
 def _shipped() -> Iterator[tuple[str, bytes]]:
     """Yield each file of the sample: its path in the repository and its bytes."""
     here = files("orchestrator.demo")
-    yield PROGRAM, (here / "mend.py").read_bytes()
+    yield PROGRAM, (here / "fix_faults.py").read_bytes()
     yield GITIGNORE, b"__pycache__/\n"
     yield from _below(here / "files", "")
 

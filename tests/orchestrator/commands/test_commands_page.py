@@ -56,7 +56,7 @@ def answers(tmp_path_factory):
         "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
         "deploy": ("deploy", "phase-1", "--new"),
         "deliverable": ("deliverable", "done", "1"),
-        "criterion": ("criterion", "done", "documentation says", "--in", "v1"),
+        "criterion": ("criterion", "done", "documentation agrees", "--in", "v1"),
         "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
         "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
         "report": ("report",), "handoff": ("handoff",),

@@ -168,7 +168,9 @@ def test_every_fault_that_was_found_is_gone_and_written_down(demo):
     first, *found = (run / "Command-Worker-1.txt").read_text().splitlines()
     assert first == f"{len(found)} faults in 5 files"
     assert len(found) == 10
-    assert python(project, "tools/mend.py", "--audit", "shop").stdout.startswith("0 faults in 0 files\n")
+    assert python(project, "tools/fix_faults.py", "--audit", "shop").stdout.startswith(
+        "0 faults in 0 files\n"
+    )
     written = (project / "docs" / "faults.md").read_text()
     assert "10 faults fixed, 0 left." in written
     for line in found:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.demo.mend import Source, audit, faults, fixed, report
+from orchestrator.demo.fix_faults import Source, audit, faults, fixed, report
 
 CASES = {
     "== None": ("a = 1\nb = a == None\n", "a = 1\nb = a is None\n"),
