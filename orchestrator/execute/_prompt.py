@@ -20,10 +20,7 @@ def write_prompt(runtime: Runtime, ticket: Ticket) -> None:
     """Create `tickets/WORKER.md` in the run's directory; a second attempt has the first one's."""
     path = runtime.run.ticket(ticket.worker)
     if not path.exists():
-        data = rendered(runtime, ticket).encode()
-        if runtime.guard is not None:
-            runtime.guard.writes(ticket.worker, path, data)
-        create_file(path, data)
+        create_file(path, rendered(runtime, ticket).encode())
 
 
 def add_to_prompt(runtime: Runtime, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:

@@ -66,7 +66,7 @@ def event_handler(runtime: Runtime, ticket: Ticket, number: int, kind: Kind) -> 
                 park(runtime, ticket, f"{worker} has to wait: {message}"[:300], until)
             case PatchDue(path):
                 if guard is not None:
-                    guard.writes(worker, path)
+                    guard.writing(worker, path)
 
     return handle
 

@@ -100,9 +100,7 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
     judged = judged._replace(judgement=judgement)
     end(runtime, ticket, judgement, _evidence(runtime, ticket, number, judged, checks, kept=kept))
     if runtime.guard is not None and kept is not None:
-        await anyio.to_thread.run_sync(runtime.guard.settled, ticket.worker, kept)
-    elif runtime.guard is not None:
-        runtime.guard.settled(ticket.worker, None)
+        await anyio.to_thread.run_sync(runtime.guard.judged, ticket.worker, kept)
     if judgement.outcome not in ("cancelled", "interrupted") and kept is None:
         await _clear(runtime, ticket, result)
 
@@ -233,7 +231,7 @@ def total(usages: Sequence[Usage]) -> Usage:
 
 def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, text: str) -> None:
     if runtime.guard is not None:
-        runtime.guard.writes(ticket.worker, files.text)
+        runtime.guard.writing(ticket.worker, files.text)
     keep_text(files, text)
 
 
@@ -242,9 +240,8 @@ async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
     if runtime.guard is None:
         return ()
     forged = runtime.forged_paths()
-    # Who ran by now: until the look has its turn, others may have been looked after and let go.
     running = runtime.running() if forged else ()
-    for found in await runtime.guard.look_after(ticket.worker, forged, running):
+    for found in await runtime.guard.ended(ticket.worker, forged, running):
         runtime.note_tampering(found)
     return runtime.guard.blamed(ticket.worker)
 
@@ -309,10 +306,10 @@ def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Eviden
     data = json_lines({"schema": 1, **facts})
     if runtime.guard is not None:
         runtime.guard.gone(ticket.worker)
-        runtime.guard.writes(ticket.worker, record, data)
+        runtime.guard.writing(ticket.worker, record)
     # What another process has put there stays too, and is told: the journal has ours.
     with contextlib.suppress(FileExistsError):
         create_file(record, data)
-    if runtime.guard is not None and not runtime.of(ticket).started:
-        runtime.guard.settled(ticket.worker, None)
+    if runtime.guard is not None:
+        runtime.guard.judged(ticket.worker)
     runtime.note(ended)

@@ -10,11 +10,19 @@ import anyio
 from orchestrator.execute._schedule import Schedule
 from orchestrator.log import info
 from orchestrator.project import Project
-from orchestrator.runs.events import Noted, RunEvent, RuntimeWarned, SettledBy, VerdictSettled, encoded
+from orchestrator.runs.events import (
+    Noted,
+    RunEvent,
+    RuntimeWarned,
+    SettledBy,
+    Unattributed,
+    VerdictSettled,
+    encoded,
+)
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
-from orchestrator.tamper.guard import Guard, Tampering
+from orchestrator.tamper.guard import Guard
 from tickets.ticket import Ticket
 from tickets.types import Verdict
 from workers.engine.job import Site
@@ -66,7 +74,7 @@ class Runtime:
         """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
         self.guard: Guard | None = None
         """Watches the user's repository while workers run that no fence keeps from it."""
-        self.tampered: list[Tampering] = []
+        self.tampered: list[Unattributed] = []
         self._journal = journal
         self._tell = project.tell
         self.state.take_all(read_journal(run.path / JOURNAL))
@@ -83,7 +91,7 @@ class Runtime:
         logged = {name: value for name, value in record.items() if name not in {"at", "event", "facts"}}
         info(record["event"], run=self.run.id, **logged)
         if forged:
-            self.note_tampering(Tampering(forged, running, is_harm=True))
+            self.note_tampering(Unattributed(forged, running, harm=True))
 
     def settle(self, ticket: Ticket, verdict: Verdict | None, reason: str, by: SettledBy) -> None:
         """Note a verdict, where it or its reason is new."""
@@ -91,10 +99,10 @@ class Runtime:
         if (worker.verdict, worker.reason) != (verdict, reason):
             self.note(VerdictSettled(ticket.worker, verdict, reason, by))
 
-    def note_tampering(self, found: Tampering) -> None:
+    def note_tampering(self, found: Unattributed) -> None:
         """Note tampering, for the answer of the command as well."""
         self.tampered.append(found)
-        self.note(found.as_event())
+        self.note(found)
 
     def _warn(self, reason: str) -> None:
         self.note(RuntimeWarned(reason))

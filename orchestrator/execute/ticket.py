@@ -32,7 +32,7 @@ from orchestrator.log import warning
 from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, WorkerSkipped
 from orchestrator.schedule.availability import why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
-from orchestrator.tamper.guard import Guard
+from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem, TicketError
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer
@@ -62,6 +62,8 @@ async def execute(runtime: Runtime) -> list[Problem]:
         await _begin_to_guard(runtime)
     async with anyio.create_task_group() as watching:
         watching.start_soon(watch_room, runtime)
+        if runtime.guard is not None:
+            watching.start_soon(runtime.guard.watch, runtime.note_tampering)
         async with anyio.create_task_group() as group:
             with runtime.schedule.queue.gathered():
                 for ticket in runtime.manifest.tickets:
@@ -72,12 +74,12 @@ async def execute(runtime: Runtime) -> list[Problem]:
                 await anyio.lowlevel.checkpoint()  # each runs until it waits for its turn
         watching.cancel_scope.cancel()
     if runtime.guard is not None and not runtime.stopping:
-        for found in await anyio.to_thread.run_sync(runtime.guard.last):
+        for found in await runtime.guard.last():
             runtime.note_tampering(found)
     await anyio.to_thread.run_sync(_clear_slots, runtime)
     if runtime.state.has_ended:
         await close_shared_trees(runtime)
-    return [found.as_problem() for found in runtime.tampered]
+    return [tampering_problem(found) for found in runtime.tampered]
 
 
 async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
@@ -266,10 +268,10 @@ def _is_judged_without_slot(runtime: Runtime, ticket: Ticket, result: Result) ->
 
     Not where a provider may have to be parked before another asks it, nor where there is a tree to read
     or a check to run: what judges them would be more at once than the pool has slots. And one that ran alone
-    stays alone until the guard has looked: it is to answer for what is found.
+    stays alone until the guard has compared: it is to answer for what is found.
     """
     is_light = ticket.agent == "command" and not ticket.acceptance
-    is_one_of_many = runtime.guard is None or not runtime.guard.is_quiet(ticket.worker)
+    is_one_of_many = runtime.guard is None or not runtime.guard.is_alone(ticket.worker)
     return is_light and is_one_of_many and result.is_shared
 
 
@@ -340,7 +342,7 @@ async def _begin_to_guard(runtime: Runtime) -> None:
         runtime.checker.directory,
         runtime.environ,
         runtime.manifest.rules.reserved_scope,
-        ran=[name for name, one in workers if one.started],
+        ran={name: one.attempts for name, one in workers if one.started},
         # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
         ended=[name for name, one in workers if one.ended and one.outcome != "skipped"],
     )

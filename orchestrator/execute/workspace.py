@@ -4,9 +4,9 @@ import anyio.to_thread
 
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
+from orchestrator.runs.events import Unattributed
 from orchestrator.runs.kept_refs import keep_base
 from orchestrator.settings.settings import Settings
-from orchestrator.tamper.guard import Tampering
 from tickets.ticket import Ticket
 from workers.engine.job import SetUp, TreePlan
 from workers.fence.probe import fence_in_force
@@ -46,7 +46,7 @@ async def close_shared_trees(runtime: Runtime) -> None:
     """Remove the trees that several workers have read, and note what was changed there."""
     for shared in await runtime.engine.close_shared(runtime.settings.limits.patch_cap):
         if shared.paths:
-            runtime.note_tampering(Tampering(shared.paths, shared.readers, is_harm=True))
+            runtime.note_tampering(Unattributed(shared.paths, shared.readers, harm=True))
 
 
 def _shares(runtime: Runtime, ticket: Ticket) -> bool:

@@ -9,10 +9,10 @@ from orchestrator.execute.command import run_check
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
-from orchestrator.runs.events import GateBegun, GateEnded, GateRun
+from orchestrator.runs.events import GateBegun, GateEnded, GateRun, Unattributed
 from orchestrator.runs.next_action import again_with_fallen, broke_the_gate
 from orchestrator.store.repo import UserRepo
-from orchestrator.tamper.guard import Guard, Tampering
+from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.agents.follow import read_tail
@@ -96,7 +96,7 @@ async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str
     guard = await anyio.to_thread.run_sync(_guard, runtime) if runtime.settings.integration.gate else None
     if guard is not None:
         before = len(runtime.tampered)
-        begun = await anyio.to_thread.run_sync(guard.begin_check, workers)
+        begun = await guard.begin_check(workers)
         runtime.note(GateBegun(workers))
     try:
         gated = (await _passed(runtime, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
@@ -104,42 +104,41 @@ async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str
         gated = Gated(held=str(no_word))
     if guard is None:
         return gated
-    found = (*begun, *await anyio.to_thread.run_sync(guard.end_check, "gate"))
+    found = (*begun, *await guard.end_check("gate"))
     return _with_harm(runtime, gated, (*found, *_forged(runtime, before, workers)))
 
 
 def _guard(runtime: Runtime) -> Guard | None:
-    """Give the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
+    """Return the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
     if runtime.guard is None and not fence_in_force(runtime.settings.fence).holds:
-        before = (
+        everyone = {name: one.attempts for name, one in runtime.state.workers.items()}
+        runtime.guard = Guard(
             runtime.repository,
             runtime.checker.directory,
             runtime.environ,
             runtime.manifest.rules.reserved_scope,
+            # A gate that was cut off may have done what changed since the run began.
+            afresh=not runtime.state.gate.unseen,
+            ran=everyone,
+            ended=everyone,
         )
-        if runtime.state.gate.unseen:
-            # What came since the run began is of interest: a gate that was cut off may have done it.
-            everyone = tuple(runtime.state.workers)
-            runtime.guard = Guard(*before, ran=everyone, ended=everyone)
-        else:
-            runtime.guard = Guard(*before, afresh=True)
     return runtime.guard
 
 
-def _forged(runtime: Runtime, before: int, workers: tuple[str, ...]) -> list[Tampering]:
+def _forged(runtime: Runtime, before: int, workers: tuple[str, ...]) -> list[Unattributed]:
     """Give what the gate wrote into the journal; whoever notes a line finds it, and not who did it."""
     seen = [one.paths for one in runtime.tampered[before:]]
     return [
-        Tampering(paths, workers, is_harm=True, during="gate")
+        Unattributed(paths, workers, harm=True, during="gate")
         for paths in (*seen, runtime.forged_paths())
         if paths
     ]
 
 
-def _with_harm(runtime: Runtime, gated: Gated, found: Sequence[Tampering]) -> Gated:
+def _with_harm(runtime: Runtime, gated: Gated, found: Sequence[Unattributed]) -> Gated:
     """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
     harm = note_harm(runtime, found)
-    gated = gated._replace(problems=(*gated.problems, *(one.as_problem() for one in found)))
+    gated = gated._replace(problems=(*gated.problems, *map(tampering_problem, found)))
     return gated._replace(kept=(), tree="", harm=harm) if harm else gated
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import GateSeen, Unattributed
-from orchestrator.tamper.guard import Tampering
+from orchestrator.tamper.guard import tampering_problem
 from tickets.problems import Problem
 
 HARM: Literal["harm"] = "harm"
@@ -28,15 +28,13 @@ def _shown(paths: Collection[str]) -> str:
     return f"{', '.join(sorted(paths)[:SHOWN])}{more}"
 
 
-def note_harm(runtime: Runtime, found: Iterable[Tampering]) -> str:
+def note_harm(runtime: Runtime, found: Iterable[Unattributed]) -> str:
     """Note what the gate did to the user's repository; return why all has to wait if that is harmful."""
     found = tuple(found)
-    fresh = [
-        path for one in found if one.is_harm for path in one.paths if not _is_excused(runtime, one, path)
-    ]
+    fresh = [path for one in found if one.harm for path in one.paths if not _is_excused(runtime, one, path)]
     why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:SHOWN])} changed" if fresh else ""
     for one in found:
-        runtime.note(one.as_event(why if one.is_harm else ""))
+        runtime.note(one._replace(holds=why if one.harm else ""))
     runtime.note(GateSeen())
     return why
 
@@ -59,16 +57,12 @@ def harm_problems(runtime: Runtime) -> list[Problem]:
     }
     if not held:
         return []
-    done = [_tampering(one).as_problem() for worker in held.values() for one in worker.harm]
+    done = [tampering_problem(one) for worker in held.values() for one in worker.harm]
     whys = dict.fromkeys(worker.reason for worker in held.values())
     do = f"look at what they wrote, then: orchestrate integrate {runtime.run.id} --accept {' '.join(held)}"
     return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
 
 
-def _is_excused(runtime: Runtime, found: Tampering, path: str) -> bool:
+def _is_excused(runtime: Runtime, found: Unattributed, path: str) -> bool:
     """Return whether the lead has accepted all who may have done it in spite of the same path."""
     return all(path in runtime.state.workers[name].despite for name in found.candidates)
-
-
-def _tampering(event: Unattributed) -> Tampering:
-    return Tampering(event.paths, event.candidates, is_harm=True, during=event.during)

@@ -1,17 +1,26 @@
-"""Whether somebody changed the user's repository while workers ran that nothing kept from it."""
+"""Tamper detection for workers that no fence holds: what is watched, when it is compared, who is responsible.
+
+Watched are the user's git metadata, checkout and start-up files (`workers.git.snapshot`), and the files that
+orchestrate writes about the run (`run_files`). They are compared with the last comparison when a worker ends,
+after its acceptance commands, and before and after the gate. Each change is reported once, never undone.
+
+A candidate is each worker that ran since the last comparison. A change that nothing but tampering explains
+and that has one candidate is this worker's violation. Any other is `unattributed`, with all candidates.
+
+With several candidates no change can be one worker's, so that one comparison does for many ends: the last to
+run waits for it, before the next begins to run alone; for all others `watch` makes it a little later.
+"""
 
 import contextlib
-import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.runs.events import Unattributed
-from orchestrator.tamper.run_files import Leavings
+from orchestrator.tamper.run_files import RunFiles
 from tickets.problems import Problem
 from tickets.scopes.scope import Scope
 from workers.files.durable import create_file
@@ -19,46 +28,32 @@ from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 from workers.git.metadata import own_moves
 from workers.git.run import Repository
-from workers.git.snapshot import Lens, as_text, compare, from_text
+from workers.git.snapshot import Lens, Snapshot, as_text, compare, from_text
 
-SHARE = 16
-"""Files of workers that have ended that a look may put off, for each look that did."""
-PAUSE = 0.02
-"""Seconds from one look to the next while several workers run, and at least as long as a look takes."""
+SHOWN = 5
+"""Paths that a problem names before it counts the rest."""
+PAUSE = 0.1
+"""Seconds from one comparison for many workers to the next, at least."""
+SHARE = 0.1
+"""Part of the time that these comparisons may take."""
 
 
-class Tampering(NamedTuple):
-    """What was found changed, and the workers that ran unfenced meanwhile."""
-
-    paths: tuple[str, ...]
-    candidates: tuple[str, ...]
-    is_harm: bool
-    during: str = ""
-    """What of ours ran what they had written meanwhile: `gate`; else they ran themselves."""
-
-    def as_event(self, holds: str = "") -> Unattributed:
-        """Return the event that the journal keeps; `holds` as there."""
-        return Unattributed(self.paths, self.candidates, self.is_harm, self.during, holds)
-
-    def as_problem(self) -> Problem:
-        """Say it to the lead: harm is an error, the everyday kind a warning."""
-        shown = ", ".join(self.paths[:5]) + (
-            f" and {len(self.paths) - 5} more" if len(self.paths) > 5 else ""
-        )
-        who = ", ".join(self.candidates)
-        while_ = f"while the {self.during} ran on the work of {who}" if self.during else f"while {who} ran"
-        what = f"unattributed: {shown} changed {while_}"
-        if self.is_harm and all(path.startswith(".taskers/") for path in self.paths):
-            do = "do not trust what stands there; what had been read before is what counted"
-            return Problem("repository", what, do)
-        if self.is_harm:
-            do = "look at it before you run git again, and undo what is not yours"
-            return Problem("repository", what, do)
+def tampering_problem(found: Unattributed) -> Problem:
+    """Return the problem for the lead: harm is an error, what everyday work does too a warning."""
+    more = f" and {len(found.paths) - SHOWN} more" if len(found.paths) > SHOWN else ""
+    who = ", ".join(found.candidates)
+    who = f"the {found.during} ran on the work of {who}" if found.during else f"{who} ran"
+    what = f"unattributed: {', '.join(found.paths[:SHOWN])}{more} changed while {who}"
+    if not found.harm:
         return Problem("repository", what, "look at it unless it was you", severity="warning")
+    do = "look at it before you run git again, and undo what is not yours"
+    if all(path.startswith(".taskers/") for path in found.paths):
+        do = "do not trust what stands there; what had been read before is what counted"
+    return Problem("repository", what, do)
 
 
 class Guard:
-    """Looks at the user's repository between the ends of unfenced workers; each change is told once."""
+    """Compares the repository and the run's files with what they were; all methods are the event loop's."""
 
     def __init__(
         self,
@@ -68,33 +63,22 @@ class Guard:
         state_files: Scope,
         *,
         afresh: bool = False,
-        ran: Collection[str] | None = None,
+        ran: Mapping[str, int],
         ended: Collection[str] = (),
     ) -> None:
-        """Remember how the repository stood when the run began, also if an earlier runtime began it.
+        """Start from the state of the repository when the run began, or with `afresh` from that of now.
 
-        `directory` is the checker's, called after the run. With `afresh`, what came before is of no interest;
-        else `ran` are those who may have done it under another runtime, and `ended` those who are judged.
-        Where nobody says who ran, all that stands there of anybody is taken for theirs.
+        `directory` is the checker's, named after the run. `ran` are the workers that may have run since, with
+        the number of their attempts, and `ended` those that are judged.
         """
-        self._state_files = state_files
-        self._own = repository.own
+        self._state_files, self._own = state_files, repository.own
         self._lens = Lens(repository, environ)
-        self._lock = threading.Lock()
         self._turn = anyio.Lock()
-        """Who waits for a look: one has it, the others find that theirs is done."""
-        self._free_at = 0.0
-        """When there may be another look, by the clock of `time.monotonic`."""
-        self._looks = 0
-        """Looks begun: one that began after an end has seen all that came before it."""
-        self._seen = 0
-        """The newest look that came to its end: one that could not look has seen nothing."""
+        self._next_at = 0.0
+        """When there may be another comparison for many workers, by `time.monotonic`."""
         self._running: set[str] = set()
-        self._exposed: set[str] = set(ran or ())
-        self._suspects: set[str] = set()
-        """Who ran since all that others had left was looked at."""
-        self._put_off = 0
-        """Looks since then."""
+        self._exposed: set[str] = set(ran)
+        """The candidates: who ran since the last comparison."""
         self._blamed: dict[str, tuple[str, ...]] = {}
         remembered = directory / "before.json"
         found = None
@@ -105,156 +89,111 @@ class Guard:
             with contextlib.suppress(FileExistsError):
                 create_file(remembered, as_text(found))
         self._before = found
-        self._leavings = Leavings(RunDir(repository.root, directory.name), repository, directory)
-        self._leavings.begun(ran)
+        self._files = RunFiles(RunDir(repository.root, directory.name), repository, directory, ran)
         for worker in ended:
-            self._leavings.judged(worker)
+            self._files.judge(worker)
 
     def entered(self, worker: str, number: int = 1, *, is_new: bool = False) -> None:
-        """Count a worker among those that may have done what is found; say whether its attempt is new."""
-        self._leavings.expect(worker, number, is_new=is_new)
-        # Without the lock, which a look holds for as long as it takes: all else of the runtime would wait.
-        # In this order: a look that ends in between begins its next list with who is running.
+        """Make a worker a candidate before its attempt starts, is followed or is checked.
+
+        Of an attempt that is not new, another runtime or the attempt itself may have left files.
+        """
+        self._files.begin(worker, number, is_new=is_new)
         self._running.add(worker)
         self._exposed.add(worker)
 
     def gone(self, worker: str) -> None:
-        """Take a worker for ended of which a record is about to be written, looked after or not."""
-        # What it did and nobody has looked for is found by the next look, with it among those named.
+        """Note that a worker does not run any more; it stays a candidate until the next comparison."""
         self._running.discard(worker)
 
-    def writes(self, worker: str, path: Path, data: bytes | None = None) -> None:
-        """Know, before it is written, that a file of a worker's attempt comes from us, and what is in it."""
-        self._leavings.writes(worker, path, data)
+    def writing(self, worker: str, path: Path) -> None:
+        """Note that orchestrate is about to create a file of an attempt; an existing one is tampering."""
+        if self._files.writing(worker, path):
+            # Else the next worker to run alone would be the only candidate.
+            self._exposed.add(worker)
 
-    async def look_after(
-        self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
-    ) -> Sequence[Tampering]:
-        """Do as `left` does, with a pause between two looks: a hundred that end together share a few."""
-        asked = self._looks
-        # Before it waits: what others do to it meanwhile would be taken for its own.
-        self._leavings.settled(worker)
-        async with self._turn:
-            if not also and not self.is_quiet(worker) and not self._is_seen(worker, asked, also):
-                await anyio.sleep(max(0.0, self._free_at - time.monotonic()))
-            if self._is_seen(worker, asked, also):
-                self._let_go(worker)
-                return ()
-            return await anyio.to_thread.run_sync(self.left, worker, also, running)
+    def judged(self, worker: str, tree: Path | None = None) -> None:
+        """Note that all files of a worker are written, and the worktree that is kept: none may change now."""
+        if self._files.judge(worker, tree):
+            self._exposed.add(worker)
 
-    def left(
-        self, worker: str, also: tuple[str, ...] = (), running: tuple[str, ...] = ()
-    ) -> Sequence[Tampering]:
-        """Look, now that a worker has ended, and give what nobody alone can have done.
+    async def ended(
+        self, worker: str, forged: tuple[str, ...] = (), running: tuple[str, ...] = ()
+    ) -> Sequence[Unattributed]:
+        """Compare, now that a worker has ended, and return what cannot be attributed.
 
-        `also` is harm that was found before, while those of `running` ran.
-        Of several that end at once, one look does: one that began after they had ended.
+        `forged` are paths that were found changed while those of `running` ran.
         """
-        asked = self._looks
-        self._leavings.settled(worker)
-        with self._lock:
-            if self._is_seen(worker, asked, also):
-                self._let_go(worker)
-                return ()
-            due = (self._put_off + 1) * SHARE >= self._leavings.size
-            try:
-                harm, moves = self._look()
-            except BaseException:
-                self.gone(worker)
-                raise
-            late, before = self._look_at_ended() if due or self.is_quiet(worker) else ((), ())
-            # After the looks: one that came while they went on may have done what they found.
-            candidates = tuple(sorted(self._exposed))
-            suspects = tuple(sorted({*before, *candidates}))
-            self._running.discard(worker)
-            self._exposed = set(self._running)
-            if suspects == candidates:
-                harm, late = (*harm, *late), ()
-            others: list[Tampering] = []
-            if also and {*candidates, *running} <= {worker}:
-                harm = (*harm, *also)
-            elif also:
-                others = _tampering(also, (), tuple(sorted({*candidates, *running})))
-            if harm and candidates == (worker,):
-                self._blamed[worker] = (*self._blamed.get(worker, ()), *harm)
-                harm = ()
-            return [*_tampering(harm, moves, candidates), *_tampering(late, (), suspects), *others]
+        self._files.end(worker)
+        self.gone(worker)
+        found = _unattributed(forged, {*self._exposed, *running}, harm=True)
+        if not self._running or self.is_alone(worker):
+            if not self.is_alone(worker):
+                await anyio.sleep(max(0.0, self._next_at - time.monotonic()))
+            found += await self._compare({worker})
+        its = [one for one in found if one.harm and one.candidates == (worker,)]
+        self._blamed[worker] = (*self.blamed(worker), *(path for one in its for path in one.paths))
+        return [one for one in found if one not in its]
 
-    def last(self) -> Sequence[Tampering]:
-        """Look at the end for what no look was left for: of a worker whose own could not be made, say."""
-        with self._lock:
-            if not (self._exposed or self._put_off):
-                return ()
-            harm, moves = self._look()
-            late, before = self._look_at_ended()
-            suspects = tuple(sorted({*before, *self._exposed}))
-            self._exposed = set(self._running)
-            return _tampering((*harm, *late), moves, suspects)
+    async def watch(self, report: Callable[[Unattributed], None]) -> None:
+        """Compare for the workers that ended beside others, for as long as this runs."""
+        while True:
+            await anyio.sleep(max(PAUSE, self._next_at - time.monotonic()))
+            # What it cannot do now the next comparison does, and `last` raises.
+            with contextlib.suppress(OSError):
+                for found in await self.last():
+                    report(found)
 
-    def settled(self, worker: str, tree: Path | None) -> None:
-        """Take all that a worker left for final, now that it is judged, and the tree that is kept of it."""
-        # Without the lock, as in `entered`.
-        self._leavings.judged(worker, tree=tree)
+    async def last(self) -> Sequence[Unattributed]:
+        """Compare for all workers that ended without a comparison."""
+        return await self._compare(self._exposed - self._running)
 
-    def begin_check(self, workers: Iterable[str]) -> Sequence[Tampering]:
-        """Look before a check runs the work of some; give the harm that came since their ends."""
-        with self._lock:
-            harm, _ = self._look()
-            late, _ = self._look_at_ended()
-            self._exposed = set(workers)
-            return _tampering((*harm, *late), (), tuple(sorted(self._exposed)))
+    async def begin_check(self, workers: Iterable[str]) -> Sequence[Unattributed]:
+        """Compare before a check runs the work of `workers`; return the harm since their ends."""
+        found = await self._compare()
+        self._exposed = set(workers)
+        return [one._replace(candidates=tuple(sorted(self._exposed))) for one in found if one.harm]
 
-    def end_check(self, what: str) -> Sequence[Tampering]:
-        """Look, now that a check of their work has ended, and give what it did."""
-        with self._lock:
-            harm, moves = self._look()
-            late, _ = self._look_at_ended()
-            harm += late
-            candidates = tuple(sorted(self._exposed))
-            self._exposed = set(self._running)
-            return [one._replace(during=what) for one in _tampering(harm, moves, candidates)]
+    async def end_check(self, what: str) -> Sequence[Unattributed]:
+        """Compare after that check and return what it changed."""
+        return [one._replace(during=what) for one in await self._compare()]
 
     def blamed(self, worker: str) -> tuple[str, ...]:
-        """Give what a worker changed that ran alone; the harmful kind, for the rest may be the user's."""
+        """Return the harm that a worker did as the only candidate, without what the user may have done."""
         return self._blamed.get(worker, ())
 
-    def _is_seen(self, worker: str, asked: int, also: tuple[str, ...]) -> bool:
-        """Tell whether a look has begun since that many, which has seen what a worker did that had ended."""
-        return self._seen > asked and not also and not (self._put_off and self.is_quiet(worker))
+    def is_alone(self, worker: str) -> bool:
+        """Return whether a worker is the only candidate."""
+        return self._exposed == {worker}
 
-    def _let_go(self, worker: str) -> None:
-        self._running.discard(worker)
-        self._exposed.discard(worker)
+    async def _compare(self, ended: set[str] | None = None) -> list[Unattributed]:
+        """Compare, unless a comparison has begun since all of `ended` have ended."""
+        async with self._turn:
+            if ended is not None and not ended & self._exposed:
+                return []
+            began = time.monotonic()
+            earlier, self._exposed = self._exposed, set(self._running)
+            try:
+                after = await anyio.to_thread.run_sync(self._look)
+            except BaseException:
+                self._exposed |= earlier  # what was found is for the next comparison
+                raise
+            candidates = earlier | self._exposed  # also who started meanwhile
+            harm, moves = compare(self._before, after, own_moves(self._own))
+            self._before = after
+            self._next_at = time.monotonic() + (1 / SHARE - 1) * (time.monotonic() - began)
+        # State files have a writer of their own, who reports manual edits.
+        moves = [path for path in moves if not self._state_files.covers(path)]
+        return [
+            *_unattributed([*harm, *self._files.take_found()], candidates, harm=True),
+            *_unattributed(moves, candidates, harm=False),
+        ]
 
-    def is_quiet(self, worker: str) -> bool:
-        """Tell whether at most one other runs: from here on a worker may be alone, and answers for itself."""
-        return len(self._running - {worker}) <= 1
-
-    def _look_at_ended(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give the harm to what those have left that ended, and who ran since it was looked at last."""
-        before, self._suspects, self._put_off = tuple(self._suspects), set(), 0
-        return tuple(self._leavings.changed_of_ended(frozenset(self._running))), before
-
-    def _look(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give the harm, and the moves, since the last look."""
-        began = time.monotonic()
-        self._looks += 1
-        number = self._looks
-        self._put_off += 1
-        self._suspects |= self._exposed
+    def _look(self) -> Snapshot:
         after = self._lens.snapshot()
-        found = compare(self._before, after, own_moves(self._own))
-        # State files have a writer of their own, who tells by himself when a hand has been at them.
-        moves = (one.path for one in found if one.weight == "move" and not self._state_files.covers(one.path))
-        harm = [one.path for one in found if one.weight == "harm"]
-        harm += self._leavings.changed(frozenset(self._running))
-        # Only now: what a look that fails had found is there for the next one.
-        self._before, self._seen = after, number
-        now = time.monotonic()
-        self._free_at = now + max(PAUSE, now - began)
-        return tuple(harm), tuple(moves)
+        self._files.look()
+        return after
 
 
-def _tampering(harm: tuple[str, ...], moves: tuple[str, ...], candidates: tuple[str, ...]) -> list[Tampering]:
-    found = (Tampering(harm, candidates, is_harm=True), Tampering(moves, candidates, is_harm=False))
-    return [one for one in found if one.paths]
+def _unattributed(paths: Collection[str], candidates: Collection[str], *, harm: bool) -> list[Unattributed]:
+    return [Unattributed(tuple(paths), tuple(sorted(candidates)), harm)] if paths else []

@@ -1,336 +1,301 @@
-"""What a run has written down, and whether somebody else was at it: outputs, records, messages, locks.
+"""Watch the files that orchestrate writes about a run: none may change once its owner has ended.
 
-Most of it is written once. What has no owner that still runs is looked at again each time; nothing is put
-back, for what was changed is evidence, too.
+Watched are what is written before the first worker starts, the locks and intents, and of each worker that
+has ended its outputs, records, messages and the worktree that is kept of it. Found are also files that
+appear before their owner has begun, or where orchestrate is going to write them. A file is read again only if
+its status has changed. Nothing is restored: a changed file is evidence.
 """
 
 import contextlib
-import itertools
+import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.errors import Refusal, StateError
 from orchestrator.store.intent import decided, read_intent
-from orchestrator.tamper._fingerprints import (
-    WHOLE,
-    Grown,
-    begins_so,
-    fingerprint,
-    grown,
-    mark_of,
-    plain,
-    tree_mark,
-)
 from tickets.problems import Problem
 from workers.fence.policy import message_log
 from workers.files.durable import create_file
 from workers.files.locks import is_locked
+from workers.files.read import read_start
 from workers.files.run_dir import STARTED, RunDir, read_json
 from workers.git.metadata import MOVES
 from workers.git.run import Repository
 
-CHECKS = ("setup", "acceptance")
-"""What is run for a worker beside itself, as the names of its records in `checks/` say."""
+WHOLE = 1 << 20
+"""Bytes up to which a file is known by its content; a larger one by its head, its length and its time."""
+OURS = ("txt", "json", "patch")
+"""What orchestrate itself writes of an attempt, once it has ended."""
 _FIRST = "first.json"
-_GONE = "gone"
-"""The mark of what is not there."""
-_LOCKS = ("store.lock",)
+_WRITTEN_FIRST = (
+    "filters.json", "before.json", "git/config", "git/HEAD", "git/info/exclude", "git/info/attributes",
+)  # fmt: skip
 
 
-class Leavings:
-    """A run's own files; each change of what nobody had any business to change is told once."""
+class Mark(NamedTuple):
+    """What a path was seen to hold; a file is read again only if `times` differ."""
 
-    def __init__(self, run: RunDir, repository: Repository, directory: Path) -> None:
-        """Take what stands there now, and what an earlier runtime had taken; `directory` is the checker's."""
-        self._run, self._repository, self._directory = run, repository, directory
-        # All as text: of a thousand workers, paths as values would take longer than the looks at them.
-        self._seen: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._messages = {worker: str(message_log(run, worker)) for worker in _workers_of(run)}
-        first = read_json(directory / _FIRST)
-        paths = _first_paths(run, directory)
+    times: tuple[int, ...]
+    digest: str
+
+
+GONE = Mark((), "gone")
+
+
+class RunFiles:
+    """The marks of a run's files. `look` may run in a thread beside the other methods."""
+
+    def __init__(
+        self, run: RunDir, repository: Repository, directory: Path, begun: Mapping[str, int]
+    ) -> None:
+        """Mark what is written first; `directory` is the run's own below `.git/orchestrate`.
+
+        `begun` are the workers that have begun under an earlier runtime, with the number of their attempts.
+        """
+        # Paths are text here: for a thousand workers, Path values take longer than the system calls.
+        self._run, self._repository, self._folder = run, repository, str(run.path)
+        roster = read_json(run.roster_path) or {}
+        self._workers = frozenset(str(one["worker"]) for one in roster.get("workers", ()))
+        self._begun = {worker: max(1, attempts) for worker, attempts in begun.items()}
+        self._unwritten: set[str] = set()
+        """Files that orchestrate is going to write of attempts that are not judged yet."""
+        self._found: set[str] = set()
+        self._trees: dict[Path, str] = {}
+        first, paths = read_json(directory / _FIRST), _written_first(run, directory)
         if first is None:
-            first = {name: fingerprint(str(at), at.lstat()) for name, at in paths.items() if at.is_file()}
+            first = {name: mark_of(str(path)).digest for name, path in paths.items() if path.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
-        self._first = {str(path): str(first[name]) for name, path in paths.items() if name in first}
-        self._final: dict[str, str] = {}
-        self._grown: dict[str, Grown] = {}
-        self._trees: dict[str, str] = {}
-        self._intents: dict[str, str] = {}
-        self._unwritten: dict[str, set[str]] = {}
-        self._ours: dict[str, tuple[str, ...]] = {}
-        """What we write of somebody's newest attempt once it has ended."""
-        self._written: dict[str, tuple[int, str]] = {}
-        """Length and mark of what we have just written, by path."""
-        self._begun: set[str] = set()
-        self._strays: dict[str, bool] = {}
-        """What stood there of workers before they began, and whether it has been told."""
-        for path in (*self._messages.values(), *self._growing(())):
-            if (now := grown(path)) is not None:
-                self._grown[path] = now
-        self._look_at_intents()
-        # Open for as long as we live, so that a file put in its place cannot get the same number.
+        self._marks = {str(paths[name]): Mark((), str(first[name])) for name in paths if name in first}
+        self._invalid = self._invalid_files()
+        # Open for as long as this process lives: a file that replaces one cannot get the same inode.
         self._locks = {
             str(path): os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            for path in (*(repository.own / name for name in _LOCKS), run.path / "run.lock")
+            for path in (repository.own / "store.lock", run.path / "run.lock")
             if path.is_file()
         }
 
-    @property
-    def size(self) -> int:
-        """How many files have no owner that runs: what it costs to look at all of them."""
-        return len(self._final) + len(self._messages)
-
-    def begun(self, workers: Iterable[str] | None) -> None:
-        """Take what stands there of these for theirs: they have begun under another runtime; None is all."""
-        self._begun.update(self._messages if workers is None else workers)
-
-    def expect(self, worker: str, number: int, *, is_new: bool) -> None:
-        """Remember what nobody can have written of an attempt yet: we do so once it has ended.
-
-        Of one that is new that is all; others may have left some of it under another runtime.
-        """
-        self._begun.add(worker)
-        files = self._run.attempt(worker, number)
-        paths = (str(files.text), str(files.record), str(files.patch))
-        there = {path for path in paths if os.path.lexists(path)}
-        self._unwritten[worker] = {*paths} - there
-        self._ours[worker] = paths
-        for path in there if is_new else ():
-            self._strays.setdefault(path, False)
-
-    def writes(self, worker: str, file: Path, data: bytes | None = None) -> None:
-        """Take a file of an attempt for ours from here on; one that stands there by now is told.
-
-        Where it is said what is about to be in it, that need not be read back.
-        """
-        path = str(file)
-        if data is not None and len(data) <= WHOLE:
-            self._written[path] = len(data), mark_of(data)
+    def begin(self, worker: str, number: int, *, is_new: bool) -> None:
+        """Note that an attempt begins; another process wrote what exists of a new one."""
+        stem, messages = _stem(worker, number), self._messages(worker)
+        expected = [*self._of_attempt(stem)] if is_new else []
         if worker not in self._begun:
-            # It ends without having begun: all that stands there of it is somebody else's.
-            there = [one for one in self._left_by(worker) if os.path.lexists(one)]
-            self._strays.update({one: False for one in there if one not in self._strays})
-            self._begun.add(worker)
-        paths = self._unwritten.get(worker, set())
-        if path in paths:
-            paths.discard(path)
-            if os.path.lexists(path):
-                self._strays.setdefault(path, False)
+            expected.append(messages)
+        self._begun[worker] = max(number, self._begun.get(worker, 0))
+        for path in filter(os.path.lexists, expected):
+            self._plant(path)
+        # What is added from here on comes from the attempt.
+        for path in (*expected, messages):
+            self._marks.pop(path, None)
+        self._unwritten.update(path for path in self._ours(stem) if not os.path.lexists(path))
 
-    def changed(self, running: Collection[str]) -> list[str]:
-        """Name what was changed of the run's first files, its locks, and what those that run append to."""
-        found = [path for path, mark in self._first.items() if not self._still(self._first, path, mark)]
-        found += [path for path in self._growing(running) if not self._still_begins(path, may_grow=True)]
-        found += [path for path, held in [*self._locks.items()] if not self._still_lock(path, held)]
-        found += [*self._look_at_intents(), *self._planted()]
-        return sorted({self._name(path) for path in found})
+    def writing(self, worker: str, file: Path) -> bool:
+        """Return whether a file already exists that orchestrate is about to create; it is found then."""
+        if worker not in self._begun:
+            self.begin(worker, 1, is_new=True)  # it ends without having begun
+        is_taken = self._is_taken(str(file))
+        self._unwritten.discard(str(file))
+        return is_taken
 
-    def changed_of_ended(self, running: Collection[str]) -> list[str]:
-        """Name what was changed since it was looked at last of all that those who do not run have left."""
-        found = [path for path, mark in list(self._final.items()) if not self._still(self._final, path, mark)]
-        silent = [path for one, path in self._messages.items() if one not in running]
-        found += [path for path in silent if not self._still_begins(path, may_grow=False)]
-        found += [path for path, mark in list(self._trees.items()) if not self._still_tree(path, mark)]
-        self._look_for_strays()
-        strays = [path for path, is_told in list(self._strays.items()) if not is_told]
-        # Just these: what a worker's end adds meanwhile is told the next time.
-        self._strays.update(dict.fromkeys(strays, True))
-        found += strays
-        return sorted({self._name(path) for path in found})
+    def end(self, worker: str) -> bool:
+        """Mark what a worker has left: from its end on only orchestrate may add to it.
 
-    def settled(self, worker: str) -> None:
-        """Take what a worker has left for final."""
-        self._begun.add(worker)
-        self._take_for_final(self._left_by(worker))
-
-    def judged(self, worker: str, *, tree: Path | None = None) -> None:
-        """Take for final, too, what we have written of a worker, and the tree that is kept of it.
-
-        What we have not written stays unwritten: it is looked for with the rest that has no owner that runs.
+        Return whether a file was found that orchestrate is still to write.
         """
-        self._begun.add(worker)
-        unwritten = self._unwritten.pop(worker, set())
-        paths = list(unwritten)
-        unwritten.clear()  # a look that goes on in its thread has the same set
-        for path in paths:
-            if os.path.lexists(path):
-                self._strays.setdefault(path, False)
-            else:
-                self._final.setdefault(path, _GONE)
-        ours = self._ours.pop(worker, None)
-        checks = _checks_of(f"{self._run.path}/checks", worker)
-        # The rest is final since its end.
-        self._take_for_final(self._left_by(worker) if ours is None else itertools.chain(ours, checks))
+        self._begun.setdefault(worker, 1)
+        is_taken = False
+        for path in self._left_by(worker):
+            if path in self._unwritten:
+                is_taken |= self._is_taken(path)
+            elif path not in self._marks and os.path.lexists(path):
+                self._marks[path] = mark_of(path)
+        return is_taken
+
+    def judge(self, worker: str, tree: Path | None = None) -> bool:
+        """Mark all files of a worker that is judged, also those that do not exist and never will.
+
+        Return whether a file was found that orchestrate has not written.
+        """
+        is_taken = self.end(worker)
+        ours = (path for stem in self._attempts(worker) for path in self._ours(stem))
+        for path in (*ours, self._messages(worker)):
+            self._unwritten.discard(path)
+            if path not in self._marks:
+                self._marks[path] = mark_of(path)
         if tree is not None:
-            self._trees[str(tree)] = tree_mark(tree)
+            self._trees[tree] = mark_of_tree(tree)
+        return is_taken
 
-    def _take_for_final(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            if path not in self._final and (status := plain(path)) is not None:
-                self._final[path] = self._marked(path, status)
+    def look(self) -> None:
+        """Find changes since the last call; `take_found` returns them."""
+        for path in list(self._unwritten):
+            self._is_taken(path)
+        for path in self._early():
+            self._plant(path)
+        for path, before in list(self._marks.items()):
+            now = mark_of(path, before)
+            # Asked once more when it differs: else its worker has just begun another attempt.
+            if now is not before and self._marks.get(path) is before:
+                self._marks[path] = now
+                if now.digest != before.digest:
+                    self._found.add(path)
+        for tree, was in list(self._trees.items()):
+            self._trees[tree] = mark_of_tree(tree)
+            if self._trees[tree] != was:
+                self._found.add(str(tree))
+        for path, held in list(self._locks.items()):
+            if not _is_same_lock(path, held):
+                # Found once: from here on all others lock the new file.
+                del self._locks[path]
+                os.close(held)
+                self._found.add(path)
+        invalid = self._invalid_files()
+        self._found.update(path for path, mark in invalid.items() if self._invalid.get(path) != mark)
+        self._invalid = invalid
 
-    def _look_for_strays(self) -> None:
-        """Find what stands there of workers that have not begun."""
-        for folder in (self._run.path, self._run.path / "shims"):
-            # All names at once, before it is asked who has begun: it may begin in between.
-            for name in os.listdir(folder) if folder.is_dir() else ():  # noqa: PTH208 - paths cost more than all else
-                worker = name.partition(".")[0]
-                if worker in self._messages and worker not in self._begun:
-                    self._strays.setdefault(f"{folder}/{name}", False)
-
-    def _planted(self) -> list[str]:
-        """Name what stands where we are going to write what a worker leaves."""
-        found = []
-        for paths in list(self._unwritten.values()):
-            # Asked for once more after it was found: else we have just begun to write it ourselves.
-            there = [path for path in list(paths) if os.path.lexists(path) and path in paths]
-            paths.difference_update(there)
-            found += there
-        return found
-
-    def _still(self, marks: dict[str, str], path: str, mark: str) -> bool:
-        marks[path] = now = self._mark(path)
-        return now == mark
-
-    def _still_tree(self, path: str, mark: str) -> bool:
-        now = tree_mark(Path(path))
-        self._trees[path] = now
-        return now == mark
-
-    def _still_lock(self, path: str, held: int) -> bool:
-        try:
-            there = os.lstat(path)
-        except OSError:
-            there = None
-        known = os.fstat(held)
-        if there is not None and there.st_ino == known.st_ino and there.st_size == 0:
-            return True
-        # Told once: what stands there now is what all others lock from here on.
-        del self._locks[path]
-        os.close(held)
-        return False
-
-    def _growing(self, running: Collection[str]) -> tuple[str, ...]:
-        """Give what is appended to: messages and the streams of who runs, and the list of our own moves."""
-        messages = (self._messages[one] for one in running if one in self._messages)
-        folder = self._run.path
-        streams = (f"{folder}/{one}.{kind}" for one in running for kind in ("stdout", "stderr"))
-        return (*messages, *streams, f"{self._repository.own}/{MOVES}")
-
-    def _still_begins(self, path: str, *, may_grow: bool) -> bool:
-        """Tell whether a file has at most been added to, and that by its owner."""
-        before, now = self._grown.pop(path, None), grown(path)
-        if now is None:
-            return before is None
-        self._grown[path] = now
-        if now.size < 0:
-            return now == before  # nothing that we made: a folder, a pipe
-        if before is None:
-            return may_grow or now.size == 0
-        if before.size and (now.inode != before.inode or not begins_so(path, before)):
-            return False
-        return may_grow or now.size == before.size
-
-    def _look_at_intents(self) -> list[str]:
-        """Name intents that nobody is carrying out, and that were not there."""
-        found = []
-        # What cannot be opened is no lock that anybody holds; that it was changed is told elsewhere.
-        with contextlib.suppress(OSError):
-            if is_locked(self._repository.own / "store.lock"):
-                return []
-        for kind in ("intent", "landing"):
-            path = str(decided(self._repository, kind))
-            if (mark := self._mark(path)) == _GONE:
-                self._intents.pop(path, None)
-                continue
-            if self._intents.get(path) != mark and not _is_intent(Path(path)):
-                found.append(path)
-            self._intents[path] = mark
-        return found
-
-    def _mark(self, path: str) -> str:
-        """Give a file's fingerprint; it is read again only where its times or its number are new."""
-        try:
-            return self._marked(path, os.lstat(path))
-        except OSError:
-            return _GONE
-
-    def _marked(self, path: str, status: os.stat_result) -> str:
-        times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        known = self._seen.get(path)
-        if known is None or known[0] != times:
-            length, mark = self._written.pop(path, (-1, ""))
-            is_ours = known is None and length == status.st_size and stat.S_ISREG(status.st_mode)
-            known = self._seen[path] = (times, mark if is_ours else fingerprint(path, status))
-        return known[1]
-
-    def _name(self, path: str) -> str:
+    def take_found(self) -> list[str]:
+        """Return what was found, as a reader knows it, and forget it: each change is reported once."""
+        found = list(self._found)
+        self._found.difference_update(found)
         common, root = f"{self._repository.common}/", f"{self._run.root}/"
-        return f".git/{path.removeprefix(common)}" if path.startswith(common) else path.removeprefix(root)
+        return sorted(
+            f".git/{path.removeprefix(common)}" if path.startswith(common) else path.removeprefix(root)
+            for path in found
+        )
+
+    def _plant(self, path: str) -> None:
+        """Note a file that has no owner who may have written it, once."""
+        if path not in self._marks:
+            self._marks[path] = mark_of(path)
+            self._found.add(path)
+
+    def _is_taken(self, path: str) -> bool:
+        # Asked once more when it exists: else orchestrate has just begun to write it.
+        if not (path in self._unwritten and os.path.lexists(path) and path in self._unwritten):
+            return False
+        self._unwritten.discard(path)
+        self._plant(path)
+        return True
+
+    def _early(self) -> Iterator[str]:
+        """List the files of workers that have not begun."""
+        waiting = self._workers - self._begun.keys()
+        logs = str(message_log(self._run, "").parent)
+        folders = {self._folder: "", f"{self._folder}/shims": "", logs: f"{self._run.id}."}
+        for folder, prefix in folders.items() if waiting else ():
+            # All names at once, then who has begun: a worker may begin in between.
+            for name in _names(folder):
+                worker = name.removeprefix(prefix).partition(".")[0]
+                if worker in waiting and worker not in self._begun:
+                    yield f"{folder}/{name}"
+
+    def _invalid_files(self) -> dict[str, str]:
+        """Return the marks of files below `.git/orchestrate` that orchestrate cannot have written so."""
+        own = self._repository.own
+        # What cannot be opened is no lock that a process holds; that it was replaced is found elsewhere.
+        with contextlib.suppress(OSError):
+            if is_locked(own / "store.lock"):
+                return self._invalid
+        intents = (decided(self._repository, kind) for kind in ("intent", "landing"))
+        invalid = [path for path in intents if os.path.lexists(path) and not _is_intent(path)]
+        moves = own / MOVES
+        if moves.is_symlink() or (moves.exists() and not moves.is_file()):
+            invalid.append(moves)
+        return {str(path): mark_of(str(path)).digest for path in invalid}
+
+    def _messages(self, worker: str) -> str:
+        return str(message_log(self._run, worker))
+
+    def _ours(self, stem: str) -> Iterator[str]:
+        return (f"{self._folder}/{stem}.{kind}" for kind in OURS)
+
+    def _of_attempt(self, stem: str) -> Iterator[str]:
+        yield from (f"{self._folder}/{stem}.{kind}" for kind in (*OURS, "stdout", "stderr"))
+        yield from (f"{self._folder}/shims/{stem}{end}" for end in (STARTED, ".exit.json"))
+
+    def _attempts(self, worker: str) -> Iterator[str]:
+        """Return the stems of the names of a worker's attempts."""
+        return (_stem(worker, number) for number in range(1, self._begun.get(worker, 1) + 1))
 
     def _left_by(self, worker: str) -> Iterator[str]:
-        """Name all that a worker may have left: to list the folders is to read everybody's each time."""
-        folder = self._run.path
-        for number in itertools.count(1):
-            stem = worker if number == 1 else f"{worker}.{number}"
-            # What any further attempt leaves first.
-            first = (f"{folder}/tickets/{stem}.md", f"{folder}/shims/{stem}{STARTED}")
-            if number > 1 and not any(map(os.path.lexists, first)):
-                break
-            yield from (f"{folder}/{stem}.{kind}" for kind in ("txt", "stdout", "stderr", "json", "patch"))
-            yield from (*first, f"{folder}/shims/{stem}.exit.json")
-        yield from _checks_of(f"{folder}/checks", worker)
+        """List all that a worker may have left, and the records of its setup and acceptance commands."""
+        for stem in self._attempts(worker):
+            yield from (*self._of_attempt(stem), f"{self._folder}/tickets/{stem}.md")
+        yield self._messages(worker)
+        checks = f"{self._folder}/checks"
+        yield from (f"{checks}/{name}" for name in _names(checks) if name.startswith(f"{worker}."))
+
+
+def mark_of(path: str, before: Mark = GONE) -> Mark:
+    """Return the mark of a path: `before` itself if its status is the same; opens only regular files."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return before if before.digest == GONE.digest else GONE
+    times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return before if before.times == times else Mark(times, _digest(path, status))
+
+
+def _digest(path: str, status: os.stat_result) -> str:
+    kind = f"{stat.S_IFMT(status.st_mode):o}"
+    if not stat.S_ISREG(status.st_mode):
+        return kind
+    try:
+        data = read_start(path, min(status.st_size, WHOLE)) if status.st_size else b""
+    except OSError as error:
+        return f"{kind} {error.errno}"
+    more = f" {status.st_size} {status.st_mtime_ns}" if status.st_size > WHOLE else ""
+    return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
+
+
+def mark_of_tree(tree: Path) -> str:
+    """Return the digest of the names, sizes and times of all files of a worktree that is kept."""
+    mark = hashlib.sha256()
+    for folder, folders, names in os.walk(tree):
+        folders.sort()
+        for path in (f"{folder}/{name}" for name in sorted(names)):
+            with contextlib.suppress(OSError):
+                status = os.lstat(path)
+                times = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                mark.update(os.fsencode(f"{path}\0{times}\0"))
+    return mark.hexdigest()[:20]
 
 
 def refuse_altered(run: RunDir, directory: Path) -> None:
-    """Refuse to go on with a run whose manifest is not the one that it began with. Raises Refusal."""
+    """Refuse to continue a run whose manifest has changed since the run began. Raises Refusal."""
     first, path = read_json(directory / _FIRST) or {}, run.manifest_path
-    if path.name in first and first[path.name] != fingerprint(str(path), path.lstat()):
+    if path.name in first and first[path.name] != mark_of(str(path)).digest:
         what = "is not what it was when the run began: its scopes and its base cannot be trusted"
         do = "put it back if you can; else begin a new run of its phase"
         raise Refusal(Problem(run.relative(path), what, do))
 
 
-def _first_paths(run: RunDir, directory: Path) -> Mapping[str, Path]:
-    """Name what is written before the first worker starts, and never again."""
-    ours = (
-        "filters.json",
-        "before.json",
-        "git/config",
-        "git/HEAD",
-        "git/info/exclude",
-        "git/info/attributes",
-    )
-    return {path.name: path for path in (run.manifest_path, run.roster_path)} | {
-        name: directory / name for name in ours
-    }
+def _written_first(run: RunDir, directory: Path) -> Mapping[str, Path]:
+    """Return what is written before the first worker starts, and never again."""
+    paths = {path.name: path for path in (run.manifest_path, run.roster_path)}
+    return paths | {name: directory / name for name in _WRITTEN_FIRST}
 
 
-def _workers_of(run: RunDir) -> list[str]:
-    roster = read_json(run.roster_path) or {}
-    return [str(one["worker"]) for one in roster.get("workers", ())]
+def _stem(worker: str, number: int) -> str:
+    return worker if number == 1 else f"{worker}.{number}"
 
 
-def _checks_of(folder: str, stem: str) -> Iterator[str]:
-    """Name the records of what ran for a worker, or for a check of its work; they are numbered from one."""
-    for kind in CHECKS:
-        for at in itertools.count(1):
-            names = (
-                f"{stem}.{kind}-{at}" + (f".{again}" if again > 1 else "") for again in itertools.count(1)
-            )
-            there = [
-                *itertools.takewhile(lambda name: os.path.lexists(f"{folder}/{name}.started.json"), names)
-            ]
-            for name in there:
-                ends = ("started.json", "exit.json", "stdout", "stderr")
-                yield from (f"{folder}/{name}.{end}" for end in ends)
-                if kind != "setup":
-                    yield from _checks_of(folder, name)
-            if not there:
-                break
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - Path values take longer than the system call
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_same_lock(path: str, held: int) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return os.path.samestat(found, os.fstat(held)) and found.st_size == 0
 
 
 def _is_intent(path: Path) -> bool:

@@ -8,13 +8,10 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from workers.git.metadata import git_directory, module_directories
 from workers.git.run import GitError, Repository, git_fields
-
-Weight = Literal["harm", "move"]
-"""`harm`: only tampering or a deliberate act causes it. `move`: the user's everyday work causes it too."""
 
 _STEERS = (b"hookspath", b"path", b"attributesfile", b"excludesfile")
 _SETTING = re.compile(
@@ -28,13 +25,6 @@ DOTFILES = (
 """Below the home: files that shells and ssh run as the user, or that grant access."""
 _CONFIGS = ("/config", "/.gitconfig", "/config.worktree")
 _Stat = tuple[int, int, int, int, int]
-
-
-class Difference(NamedTuple):
-    """One difference; `path` as a person would name it."""
-
-    path: str
-    weight: Weight
 
 
 class Snapshot(NamedTuple):
@@ -189,18 +179,23 @@ class Lens:
         return text
 
 
-def compare(before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset()) -> tuple[Difference, ...]:
-    """List the differences, without refs at one of our own commits and without our own refs."""
-    found = [Difference(name, "harm") for name in _differing(before.steering, after.steering)]
-    harmed = {one.path for one in found}
-    changed = _differing(before.checkout, after.checkout)
-    found += [Difference(name, "move") for name in changed if name not in harmed]
-    found += [
-        Difference(name, "move")
-        for name in _differing(before.places, after.places)
-        if after.places.get(name) not in ours and not name.startswith("refs/orchestrate/")
+def compare(
+    before: Snapshot, after: Snapshot, ours: frozenset[str] = frozenset()
+) -> tuple[list[str], list[str]]:
+    """Return the paths, named as a person would, that show harm, and those that may be everyday work.
+
+    Harm is what only tampering or a deliberate act does. Refs that we moved to our commits are neither.
+    """
+    harm = _differing(before.steering, after.steering)
+    moves = [
+        *_differing(before.checkout, after.checkout),
+        *(
+            name
+            for name in _differing(before.places, after.places)
+            if after.places.get(name) not in ours and not name.startswith("refs/orchestrate/")
+        ),
     ]
-    return tuple(sorted(found, key=lambda one: (one.weight, one.path)))
+    return harm, sorted(name for name in moves if name not in harm)
 
 
 def as_text(snapshot: Snapshot) -> bytes:

@@ -1,8 +1,8 @@
 """Read-only workers of one base share a tree where none can write in it, or where the user allows it."""
 
 import json
-import os
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,37 +70,44 @@ def test_a_shared_tree_is_set_up_once(lab):
     assert called.document["problems"] == []
 
 
-WAITING_GIT = """#!/bin/sh
-# A look at the repository after the first worker's end waits until the last one has begun.
-case "$*" in *status*) if test -e {folder}/first; then {waits}; fi;; esac
-exec {git} "$@"
+JUDGED_LATE = """
+import sys
+import anyio
+from orchestrator.cli.main import main
+from orchestrator.execute import ticket as path_of_tickets
+
+judge = path_of_tickets._judge
+
+async def judge_late(runtime, ticket, *more, **named):
+    if ticket.worker.endswith("-1"):
+        with anyio.move_on_after(10):
+            while not runtime.state.workers["Command-Worker-4"].started:
+                await anyio.sleep(0.01)
+    return await judge(runtime, ticket, *more, **named)
+
+path_of_tickets._judge = judge_late
+sys.exit(main())
 """
 
 
 def test_the_slot_of_one_of_many_short_commands_is_free_before_it_is_judged(lab, tmp_path):
-    folder, waits = (
-        tmp_path / "bin",
-        f"for _ in $(seq 600); do test -e {tmp_path}/last && break; sleep 0.05; done",
-    )
-    folder.mkdir()
-    text = WAITING_GIT.format(folder=tmp_path, git=shutil.which("git"), waits=waits)
-    (folder / "git").write_text(text)
-    (folder / "git").chmod(0o755)
+    waits = f"for _ in $(seq 600); do test -e {tmp_path}/last && break; sleep 0.05; done"
     lab.commit({"orchestrate.toml": 'fence = "off"\n[worktree]\nshared = "always"\n'})
     lab.write("AGENTS.md", (lab.root / "AGENTS.md").read_text().replace("15", "3", 1))
     lab.templates(
-        command_1=shell(f"echo > {tmp_path}/first"),
+        command_1=shell(f"until test -e {tmp_path}/third; do sleep 0.01; done"),
         command_2=shell(waits),
-        command_3=shell(waits),
+        command_3=shell(f"echo > {tmp_path}/third; {waits}"),
         command_4=shell(f"echo > {tmp_path}/last"),
     )
-    path = f"{folder}:{os.environ['PATH']}"
-    called = lab.call("run", "phase-1", "--json", env={"PATH": path})
-    journal = lab.root / ".taskers" / "runs" / called.document["run"] / "events.jsonl"
+    command = [sys.executable, "-c", JUDGED_LATE, "run", "phase-1", "--json"]
+    done = subprocess.run(command, cwd=lab.root, env=lab.env(), capture_output=True, text=True, check=False)
+    document = json.loads(done.stdout)
+    journal = lab.root / ".taskers" / "runs" / document["run"] / "events.jsonl"
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     turns = [(one["event"], one["worker"][-1]) for one in events if one["event"] in ("started", "ended")]
     assert turns.index(("started", "4")) < turns.index(("ended", "1"))
-    assert [worker["verdict"] for worker in called.document["workers"]] == ["accepted"] * 4
+    assert [worker["verdict"] for worker in document["workers"]] == ["accepted"] * 4
 
 
 def test_a_user_may_want_a_tree_for_each(lab):

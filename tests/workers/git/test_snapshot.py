@@ -37,7 +37,8 @@ class Lab:
     def differences(self, act) -> list[tuple[str, str]]:
         before = self.lens.snapshot()
         act(self)
-        return [tuple(one) for one in compare(before, self.lens.snapshot(), own_moves(self.repository.own))]
+        harm, moves = compare(before, self.lens.snapshot(), own_moves(self.repository.own))
+        return [*((path, "harm") for path in harm), *((path, "move") for path in moves)]
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_a_snapshot_can_be_written_down_and_read_back(lab):
     before = lab.lens.snapshot()
     found = from_text(as_text(before))
     assert found is not None
-    assert compare(before, found) == ()
+    assert compare(before, found) == ([], [])
     assert from_text(b"{") is None
     assert from_text(b"[]") is None
 
