@@ -36,23 +36,23 @@ _WRITTEN_FIRST = (
 )  # fmt: skip
 
 
-class Mark(NamedTuple):
+class Fingerprint(NamedTuple):
     """What a path was seen to hold; a file is read again only if `times` differ."""
 
     times: tuple[int, ...]
     digest: str
 
 
-GONE = Mark((), "gone")
+GONE = Fingerprint((), "gone")
 
 
 class RunFiles:
-    """The marks of a run's files. `look` may run in a thread beside the other methods."""
+    """The fingerprints of a run's files. `look` may run in a thread beside the other methods."""
 
     def __init__(
         self, run: RunDir, repository: Repository, directory: Path, begun: Mapping[str, int]
     ) -> None:
-        """Mark what is written first; `directory` is the run's own below `.git/orchestrate`.
+        """Fingerprint what is written first; `directory` is the run's own below `.git/orchestrate`.
 
         `begun` are the workers that have begun under an earlier runtime, with the number of their attempts.
         """
@@ -67,9 +67,11 @@ class RunFiles:
         self._trees: dict[Path, str] = {}
         first, paths = read_json(directory / _FIRST), _written_first(run, directory)
         if first is None:
-            first = {name: mark_of(str(path)).digest for name, path in paths.items() if path.is_file()}
+            first = {name: fingerprint_of(str(path)).digest for name, path in paths.items() if path.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
-        self._marks = {str(paths[name]): Mark((), str(first[name])) for name in paths if name in first}
+        self._fingerprints = {
+            str(paths[name]): Fingerprint((), str(first[name])) for name in paths if name in first
+        }
         self._invalid = self._invalid_files()
         # Open for as long as this process lives: a file that replaces one cannot get the same inode.
         self._locks = {
@@ -89,7 +91,7 @@ class RunFiles:
             self._plant(path)
         # What is added from here on comes from the attempt.
         for path in (*expected, messages):
-            self._marks.pop(path, None)
+            self._fingerprints.pop(path, None)
         self._unwritten.update(path for path in self._ours(stem) if not os.path.lexists(path))
 
     def writing(self, worker: str, file: Path) -> bool:
@@ -101,7 +103,7 @@ class RunFiles:
         return is_taken
 
     def end(self, worker: str) -> bool:
-        """Mark what a worker has left: from its end on only orchestrate may add to it.
+        """Fingerprint what a worker has left: from its end on only orchestrate may add to it.
 
         Return whether a file was found that orchestrate is still to write.
         """
@@ -110,12 +112,12 @@ class RunFiles:
         for path in self._left_by(worker):
             if path in self._unwritten:
                 is_taken |= self._is_taken(path)
-            elif path not in self._marks and os.path.lexists(path):
-                self._marks[path] = mark_of(path)
+            elif path not in self._fingerprints and os.path.lexists(path):
+                self._fingerprints[path] = fingerprint_of(path)
         return is_taken
 
     def judge(self, worker: str, tree: Path | None = None) -> bool:
-        """Mark all files of a worker that is judged, also those that do not exist and never will.
+        """Fingerprint all files of a worker that is judged, also those that do not exist and never will.
 
         Return whether a file was found that orchestrate has not written.
         """
@@ -123,10 +125,10 @@ class RunFiles:
         ours = (path for stem in self._attempts(worker) for path in self._ours(stem))
         for path in (*ours, self._messages(worker)):
             self._unwritten.discard(path)
-            if path not in self._marks:
-                self._marks[path] = mark_of(path)
+            if path not in self._fingerprints:
+                self._fingerprints[path] = fingerprint_of(path)
         if tree is not None:
-            self._trees[tree] = mark_of_tree(tree)
+            self._trees[tree] = digest_of_tree(tree)
         return is_taken
 
     def look(self) -> None:
@@ -135,15 +137,15 @@ class RunFiles:
             self._is_taken(path)
         for path in self._early():
             self._plant(path)
-        for path, before in list(self._marks.items()):
-            now = mark_of(path, before)
+        for path, before in list(self._fingerprints.items()):
+            now = fingerprint_of(path, before)
             # Asked once more when it differs: else its worker has just begun another attempt.
-            if now is not before and self._marks.get(path) is before:
-                self._marks[path] = now
+            if now is not before and self._fingerprints.get(path) is before:
+                self._fingerprints[path] = now
                 if now.digest != before.digest:
                     self._found.add(path)
         for tree, was in list(self._trees.items()):
-            self._trees[tree] = mark_of_tree(tree)
+            self._trees[tree] = digest_of_tree(tree)
             if self._trees[tree] != was:
                 self._found.add(str(tree))
         for path, held in list(self._locks.items()):
@@ -153,7 +155,7 @@ class RunFiles:
                 os.close(held)
                 self._found.add(path)
         invalid = self._invalid_files()
-        self._found.update(path for path, mark in invalid.items() if self._invalid.get(path) != mark)
+        self._found.update(path for path, digest in invalid.items() if self._invalid.get(path) != digest)
         self._invalid = invalid
 
     def take_found(self) -> list[str]:
@@ -168,8 +170,8 @@ class RunFiles:
 
     def _plant(self, path: str) -> None:
         """Note a file that has no owner who may have written it, once."""
-        if path not in self._marks:
-            self._marks[path] = mark_of(path)
+        if path not in self._fingerprints:
+            self._fingerprints[path] = fingerprint_of(path)
             self._found.add(path)
 
     def _is_taken(self, path: str) -> bool:
@@ -193,7 +195,7 @@ class RunFiles:
                     yield f"{folder}/{name}"
 
     def _invalid_files(self) -> dict[str, str]:
-        """Return the marks of files below `.git/orchestrate` that orchestrate cannot have written so."""
+        """Return the digests of files below `.git/orchestrate` that orchestrate cannot have written so."""
         own = self._repository.own
         # What cannot be opened is no lock that a process holds; that it was replaced is found elsewhere.
         with contextlib.suppress(OSError):
@@ -204,7 +206,7 @@ class RunFiles:
         moves = own / MOVES
         if moves.is_symlink() or (moves.exists() and not moves.is_file()):
             invalid.append(moves)
-        return {str(path): mark_of(str(path)).digest for path in invalid}
+        return {str(path): fingerprint_of(str(path)).digest for path in invalid}
 
     def _messages(self, worker: str) -> str:
         return str(message_log(self._run, worker))
@@ -229,14 +231,14 @@ class RunFiles:
         yield from (f"{checks}/{name}" for name in _names(checks) if name.startswith(f"{worker}."))
 
 
-def mark_of(path: str, before: Mark = GONE) -> Mark:
-    """Return the mark of a path: `before` itself if its status is the same; opens only regular files."""
+def fingerprint_of(path: str, before: Fingerprint = GONE) -> Fingerprint:
+    """Return the fingerprint of a path, `before` if its status is the same; opens only regular files."""
     try:
         status = os.lstat(path)
     except OSError:
         return before if before.digest == GONE.digest else GONE
     times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return before if before.times == times else Mark(times, _digest(path, status))
+    return before if before.times == times else Fingerprint(times, _digest(path, status))
 
 
 def _digest(path: str, status: os.stat_result) -> str:
@@ -251,23 +253,23 @@ def _digest(path: str, status: os.stat_result) -> str:
     return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
 
 
-def mark_of_tree(tree: Path) -> str:
+def digest_of_tree(tree: Path) -> str:
     """Return the digest of the names, sizes and times of all files of a worktree that is kept."""
-    mark = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder, folders, names in os.walk(tree):
         folders.sort()
         for path in (f"{folder}/{name}" for name in sorted(names)):
             with contextlib.suppress(OSError):
                 status = os.lstat(path)
                 times = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                mark.update(os.fsencode(f"{path}\0{times}\0"))
-    return mark.hexdigest()[:20]
+                digest.update(os.fsencode(f"{path}\0{times}\0"))
+    return digest.hexdigest()[:20]
 
 
 def refuse_altered(run: RunDir, directory: Path) -> None:
     """Refuse to continue a run whose manifest has changed since the run began. Raises Refusal."""
     first, path = read_json(directory / _FIRST) or {}, run.manifest_path
-    if path.name in first and first[path.name] != mark_of(str(path)).digest:
+    if path.name in first and first[path.name] != fingerprint_of(str(path)).digest:
         what = "is not what it was when the run began: its scopes and its base cannot be trusted"
         do = "put it back if you can; else begin a new run of its phase"
         raise Refusal(Problem(run.relative(path), what, do))
