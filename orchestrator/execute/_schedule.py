@@ -17,7 +17,7 @@ from workers.pool.slots import Pool, PoolLimits
 
 
 class Schedule:
-    """The slots, turns, providers, logins and budgets of one runtime; `warn` is told what holds up all."""
+    """The slots, turns, providers, logins and budgets of one runtime; `warn` reports what delays all."""
 
     def __init__(self, project: Project, warn: Callable[[str], None]) -> None:
         own, settings = project.repository.own, project.settings
@@ -29,13 +29,13 @@ class Schedule:
         self.pool = Pool(own / "slots", limits, on_dirty=_clean_up)
         self.providers = Providers(own / "providers", limits, now, settings.pool.provider_pause)
         self.parked_by: dict[tuple[str, int], float] = {}
-        """Worker and attempt to the time until which it has had its provider parked."""
+        """Worker and attempt to the time until which its provider was parked by them."""
         self.queue = Queue(limits.total, self.providers.room)
         self.pacing = Pacing(settings.pool.start_interval, settings.pool.max_memory, warn=warn)
         self.logins = LoginLock(own / "logins", project.environ, now)
         self.ledger = ledger_of(project.repository, project.clock)
         self.reserving = anyio.Lock()
-        """Who has the turn first has what is left of a budget, not whose thread is quicker."""
+        """What is left of a budget goes to the ticket whose turn is first, not to the quicker thread."""
         self.budget_waits = 0
         """Tickets that wait until others release what they hold of a budget."""
 

@@ -93,7 +93,7 @@ def park(runtime: Runtime, ticket: Ticket, reason: str, until: float | None) -> 
     agent, began = ticket.agent, datetime.fromisoformat(runtime.of(ticket).started_at).timestamp()
     before = runtime.schedule.providers.parked(agent)
     parked = runtime.schedule.providers.park(agent, reason, until, began)
-    # One that has to wait again and again tells so with each line that it prints.
+    # A worker that waits again and again reports that with each line that it prints.
     told, attempt = runtime.schedule.parked_by, (ticket.worker, runtime.of(ticket).attempts)
     is_news = before is None or parked.until > before.until
     if is_news and (attempt not in told or parked.until > told[attempt] + TOLD_AGAIN):
@@ -149,7 +149,7 @@ async def book_cost(runtime: Runtime, ticket: Ticket, number: int, usage: Usage)
         )
         await anyio.to_thread.run_sync(runtime.schedule.ledger.settle, reservation, cost)
     except OSError as error:
-        # Its work is done and paid for: that nobody can write it down must not take it away.
+        # Its work is done and paid for: an error of the ledger must not discard it.
         runtime.note(CostUnsettled(ticket.worker, number, str(error)))
 
 
@@ -205,14 +205,14 @@ async def _permit(
             raise
         is_shared = any(limit is not None for limit in runtime.settings.spending_limits)
         if reservation is not None and is_shared and anyio.current_time() > began + LOOK:
-            # Others may have told meanwhile what they cost.
+            # Other attempts may have been accounted for meanwhile.
             await release_budget(runtime, reservation)
             reservation = await _reserved(runtime, ticket, number)
             if isinstance(reservation, Refused):
                 return reservation
         if schedule.providers.parked(ticket.agent) is None:
             return Permit(slot, reservation, held)
-        # Parked while it waited for its start: whoever is told so first tells all.
+        # Parked while it waited for its start.
         await release_budget(runtime, reservation)
         await held.aclose()
 

@@ -108,7 +108,7 @@ def _flags(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, .
     found = list(answer.flags)
     if ticket.mode == "write" and not changes:
         found.append("no_changes")
-    # What a cancel killed was at work; left behind is what was there without its worker.
+    # What a cancel killed was at work; left behind is what outlived its worker.
     if ended.survivors and ended.end != "cancelled":
         found.append("left_processes")
     if ended.cut:
@@ -120,7 +120,7 @@ def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
     """Judge a worker that did not end by itself; None for one that did."""
     match ended.end:
         case "not_started":
-            # Killed from outside while its fence went up: nobody is to blame, and nothing has begun.
+            # Killed from outside while its fence was set up: no worker is at fault, and nothing has begun.
             was_killed = ended.signal is not None
             return Judgement("failed", ended.error or "could not be started", retryable=was_killed)
         case "shim_error":

@@ -27,7 +27,7 @@ def landable_changes(runtime: Runtime, ticket: Ticket) -> list[Change]:
     if changes is None or not all(_is_loose(runtime, change) for change in changes):
         changes = _read_back(runtime, worker.base, patch)
     found = list(landable(ticket, changes, runtime.manifest.scopes[ticket.id]))
-    # What was cut, emptied or written over would land as less than was accepted, and be told as all.
+    # A patch that was cut or overwritten would land less than was accepted, and be reported as all of it.
     missing = sorted({*files} - {change.path for change in found})
     if missing:
         raise WorkerError(f"{patch}: holds nothing of {missing[0]}; put it back, or reject")
@@ -48,7 +48,7 @@ def _read_back(runtime: Runtime, base: str, patch: str) -> tuple[Change, ...]:
 
 
 def _is_loose(runtime: Runtime, change: Change) -> bool:
-    # A `git gc --prune=now` meanwhile takes what no ref reaches; reading the patch brings it back.
+    # A `git gc --prune=now` meanwhile removes what no ref reaches; reading the patch brings it back.
     sha = change.new_sha
     loose = runtime.repository.common / "objects" / sha[:2] / sha[2:]
     return change.new_mode == ABSENT or loose.is_file()

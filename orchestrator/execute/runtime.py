@@ -27,7 +27,7 @@ from tickets.ticket import Ticket
 from tickets.types import Verdict
 from workers.engine.job import Site
 from workers.engine.local import LocalEngine
-from workers.engine.process import Nursery, hurry
+from workers.engine.process import Nursery, kill_at_once
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
@@ -73,7 +73,7 @@ class Runtime:
         self.patches: dict[str, tuple[Change, ...]] = {}
         """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
         self.guard: Guard | None = None
-        """Watches the user's repository while workers run that no fence keeps from it."""
+        """Watches the user's repository while unfenced workers run."""
         self.tampered: list[Unattributed] = []
         self._journal = journal
         self._tell = project.tell
@@ -146,7 +146,7 @@ class Runtime:
         """Kill the workers and checks that are being stopped, without more grace."""
         for folder in ("shims", "checks"):
             for started in (self.run.path / folder).glob("*.started.json"):
-                hurry(started)
+                kill_at_once(started)
 
     @property
     def is_all_cancelled(self) -> bool:

@@ -1,4 +1,4 @@
-"""The life of a runtime: it alone works on its run, heeds signals and cancels, and tells the roster."""
+"""A runtime's start and end: it alone works on its run, obeys signals and cancels, and keeps the roster."""
 
 import contextlib
 import signal
@@ -48,7 +48,7 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
         if not is_ours:
             problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `ps`")
             raise Refusal(problem, exit_code=HELD, next_action=f"orchestrate wait {run.id}")
-        # Left by a runtime that was interrupted: whoever goes on with the run wants its workers to run.
+        # Left by a runtime that was interrupted: this one continues the run, and its workers are to run.
         run.stopping_path.unlink(missing_ok=True)
         with contextlib.closing(Journal(run.path / JOURNAL)) as journal:
             async with open_nursery(run.path / "nursery.log") as nursery:
@@ -61,7 +61,7 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
 
 @asynccontextmanager
 async def heeding_stops(runtime: Runtime) -> AsyncIterator[Callable[[], int | None]]:
-    """Heed signals and cancels during the block; gives the function that returns the first signal.
+    """Obey signals and cancels during the block; yield a function that returns the first signal.
 
     The first Ctrl-C or TERM stops the run in order: its workers end within their grace, its files say
     `interrupted`. The second lets them have no grace. A hang-up does the same, unless it is ignored, as it
@@ -154,7 +154,7 @@ def _refusing_deleted(run: RunDir) -> Iterator[None]:
 
 
 def _refuse_forgotten(state: RunState) -> None:
-    """Refuse to go on by a journal that was cut or emptied: work that is there would be done over."""
+    """Refuse to continue by a journal that was cut or emptied: existing work would be done again."""
     lost = state.forgotten()
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
@@ -164,6 +164,6 @@ def _refuse_forgotten(state: RunState) -> None:
 
 
 async def _import_what_lands() -> None:
-    """Import GitPython before the workers start, or after their end: else all would wait for that."""
+    """Import GitPython once the workers have started: before that all of them would wait for it."""
     await anyio.sleep(STARTING)
     await anyio.to_thread.run_sync(import_gitpython, abandon_on_cancel=True)

@@ -34,7 +34,7 @@ class Command(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """How a command ended, and the last that it printed."""
+    """How a command ended, and the end of what it printed."""
 
     ended: Exit
     stdout: str
@@ -49,8 +49,9 @@ class Ran(NamedTuple):
 
 
 async def run_command(nursery: Nursery, command: Command, *, tail: int = 4096) -> Ran:
-    """Run a command, and wait until all of it is dead; `tail` is how many bytes of its output are read.
+    """Run a command, and wait until all of its processes have exited.
 
+    `tail` is how many bytes of its output are read.
     Raises WorkerError if no shim can be had.
     """
     launch = _launch(command)

@@ -35,7 +35,7 @@ ALLOWED_PREFIXES = ("LC_",)
 
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
     """Return the mark that the processes of an attempt, and no others, have in their environment."""
-    # Of an attempt, not of a worker: who finds a slot dirty late must not kill the attempt after it.
+    # Of an attempt, not of a worker: whoever cleans a dirty slot late must not kill the next attempt.
     # By the run's path, not its id: two repositories may each begin a run in the same second.
     return f"{run.path}/{worker}/{number}"
 
@@ -90,7 +90,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
 
 
 def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
-    """Return how the agent is started, and create the files that it wants."""
+    """Return how the agent is started, and create its configuration files."""
     invocation = agent_named(agent).invocation(request)
     for name, data in invocation.files.items():
         _place(request.home / name, data)
@@ -106,7 +106,7 @@ def _walls(site: Site, ticket: Ticket, request: InvocationRequest) -> Walls:
         mode=ticket.mode,
         environ=request.environ,
         executable=request.executable,
-        # A key has the CLI keep all that is its own in the worker's home.
+        # With a key the CLI keeps all of its files in the worker's home.
         login=NO_LOGIN if variables_set(agent.KEYS, request.environ) else agent.LOGIN,
         network=ticket.agent != "command" or request.settings.network == "open",
         tree=request.worktree,
@@ -170,7 +170,7 @@ def _instructions(worktree: Path) -> tuple[str, ...]:
 
 
 def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
-    """Make what a worker writes to besides its tree; a command has no configuration of its own."""
+    """Make the folders that a worker writes to besides its tree; a command has no configuration."""
     homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
     for folder in (*homes, run.scratch(ticket.worker)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -181,7 +181,7 @@ def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
 
 
 def _place(path: Path, data: bytes) -> None:
-    """Create a file of an agent's home; one that an earlier attempt or its CLI has left stands."""
+    """Create a file in an agent's home; one that an earlier attempt or its CLI has left stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         create_file(path, data)

@@ -24,7 +24,7 @@ from workers.shim.spec import Launch
 RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
 NEVER_STARTED = "its runtime died before it was started"
-"""`Exit.error` of a launch that no shim had taken up."""
+"""`Exit.error` of a launch that no shim had begun."""
 MARK = "ORCHESTRATE_MARK"
 """The variable by which a worker's processes are found once its shim is gone."""
 _LARGEST = 1 << 16
@@ -55,7 +55,7 @@ class Nursery:
         return None if self._process is None else self._process.pid
 
     async def run(self, launch: Launch, lock_fds: Sequence[int] = ()) -> Exit:
-        """Start a worker and wait until all of it is dead.
+        """Start a worker and wait until all of its processes have exited.
 
         Cancelling the wait leaves shim and worker running: `stop` ends them, `wait_adopted` finds them.
         The shim holds the locks behind `lock_fds` from here on, and empties their files at its end.
@@ -73,7 +73,7 @@ class Nursery:
         """Start the warm process; done by `open_nursery`, and again when it has died."""
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("ab") as log:
-            # Its own session: Ctrl-C is the runtime's business. No secret of ours in its environment.
+            # Its own session: Ctrl-C is for the runtime. None of the runtime's secrets in its environment.
             self._process = await anyio.open_process(
                 [self._python, "-I", "-S", str(_NURSERY), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -95,7 +95,7 @@ class Nursery:
         waiting, self._waiting = self._waiting, []
         with anyio.CancelScope(shield=True), anyio.move_on_after(_DEATH_DEADLINE):
             for channel in waiting:
-                with suppress(OSError):  # somebody ended it
+                with suppress(OSError):  # its shim has ended
                     channel.shutdown(socket.SHUT_WR)
             for channel in waiting:
                 await _read_once(channel)
@@ -111,7 +111,7 @@ class Nursery:
             self._process = None
 
     async def _attempt(self, launch: Launch, lock_fds: Sequence[int]) -> Exit | None:
-        """Hand over and wait; None where nothing tells how it ended."""
+        """Hand a launch over and wait; None where no record says how it ended."""
         channel = await self._launched(_spec(launch), list(lock_fds))
         told = b""
         try:
@@ -130,14 +130,14 @@ class Nursery:
             try:
                 socket.send_fds(channel, [spec], locks)
             except OSError:
-                channel.close()  # somebody ended it while it waited
+                channel.close()  # its shim ended while it waited
                 continue
             return channel
         channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel.setblocking(False)
         try:
             with theirs:
-                # Half a launch would garble all that follow: whoever is cancelled finishes sending first.
+                # Half a launch would garble all that follow: a cancel waits until it is sent.
                 with anyio.CancelScope(shield=True):
                     await self._hand_over(spec, [*locks, theirs.fileno()])
         except BaseException:
@@ -186,7 +186,7 @@ async def open_nursery(log: Path, python: str = sys.executable) -> AsyncIterator
 
 
 async def stop(launch: Launch) -> Exit:
-    """Have a worker stopped by its first cancel file, and wait until all of it is dead."""
+    """Stop a worker by its first cancel file, and wait until all of its processes have exited."""
     if not launch.cancel_paths:
         raise WorkerError(f"{launch.worker}: it has no cancel file to be stopped by; name one in its launch")
     launch.cancel_paths[0].touch()
@@ -196,11 +196,11 @@ async def stop(launch: Launch) -> Exit:
 async def wait_adopted(
     worker: str, exit_record: Path, started_record: Path, *, mark: str = "", poll: float = 0.05
 ) -> Exit:
-    """Wait for a worker whose shim was started by another runtime; `lost` if that shim is gone unrecorded."""
+    """Wait for a worker that another runtime started; `lost` if its shim is gone and left no record."""
     until, looks = time.monotonic() + _APPEARS, 2
     while True:
-        has_begun = _has_text(started_record)  # before its lock is looked at: it may begin in between
-        living = is_held(started_record)  # before the record is looked for: it may be written in between
+        has_begun = _has_text(started_record)  # before its lock is read: it may begin in between
+        living = is_held(started_record)  # before the record is read: it may be written in between
         if found := read_exit(exit_record):
             return found
         if has_begun and not living:
@@ -208,7 +208,7 @@ async def wait_adopted(
             return (
                 lost._replace(error="the machine was restarted") if _of_earlier_boot(started_record) else lost
             )
-        # The runtime may have died while its last launch was on its way: that shim has not yet said so.
+        # The runtime may have died while its last launch was on its way: its shim has no record yet.
         if not living and time.monotonic() > until:
             looks -= 1
             if _is_claimed(started_record) or not looks:
@@ -226,12 +226,12 @@ def stopped_with_runtime(ended: Exit) -> bool:
     )
 
 
-def hurry(started_record: Path) -> None:
-    """Have a worker that is being stopped killed now: its shim is asked, which its lock shows alive."""
+def kill_at_once(started_record: Path) -> None:
+    """Have the shim of a worker that is being stopped kill it without grace; a lock shows that it lives."""
     with suppress(OSError):
         if is_held(started_record):
             pid = (read_json(started_record) or {}).get("shim_pid")
-            # A worker may have written there whom it wants dead: a shim has its own record open.
+            # A worker may have written another process's id there: a shim has its own record open.
             if type(pid) is int and pid > 1 and _has_open(pid, started_record):
                 os.kill(pid, signal.SIGTERM)
 
@@ -273,7 +273,7 @@ def _has_text(path: Path) -> bool:
 
 
 def _is_claimed(started_record: Path) -> bool:
-    """Make the file that a shim begins with, so that none can begin any more; false where one has."""
+    """Make the file that a shim begins with, so that none begins from here on; false where one has."""
     try:
         os.close(os.open(started_record, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -323,7 +323,7 @@ def _language() -> dict[str, str]:
 async def _read_once(channel: socket.socket) -> bytes:
     """Return the next message of a channel; nothing once its other end is gone."""
     while True:
-        await anyio.wait_readable(channel)  # first: nobody is asked who cannot have answered yet
+        await anyio.wait_readable(channel)  # before the first read: there can be no answer yet
         try:
             return channel.recv(_LARGEST)
         except BlockingIOError:

@@ -16,7 +16,7 @@ from support.launches import launch as launched
 from support.launches import lives, wait_gone
 from support.paths import ROOT
 
-from workers.engine.process import NEVER_STARTED, hurry, open_nursery, read_exit, wait_adopted
+from workers.engine.process import NEVER_STARTED, kill_at_once, open_nursery, read_exit, wait_adopted
 from workers.fence.policy import Walls
 from workers.fence.probe import enclosed, fence_in_force
 from workers.shim.spec import Limits
@@ -185,16 +185,16 @@ async def test_waiting_shims_end_with_a_runtime_that_is_killed(tmp_path, mark):
         await wait_gone(pid)
 
 
-async def test_hurry_asks_nobody_but_the_shim_that_has_the_record_open(tmp_path, launch):
+async def test_kill_at_once_signals_nobody_but_the_shim_that_has_the_record_open(tmp_path, launch):
     record = tmp_path / "forged"
     with subprocess.Popen(["sleep", "60"]) as innocent, record.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         for pid in (innocent.pid, -1, 0, 1, True, str(innocent.pid), None):
             record.write_text(json.dumps({"shim_pid": pid}))
-            hurry(record)
+            kill_at_once(record)
         for text in ("[]", "{", "[" * 100_000):
             record.write_text(text)
-            hurry(record)
+            kill_at_once(record)
         with pytest.raises(subprocess.TimeoutExpired):
             innocent.wait(0.2)
         innocent.kill()
@@ -210,7 +210,7 @@ async def test_hurry_asks_nobody_but_the_shim_that_has_the_record_open(tmp_path,
             while not (it.started_record.exists() and it.started_record.read_text()):
                 await anyio.sleep(0.01)
             for _ in range(2):  # the first asks the worker to end, the second leaves it no grace
-                hurry(it.started_record)
+                kill_at_once(it.started_record)
                 await anyio.sleep(0.3)
             while not ends:
                 await anyio.sleep(0.01)
