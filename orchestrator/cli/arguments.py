@@ -4,13 +4,11 @@ import argparse
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from orchestrator import __version__
 from orchestrator.cli.terminal.terminal import columns
 from orchestrator.commands.table import COMMANDS
-
-Arguments = TypeVar("Arguments")
 
 
 class UsageError(Exception):
@@ -58,18 +56,6 @@ def add_actions(parser: argparse.ArgumentParser) -> Callable[[str, str], argpars
         return action
 
     return add
-
-
-def typed(kind: type[Arguments], found: argparse.Namespace) -> Arguments:
-    """Return a command's typed arguments from parsed ones, field by field; words are joined to one text."""
-    values: dict[str, Any] = {}
-    for name, declared in kind.__annotations__.items():
-        value = getattr(found, name, None)
-        if isinstance(value, list):
-            value = " ".join(value) if declared is str else tuple(value)
-        if value is not None:
-            values[name] = value
-    return kind(**values)
 
 
 def _listed() -> str:

@@ -1,6 +1,6 @@
 """`orchestrate doctor` on the command line."""
 
-import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator import __version__
 from orchestrator.cli.terminal.width import wrapped
@@ -9,8 +9,11 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.report.doctor import AgentFound, Examination
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `doctor`: it has none."""
 
 

@@ -1,14 +1,17 @@
 """`orchestrate handoff` on the command line."""
 
-import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.options import add_checks
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.handoff import Arguments
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `handoff`."""
     parser.add_argument("--check", action="store_true", help="only show what a new lead would miss")
     parser.add_argument("--lead", help="who hands over (default: git's user.name)")

@@ -12,10 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from datetime import datetime
-    from typing import Any
+    from types import SimpleNamespace
+    from typing import Any, TypeVar
 
     from orchestrator.commands.answer import Answer
     from orchestrator.commands.caller import Caller
+
+    Arguments = TypeVar("Arguments")
 
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
@@ -46,14 +49,41 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    from orchestrator.cli.arguments import UsageError, parser_for, typed  # noqa: PLC0415 - for start-up time
     from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
 
-    as_json = "--json" in arguments
     # For start-up time: no plugin of pydantic's is for us.
     has_word = _PLUGINS in os.environ
     os.environ.setdefault(_PLUGINS, "__all__")
     name = next((word for word in arguments if word in COMMANDS), "")
+    try:
+        found = _without_parser(arguments, name) or _by_parser(arguments, name)
+    finally:
+        if not has_word:
+            del os.environ[_PLUGINS]
+    return found if isinstance(found, int) else _run(found)
+
+
+def _without_parser(arguments: list[str], name: str) -> "SimpleNamespace | None":
+    """Return what a call says that has no values, as most have; None for another: argparse is slow."""
+    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
+
+    given = [word for word in arguments if word != name]
+    known = COMMANDS[name].switches if name else None
+    if known is None or len(given) != len(arguments) - 1:
+        return None
+    # Only what every command has may be before its name.
+    if not set(given) <= {"--json", *(known if arguments[0] == name else ())}:
+        return None
+    from types import SimpleNamespace  # noqa: PLC0415 - for start-up time
+
+    said = {word[2:].replace("-", "_"): True for word in given}
+    return SimpleNamespace(**{"command": name, "json": False, "project": None, **said})
+
+
+def _by_parser(arguments: list[str], name: str) -> "argparse.Namespace | int":
+    """Return parsed arguments; an exit code where that is all there is to do."""
+    from orchestrator.cli.arguments import UsageError, parser_for  # noqa: PLC0415 - for start-up time
+
     place = f"orchestrate {name}".strip()
     try:
         parser = parser_for(arguments)
@@ -61,16 +91,20 @@ def _main(arguments: list[str]) -> int:
     except UsageError as error:
         # The parser of all commands finds unknown arguments: the command's own help is more useful.
         do = error.do.replace("`orchestrate --help`", f"`{place} --help`") if name else error.do
-        return _refuse(place, error.what, do, as_json=as_json, name=name)
-    finally:
-        if not has_word:
-            del os.environ[_PLUGINS]
+        return _refuse(place, error.what, do, as_json="--json" in arguments, name=name)
     if found.command is None and not found.json:
         parser.print_help()
         return 2
     if found.command is None:
         return _refuse(place, "no command was given", "see `orchestrate --help`", as_json=True, name=name)
+    return found
+
+
+def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
+    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
+
     name, command = found.command, COMMANDS[found.command]
+    as_json, place = found.json, f"orchestrate {name}"
     if command.module is None:
         what, do = "this command is not built yet", "`orchestrate --help` lists those that are"
         return _refuse(place, what, do, as_json=as_json, name=name)
@@ -97,7 +131,19 @@ def _main(arguments: list[str]) -> int:
     return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
 
 
-def _caller(found: "argparse.Namespace") -> "Caller":
+def typed(kind: "type[Arguments]", found: "argparse.Namespace | SimpleNamespace") -> "Arguments":
+    """Return a command's typed arguments from parsed ones, field by field; words make one text."""
+    values: dict[str, Any] = {}
+    for name, declared in kind.__annotations__.items():
+        value = getattr(found, name, None)
+        if isinstance(value, list):
+            value = " ".join(value) if declared is str else tuple(value)
+        if value is not None:
+            values[name] = value
+    return kind(**values)
+
+
+def _caller(found: "argparse.Namespace | SimpleNamespace") -> "Caller":
     from pathlib import Path  # noqa: PLC0415 - for start-up time
 
     from orchestrator.commands.caller import Caller  # noqa: PLC0415 - for start-up time

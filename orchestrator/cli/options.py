@@ -1,14 +1,17 @@
 """Options that several commands declare in the same way."""
 
-import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 
-def add_lead(parser: argparse.ArgumentParser) -> None:
+def add_lead(parser: "argparse.ArgumentParser") -> None:
     """Declare `--lead`."""
     parser.add_argument("--lead", metavar="NAME", help="who leads (default: git's user.name)")
 
 
-def add_from(parser: argparse.ArgumentParser, what: str) -> None:
+def add_from(parser: "argparse.ArgumentParser", what: str) -> None:
     """Declare `--from` and `--take`."""
     parser.add_argument(
         "--from", dest="run", metavar="RUN", help=f"list the {what} that its workers proposed"
@@ -18,7 +21,7 @@ def add_from(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def add_tests(parser: argparse.ArgumentParser, *, by_default: bool = False) -> None:
+def add_tests(parser: "argparse.ArgumentParser", *, by_default: bool = False) -> None:
     """Declare the test options of a step; some steps run the tests unless told not to."""
     what = "run the tests of `[checks]` first; if they fail, nothing is recorded"
     how = parser.add_mutually_exclusive_group()
@@ -31,14 +34,14 @@ def add_tests(parser: argparse.ArgumentParser, *, by_default: bool = False) -> N
     add_lead(parser)
 
 
-def add_checks(parser: argparse.ArgumentParser, what: str) -> None:
+def add_checks(parser: "argparse.ArgumentParser", what: str) -> None:
     """Declare the option that runs the project's checks."""
     parser.add_argument("--verify", action="store_true", help=f"{what} (`[checks]` in orchestrate.toml)")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S",
                         help="most seconds for one check (default: 300)")  # fmt: skip
 
 
-def add_phase_options(parser: argparse.ArgumentParser) -> None:
+def add_phase_options(parser: "argparse.ArgumentParser") -> None:
     """Declare the options that choose a phase's tickets: the same to show and to run them."""
     parser.add_argument("--only", nargs="+", metavar="TICKET", help="just these tickets")
     parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
@@ -46,7 +49,7 @@ def add_phase_options(parser: argparse.ArgumentParser) -> None:
                         help="how to treat tickets that own the same path")  # fmt: skip
 
 
-def add_start_options(parser: argparse.ArgumentParser) -> None:
+def add_start_options(parser: "argparse.ArgumentParser") -> None:
     """Declare the options of a command that starts workers."""
     add_lead(parser)
     parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
@@ -55,7 +58,9 @@ def add_start_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
+    from argparse import ArgumentTypeError  # noqa: PLC0415 - for start-up time
+
     seconds = float(text)
     if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a valid time to wait")
+        raise ArgumentTypeError(f"{text} is not a valid time to wait")
     return seconds

@@ -1,6 +1,6 @@
 """`orchestrate ps` on the command line."""
 
-import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.terminal.terminal import columns
 from orchestrator.cli.terminal.width import cut, elapsed
@@ -10,8 +10,11 @@ from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.ps import Seen
 from orchestrator.runs.live import SHORT, Queue, Row
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `ps`: it has none."""
 
 

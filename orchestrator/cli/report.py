@@ -1,6 +1,6 @@
 """`orchestrate report` on the command line."""
 
-import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.options import add_checks
 from orchestrator.cli.text import with_ending
@@ -9,8 +9,11 @@ from orchestrator.commands.report import Arguments
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.text import text_of
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `report`."""
     parser.add_argument("--for", metavar="NAME", dest="reader", help="who reads it")
     parser.add_argument("--lead", help="who leads (default: git's user.name)")

@@ -1,7 +1,6 @@
 """`orchestrate resume` on the command line."""
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.options import add_checks
 from orchestrator.cli.terminal.width import cut
@@ -12,12 +11,15 @@ from orchestrator.commands.caller import Caller
 from orchestrator.commands.resume import Arguments
 from orchestrator.runs.state import RunState
 
+if TYPE_CHECKING:
+    import argparse
+
 SHOWN = 5
 """How many lines of a kind are shown before the rest is counted."""
 _WIDE = 200
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `resume`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="go on with this run: its workers, its queue")
     parser.add_argument("--max-tokens", type=int, metavar="N",

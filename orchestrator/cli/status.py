@@ -1,8 +1,7 @@
 """`orchestrate status` on the command line."""
 
-import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
@@ -10,12 +9,15 @@ from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.status import View
 from orchestrator.runs.state import RunState
 
+if TYPE_CHECKING:
+    import argparse
+
 P0_SHOWN = 3
 NAMED = 3
 """How many workers of a kind a line names before it counts the rest."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `status`: it has none."""
 
 

@@ -1,13 +1,16 @@
 """`orchestrate validate` on the command line."""
 
-import argparse
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.validate import ORDER, Arguments
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `validate`."""
     parser.add_argument("paths", nargs="*", metavar="PATH",
                         help="just these state files, templates or settings (default: all)")  # fmt: skip

@@ -14,6 +14,8 @@ class Command(Value):
     """Whether workers must not call it."""
     lasts: bool = False
     """Whether it may run for hours; every other command ends before a garbage collection would pay."""
+    switches: tuple[str, ...] | None = None
+    """Options of a call without values, which needs no parser: most calls are such, and argparse is slow."""
 
 
 COMMANDS = {
@@ -23,15 +25,17 @@ COMMANDS = {
     "deploy": Command(
         "deploy", "render, prove and start a phase, without integrating it", of_run=True, lasts=True
     ),
-    "ps": Command("ps", "what is running", of_lead=False),
+    "ps": Command("ps", "what is running", of_lead=False, switches=()),
     "watch": Command("watch", "what is running, live", of_lead=False, lasts=True),
     "logs": Command("logs", "what a worker printed", of_lead=False, lasts=True),
     "wait": Command("wait", "wait until a run ends or something new happens", of_run=True, lasts=True),
     "cancel": Command("cancel", "stop a run, or some of its workers"),
     "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True, lasts=True),
-    "resume": Command("resume", "after a stop: what is true, what is next; with RUN: go on", lasts=True),
-    "status": Command("status", "the state at a glance", of_lead=False),
-    "report": Command("report", "the seven-section status report"),
+    "resume": Command(
+        "resume", "after a stop: what is true, what is next; with RUN: go on", lasts=True, switches=()
+    ),
+    "status": Command("status", "the state at a glance", of_lead=False, switches=()),
+    "report": Command("report", "the seven-section status report", switches=()),
     "todo": Command("todo", "add, finish, move TODO items"),
     "decide": Command("decide", "record a decision"),
     "deliverable": Command("deliverable", "add, start, finish or block a deliverable"),
@@ -39,7 +43,7 @@ COMMANDS = {
     "milestone": Command("milestone", "record that a milestone is reached"),
     "phase": Command("phase", "add, start or complete a phase"),
     "approve": Command("approve", "record the user's approval"),
-    "handoff": Command("handoff", "write what a new lead needs"),
+    "handoff": Command("handoff", "write what a new lead needs", switches=("--check",)),
     "checkpoint": Command(None, "the last step of an agent on a feature"),
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),
@@ -47,10 +51,12 @@ COMMANDS = {
     "team": Command(None, "the team roster"),
     "alert": Command(None, "alerts"),
     "backup": Command(None, "back the state files up"),
-    "validate": Command("validate", "graded problems of state, templates and settings", of_lead=False),
+    "validate": Command(
+        "validate", "graded problems of state, templates and settings", of_lead=False, switches=()
+    ),
     "repair": Command(None, "repair state files from backup, history or logs"),
     "archive": Command("archive", "move what is old out of the way"),
-    "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False),
+    "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False, switches=()),
     "mcp": Command(None, "the same calls as an MCP server"),
     "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True, lasts=True),
     "fake-agent": Command(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from orchestrator.errors import StateError
-from orchestrator.state import DOCUMENTS, DocumentModule
+from orchestrator.state import DocumentModule
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import read as entries_of
@@ -127,6 +127,8 @@ def _gates(document: Document) -> tuple[str, ...]:
 
 def owners(root: Path) -> dict[str, DocumentModule]:
     """Return each path that a document owns: fixed names, and existing files that match a pattern."""
+    from orchestrator.state import DOCUMENTS  # noqa: PLC0415 - for start-up time: a report edits none of them
+
     found = {}
     for document in DOCUMENTS:
         for pattern in document.OWNS:

@@ -76,7 +76,7 @@ def test_status_imports_nothing_slow(lab):
     assert not {name.partition(".")[0] for name in modules} & SLOW
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
-        "orchestrator.cli.main", "orchestrator.cli.arguments", "orchestrator.cli.status",
+        "orchestrator.cli.main", "orchestrator.cli.status",
         "orchestrator.cli.text",
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
         "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",

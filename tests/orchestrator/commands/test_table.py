@@ -3,11 +3,13 @@
 import inspect
 from argparse import Namespace
 from importlib import import_module
+from itertools import combinations
 
 import pytest
 from support.repository import AT
 
-from orchestrator.cli.arguments import parser_for, typed
+from orchestrator.cli.arguments import parser_for
+from orchestrator.cli.main import _without_parser, typed
 from orchestrator.commands.answer import answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.table import COMMANDS
@@ -47,6 +49,23 @@ def test_what_is_not_given_is_left_to_the_defaults(name):
     required = [field for field in module.Arguments._fields if field not in module.Arguments._field_defaults]
     made = typed(module.Arguments, Namespace(**dict.fromkeys(required, "x")))
     assert made == module.Arguments(*["x"] * len(required))
+
+
+@pytest.mark.parametrize("name", [name for name, one in COMMANDS.items() if one.switches is not None])
+def test_a_call_without_values_says_the_same_without_a_parser(name):
+    module = import_module(f"orchestrator.commands.{BUILT[name]}")
+    flags = ["--json", *COMMANDS[name].switches]
+    for given in (given for count in range(len(flags) + 1) for given in combinations(flags, count)):
+        for words in ([name, *given], [*given, name]):
+            plain = _without_parser(words, name)
+            if words[0] != name and set(given) - {"--json"}:
+                assert plain is None  # before the name of its command no parser knows an option of it
+                continue
+            parsed = parser_for(words).parse_args(words)
+            assert typed(module.Arguments, plain) == typed(module.Arguments, parsed)
+            assert vars(plain).items() <= vars(parsed).items()
+    for words in ([name, name], [name, "--project", "."], [name, "--help"], [name, "--js"], [name, "x"]):
+        assert _without_parser(words, name) is None
 
 
 def test_words_make_one_text_and_repeated_options_a_tuple():

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import StateError
 from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
-from orchestrator.state.events import Event
 from orchestrator.state.facts import Facts, new_file
 from tickets.markdown import (
     Document,
@@ -25,6 +25,9 @@ from tickets.markdown.sections import Part
 from tickets.problems import Problem
 from tickets.types import AGENTS, SLOTS, AgentName
 from tickets.value import Value
+
+if TYPE_CHECKING:
+    from orchestrator.state.events import Event
 
 PATH = "AGENTS.md"
 OWNS: tuple[str, ...] = (PATH,)
@@ -108,7 +111,7 @@ def asks_approval(problem: Problem) -> str:
     return found[1] if found else ""
 
 
-def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
+def changes(tree: Mapping[str, bytes | None], event: "Event") -> dict[str, bytes]:
     """Return nothing: no event changes the rules."""
     del tree, event
     return {}
