@@ -7,7 +7,7 @@ from pathlib import Path
 from tickets.markdown import one_line
 from tickets.value import Value
 
-_FIELD = re.compile(r"\*\*(?P<key>[^*]+):\*\* (?P<value>.*)")
+_FIELD = r"\*\*(?P<key>[^*]+):\*\* (?P<value>.*)"
 _RULE = "\n\n---\n\n"
 
 
@@ -45,7 +45,7 @@ def new_file(path: Path, facts: Facts) -> NewFile:
     )
     head, *parts = text.split(_RULE)
     title, *lines = head.splitlines()
-    found = (_FIELD.fullmatch(line) for line in lines)
+    found = (re.fullmatch(_FIELD, line) for line in lines)
     sections = {heading_of(part): part for part in parts if part.startswith("## ")}
     return NewFile(text, title, {one["key"]: one["value"] for one in found if one}, sections)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from yaml import Node
 
 _FENCE = re.compile(rb"---[ \t]*(?:\r\n|\n|\r|\Z)")
-_CLOSE = re.compile(rb"(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)")
-_KEY = re.compile(rb"\s*(?:#[^\r\n]*\s+)*[\w\"'][\w .\"'-]*:(?:\s|\Z)")
+_CLOSE = rb"(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)"
+_KEY = rb"\s*(?:#[^\r\n]*\s+)*[\w\"'][\w .\"'-]*:(?:\s|\Z)"
 _FIRST_LINE = 2  # front matter is the top of the file, its fence the first line
 _STR = "tag:yaml.org,2002:str"
 
@@ -34,7 +34,7 @@ class Front(NamedTuple):
 def find_front(data: bytes, at: int, place: str) -> Front | None:
     """Find front matter at `at`: fenced by `---` lines, and a mapping or at least meant as one."""
     opening = _FENCE.match(data, at)
-    closing = _CLOSE.search(data, opening.end()) if opening else None
+    closing = re.compile(_CLOSE).search(data, opening.end()) if opening else None
     if opening is None or closing is None:
         return None
     from yaml import MappingNode  # noqa: PLC0415 - for start-up time
@@ -43,7 +43,7 @@ def find_front(data: bytes, at: int, place: str) -> Front | None:
     try:
         root = _compose(source)
     except _NotYamlError as error:
-        if not _KEY.match(source):
+        if not re.match(_KEY, source):
             return None  # text between two rules
         line, what = _FIRST_LINE + error.line, f"front matter is not YAML: {error}"
         found: tuple[Problem, ...] = (Problem(f"{place}:{line}", what, "quote the value or fix the line"),)

@@ -9,9 +9,9 @@ from tickets.markdown.document import Document, Grid, Row
 from tickets.markdown.sections import Part
 from tickets.problems import MarkdownError, Problem
 
-_PIPE = re.compile(rb"(?<!\\)\|")
+_PIPE = rb"(?<!\\)\|"
 # Programs differ: some read the two backslashes as one and the pipe as the end of the cell, some do not.
-_UNCLEAR = re.compile(rb"\\\\\|")
+_UNCLEAR = rb"\\\\\|"
 
 
 class Cell(NamedTuple):
@@ -119,18 +119,18 @@ def _cell(document: Document, low: int, high: int) -> Cell:
 
 def _fault(text: bytes, row: Row, width: int) -> str | None:
     """Describe why the cells of a row cannot be trusted: they are counted apart from the parser."""
-    if _UNCLEAR.search(text):
+    if re.search(_UNCLEAR, text):
         return "has a backslash before an escaped pipe, which programs read differently"
     line = text.decode()
     at = 0
     while (at := line.find("`", at)) >= 0:
         escaped = (at - len(line[:at].rstrip("\\"))) % 2
         end = None if escaped else span_end(line, at)
-        if end and _PIPE.search(line[at:end].encode()):
+        if end and re.search(_PIPE, line[at:end].encode()):
             return f"has an unescaped pipe in the code span {line[at:end]}"
         # Past a run that nothing closes as a whole, or its rest would be read as a shorter one.
         at = end or at + (1 if escaped else len(line[at:]) - len(line[at:].lstrip("`")))
-    pipes = [match.start() for match in _PIPE.finditer(text)]
+    pipes = [match.start() for match in re.finditer(_PIPE, text)]
     edges = [0, *(at + 1 for at in pipes)]
     stops = [*pipes, len(text)]
     if pipes and pipes[0] == 0:

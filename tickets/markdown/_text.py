@@ -3,21 +3,20 @@
 import re
 import unicodedata
 
-_ANSI = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
-)
+# Left as text until a line needs them: a reader of documents writes none.
+_ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 # Overrides of the writing direction make a line show another text than it holds.
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-_OPENS_HTML = re.compile(r"<[A-Za-z/!?]")
+_OPENS_HTML = r"<[A-Za-z/!?]"
 _MAY_NEED_ESCAPES = re.compile(r"[`\\<]")
-_OPENS_BLOCK = re.compile(
+_OPENS_BLOCK = (
     r"[#>=|~+-]"
     r"|\*(?:\s|$)|(?:\*\s*){3,}$|_\s*(?:_\s*){2,}$"
     r"|\[[ xX]\]|\[[^\]]*\]:"
 )
-_OPENS_NUMBER = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
-_CLOSES_HEADING = re.compile(r"(?<=\s)#+$")
+_OPENS_NUMBER = r"(\d{1,9})([.)])(?=\s|$)"
+_CLOSES_HEADING = r"(?<=\s)#+$"
 
 
 def one_line(text: str) -> str:
@@ -29,13 +28,13 @@ def one_line(text: str) -> str:
     if not flat:
         return ""
     flat = _escaped(flat)
-    if _OPENS_BLOCK.match(flat):
+    if re.match(_OPENS_BLOCK, flat):
         flat = "\\" + flat
     elif flat.startswith("```"):
         # A whole code span at the very start would open a fence; a zero escape cannot help inside it.
         flat = re.sub(r"`", r"\\`", flat)
-    flat = _OPENS_NUMBER.sub(r"\1\\\2", flat, count=1) if _OPENS_NUMBER.match(flat) else flat
-    closing = _CLOSES_HEADING.search(flat)
+    flat = re.sub(_OPENS_NUMBER, r"\1\\\2", flat, count=1) if re.match(_OPENS_NUMBER, flat) else flat
+    closing = re.search(_CLOSES_HEADING, flat)
     return flat if closing is None else flat[: closing.start()] + "\\" + closing.group()
 
 
@@ -63,7 +62,7 @@ def _printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     kept = []
-    for char in _ANSI.sub("", text):
+    for char in re.sub(_ANSI, "", text):
         kind = unicodedata.category(char)
         if kind == "Cs":
             kept.append("\ufffd")  # a lone surrogate cannot be encoded
@@ -88,7 +87,8 @@ def _escaped(text: str) -> str:
             at = end
             continue
         follows = text[at + 1] if at + 1 < len(text) else None
-        if (char == "\\" and (follows is None or follows in _PUNCTUATION)) or _OPENS_HTML.match(text, at):
+        is_escape = char == "\\" and (follows is None or follows in _PUNCTUATION)
+        if is_escape or re.match(_OPENS_HTML, text[at : at + 2]):
             out.append("\\")
         out.append(char)
         at += 1

@@ -16,7 +16,7 @@ from workers.git.run import Repository
 UNSURE: Final = "unsure"
 """The answer where git has to be asked: no commit has such a name."""
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_TREE = re.compile(rb"commit \d+\0tree ([0-9a-f]{40,64})\n")
+_TREE = rb"commit \d+\0tree ([0-9a-f]{40,64})\n"
 _PLAIN = re.compile(r"refs/(?:heads|orchestrate)/[\w./+@=,-]+")
 
 
@@ -66,7 +66,7 @@ def tree_of(repository: Repository, commit: str) -> str:
         data = zlib.decompress((repository.common / "objects" / commit[:2] / commit[2:]).read_bytes())
     except (OSError, zlib.error):
         return UNSURE
-    found = _TREE.match(data)
+    found = re.match(_TREE, data)
     return found[1].decode() if found else UNSURE
 
 

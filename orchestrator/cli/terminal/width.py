@@ -7,17 +7,18 @@ from collections.abc import Iterable, Iterator
 from orchestrator.cli.terminal.terminal import columns
 from orchestrator.cli.text import clean
 
-_COMMAND = re.compile(r"(?:next: | *)orchestrate ")
-_HEAD = re.compile(r" *\S(?:.{0,40}\S)? {2,}(?=\S)|(?:error|warning|info): ")
+# Left as text until a line is too long: in a pipe none is.
+_COMMAND = r"(?:next: | *)orchestrate "
+_HEAD = r" *\S(?:.{0,40}\S)? {2,}(?=\S)|(?:error|warning|info): "
 
 
 def laid_out(lines: Iterable[str]) -> Iterator[str]:
     """Wrap the lines of an answer; those that are commands stay whole, to be copied."""
     for line in lines:
-        if _COMMAND.match(line) or cells(line) <= columns():
+        if cells(line) <= columns() or re.match(_COMMAND, line):
             yield line
             continue
-        head = _HEAD.match(line)
+        head = re.match(_HEAD, line)
         if head is None:
             own = len(line) - len(line.lstrip())
             yield from wrapped(line[own:], " " * (own + 2), first=" " * own)

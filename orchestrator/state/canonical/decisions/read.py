@@ -8,8 +8,8 @@ from orchestrator.state.document import opened
 from tickets.markdown import Document, Heading
 
 PATH = "DECISIONS.md"
-_INTEGRATED = re.compile(rb"^## .*\bIntegrated run \d{8}_\d{6}(?:_\d+)? \((\S+)\)\s*$", re.MULTILINE)
-_DATED = re.compile(r"\W*(?P<date>\d{4}-\d{2}-\d{2})\s*(?:[:\u2013\u2014-]\s*)?(?P<title>.*)$")
+_INTEGRATED = rb"(?m)^## .*\bIntegrated run \d{8}_\d{6}(?:_\d+)? \((\S+)\)\s*$"
+_DATED = r"\W*(?P<date>\d{4}-\d{2}-\d{2})\s*(?:[:\u2013\u2014-]\s*)?(?P<title>.*)$"
 
 
 class Entry(NamedTuple):
@@ -53,9 +53,11 @@ def dated_headings(document: Document) -> Iterator[tuple[Heading, Entry]]:
 
 def dated(heading: Heading) -> re.Match[str] | None:
     """Match the heading of an entry; None for other headings."""
-    return _DATED.match(heading.title) if heading.level > 1 else None
+    return re.match(_DATED, heading.title) if heading.level > 1 else None
 
 
 def phases_run(log: bytes | None) -> frozenset[str]:
     """Return the phases that the log of an old version records as run; now the completions do."""
-    return frozenset(name.decode("utf-8", "replace") for name in _INTEGRATED.findall(log or b""))
+    if not log or b"Integrated run " not in log:
+        return frozenset()
+    return frozenset(name.decode("utf-8", "replace") for name in re.findall(_INTEGRATED, log))

@@ -173,7 +173,7 @@ def _blocker_lines(document: Document, event: DeliverableChanged) -> tuple[Item,
     listed = labelled_items(document, phase_part(document, event.phase), MADE)
     item = next(one for one in listed if one.done is not None and _name(one) == event.name)
     below = [one for one in listed if item.start < one.start < item.end and one.done is None]
-    return item, [one for one in below if BLOCKER.match(one.text)]
+    return item, [one for one in below if re.match(BLOCKER, one.text)]
 
 
 def _after_completion(document: Document, event: DeliverableChanged) -> Document:

@@ -31,21 +31,21 @@ _READ = ("Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster
 _PHASE = re.compile(
     r"phase\s+(?P<number>\d+(?:\.\d+)*)(?:\s*[:.\u2013\u2014-]+\s*|\s+|$)(?P<name>.*)", re.IGNORECASE
 )
-_PHASE_WORD = re.compile(r"phase[-_ ]?(\d+(?:\.\d+)*)", re.IGNORECASE)
+_PHASE_WORD = r"(?i)phase[-_ ]?(\d+(?:\.\d+)*)"
 _WORDS = r"COMPLETE|DONE|IN PROGRESS|NEXT|PLANNED|BLOCKED"
 DELIVERABLE = re.compile(
     rf"(?P<name>.*?)\s*\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
     r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
     re.IGNORECASE,
 )
-BLOCKER = re.compile(r"(Impact|Mitigation|Priority): (.*)$", re.IGNORECASE)
+BLOCKER = r"(?i)(Impact|Mitigation|Priority): (.*)$"
 """A line below a blocked deliverable."""
 _REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
-_ACTIVE = re.compile(
+_ACTIVE = (
     r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
     r"(?: \u2014 pending: (?P<pending>.*))?$"
 )
-_SENT = re.compile(r"(?P<worker>[^\s:]+): (?P<title>.*?)(?: \(Scope: (?P<scope>.*)\))?$")
+_SENT = r"(?P<worker>[^\s:]+): (?P<title>.*?)(?: \(Scope: (?P<scope>.*)\))?$"
 _DONE = re.compile(
     r"(?P<worker>[^\s:]+): (?P<title>.*) \((?P<outcome>[A-Z_ ]+)(?:, (?P<verdict>[a-z ]+))?, "
     r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?:, (?P<phase>.+))?)?\)$"
@@ -194,7 +194,7 @@ def refuse_doubts(text: bytes) -> None:
 
 def phase_matches(status: Status, phase: str) -> str | None:
     """Return the title of the phase that a template names: by number for `phase-2`, else by slug."""
-    word = _PHASE_WORD.fullmatch(phase.strip())
+    word = re.fullmatch(_PHASE_WORD, phase.strip())
     titles = [spelled(found.number, found.name) or found.title for found in status.phases]
     titles += [status.phase] if status.phase and status.current is None else []
     if word:
@@ -240,7 +240,7 @@ def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
     """Return the roster lines below **Active Workers:**."""
     found = []
     for item in _below(document, ACTIVE):
-        match = _ACTIVE.match(item.text) or _SENT.match(item.text)
+        match = re.match(_ACTIVE, item.text) or re.match(_SENT, item.text)
         if match:
             said = {name: plain(text or "") for name, text in match.groupdict().items()}
             run, pending = said.get("run", ""), said.get("pending", "")
@@ -331,7 +331,7 @@ def _deliverable(item: Item, below: list[Item]) -> Deliverable:
         return Deliverable(plain(item.text), "COMPLETE" if item.done else "", "", bool(item.done))
     owner = plain(match["owner"] or "").strip()
     reason = plain(match["reason"] or "").strip()
-    said = {found[1].casefold(): plain(found[2]) for one in below if (found := BLOCKER.match(one.text))}
+    said = {found[1].casefold(): plain(found[2]) for one in below if (found := re.match(BLOCKER, one.text))}
     name, word = plain(match["name"]), match["status"].upper()
     return Deliverable(name, word, owner, bool(item.done), reason, **said)
 
