@@ -34,8 +34,8 @@ SHOWN = 5
 """Paths that a problem names before it counts the rest."""
 PAUSE = 0.1
 """Seconds from one comparison for many workers to the next, at least."""
-SHARE = 0.1
-"""Part of the time that these comparisons may take."""
+LONGEST = 1.0
+"""Seconds that this pause grows to, so that comparisons take a tenth of the time; half of it in the end."""
 
 
 def tampering_problem(found: Unattributed) -> Problem:
@@ -127,7 +127,7 @@ class Guard:
         self._files.end(worker)
         self.gone(worker)
         found = _unattributed(forged, {*self._exposed, *running}, harm=True)
-        if not self._running or self.is_alone(worker):
+        if not self._running:
             if not self.is_alone(worker):
                 await anyio.sleep(max(0.0, self._next_at - time.monotonic()))
             found += await self._compare({worker})
@@ -139,10 +139,12 @@ class Guard:
         """Compare for the workers that ended beside others, for as long as this runs."""
         while True:
             await anyio.sleep(max(PAUSE, self._next_at - time.monotonic()))
-            # What it cannot do now the next comparison does, and `last` raises.
-            with contextlib.suppress(OSError):
-                for found in await self.last():
-                    report(found)
+            try:
+                found = await self.last()
+            except OSError:
+                continue  # the next comparison finds the same, and that at the end of the run raises
+            for one in found:
+                report(one)
 
     async def last(self) -> Sequence[Unattributed]:
         """Compare for all workers that ended without a comparison."""
@@ -180,14 +182,13 @@ class Guard:
                 raise
             candidates = earlier | self._exposed  # also who started meanwhile
             harm, moves = compare(self._before, after, own_moves(self._own))
+            harm += self._files.take_found()
             self._before = after
-            self._next_at = time.monotonic() + (1 / SHARE - 1) * (time.monotonic() - began)
+            took = time.monotonic() - began
+            self._next_at = began + took + max(took, min(9 * took, LONGEST))
         # State files have a writer of their own, who reports manual edits.
         moves = [path for path in moves if not self._state_files.covers(path)]
-        return [
-            *_unattributed([*harm, *self._files.take_found()], candidates, harm=True),
-            *_unattributed(moves, candidates, harm=False),
-        ]
+        return _unattributed(harm, candidates, harm=True) + _unattributed(moves, candidates, harm=False)
 
     def _look(self) -> Snapshot:
         after = self._lens.snapshot()

@@ -61,24 +61,19 @@ class RunFiles:
         roster = read_json(run.roster_path) or {}
         self._workers = frozenset(str(one["worker"]) for one in roster.get("workers", ()))
         self._begun = {worker: max(1, attempts) for worker, attempts in begun.items()}
-        self._unwritten: set[str] = set()
-        """Files that orchestrate is going to write of attempts that are not judged yet."""
         self._found: set[str] = set()
-        self._trees: dict[Path, str] = {}
         first, paths = read_json(directory / _FIRST), _written_first(run, directory)
         if first is None:
             first = {name: fingerprint_of(str(path)).digest for name, path in paths.items() if path.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
-        self._fingerprints = {
-            str(paths[name]): Fingerprint((), str(first[name])) for name in paths if name in first
-        }
+        self._known = {str(paths[name]): Fingerprint((), str(first[name])) for name in paths if name in first}
+        """What must not change. `GONE` is what must not exist, or not before orchestrate has written it."""
         self._invalid = self._invalid_files()
-        # Open for as long as this process lives: a file that replaces one cannot get the same inode.
-        self._locks = {
-            str(path): os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            for path in (repository.own / "store.lock", run.path / "run.lock")
-            if path.is_file()
-        }
+        for path in (repository.own / "store.lock", run.path / "run.lock"):
+            if path.is_file():
+                # Open for as long as this process lives: a file that replaces it cannot get the same inode.
+                os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._known[str(path)] = fingerprint_of(str(path))
 
     def begin(self, worker: str, number: int, *, is_new: bool) -> None:
         """Note that an attempt begins; another process wrote what exists of a new one."""
@@ -91,15 +86,18 @@ class RunFiles:
             self._plant(path)
         # What is added from here on comes from the attempt.
         for path in (*expected, messages):
-            self._fingerprints.pop(path, None)
-        self._unwritten.update(path for path in self._ours(stem) if not os.path.lexists(path))
+            self._known.pop(path, None)
+        for path in self._ours(stem):
+            if not os.path.lexists(path):
+                self._known.setdefault(path, GONE)
 
     def writing(self, worker: str, file: Path) -> bool:
         """Return whether a file already exists that orchestrate is about to create; it is found then."""
         if worker not in self._begun:
             self.begin(worker, 1, is_new=True)  # it ends without having begun
         is_taken = self._is_taken(str(file))
-        self._unwritten.discard(str(file))
+        if self._known.get(str(file)) is GONE:
+            del self._known[str(file)]
         return is_taken
 
     def end(self, worker: str) -> bool:
@@ -110,10 +108,9 @@ class RunFiles:
         self._begun.setdefault(worker, 1)
         is_taken = False
         for path in self._left_by(worker):
-            if path in self._unwritten:
-                is_taken |= self._is_taken(path)
-            elif path not in self._fingerprints and os.path.lexists(path):
-                self._fingerprints[path] = fingerprint_of(path)
+            is_taken |= self._is_taken(path)
+            if path not in self._known and os.path.lexists(path):
+                self._known[path] = fingerprint_of(path)
         return is_taken
 
     def judge(self, worker: str, tree: Path | None = None) -> bool:
@@ -124,36 +121,17 @@ class RunFiles:
         is_taken = self.end(worker)
         ours = (path for stem in self._attempts(worker) for path in self._ours(stem))
         for path in (*ours, self._messages(worker)):
-            self._unwritten.discard(path)
-            if path not in self._fingerprints:
-                self._fingerprints[path] = fingerprint_of(path)
+            self._known.setdefault(path, GONE)
         if tree is not None:
-            self._trees[tree] = digest_of_tree(tree)
+            self._known[str(tree)] = fingerprint_of(str(tree))
         return is_taken
 
     def look(self) -> None:
         """Find changes since the last call; `take_found` returns them."""
-        for path in list(self._unwritten):
-            self._is_taken(path)
         for path in self._early():
             self._plant(path)
-        for path, before in list(self._fingerprints.items()):
-            now = fingerprint_of(path, before)
-            # Asked once more when it differs: else its worker has just begun another attempt.
-            if now is not before and self._fingerprints.get(path) is before:
-                self._fingerprints[path] = now
-                if now.digest != before.digest:
-                    self._found.add(path)
-        for tree, was in list(self._trees.items()):
-            self._trees[tree] = digest_of_tree(tree)
-            if self._trees[tree] != was:
-                self._found.add(str(tree))
-        for path, held in list(self._locks.items()):
-            if not _is_same_lock(path, held):
-                # Found once: from here on all others lock the new file.
-                del self._locks[path]
-                os.close(held)
-                self._found.add(path)
+        for path, before in list(self._known.items()):
+            self._compare(path, before)
         invalid = self._invalid_files()
         self._found.update(path for path, digest in invalid.items() if self._invalid.get(path) != digest)
         self._invalid = invalid
@@ -170,17 +148,21 @@ class RunFiles:
 
     def _plant(self, path: str) -> None:
         """Note a file that has no owner who may have written it, once."""
-        if path not in self._fingerprints:
-            self._fingerprints[path] = fingerprint_of(path)
-            self._found.add(path)
+        self._compare(path, self._known.setdefault(path, GONE))
 
     def _is_taken(self, path: str) -> bool:
-        # Asked once more when it exists: else orchestrate has just begun to write it.
-        if not (path in self._unwritten and os.path.lexists(path) and path in self._unwritten):
+        return self._known.get(path) is GONE and self._compare(path, GONE)
+
+    def _compare(self, path: str, before: Fingerprint) -> bool:
+        """Return whether a path has changed; it is found then, and from here on must be as it is now."""
+        now = fingerprint_of(path, before)
+        # Asked once more if it differs: else its owner has just begun to write it.
+        if now is before or self._known.get(path) is not before:
             return False
-        self._unwritten.discard(path)
-        self._plant(path)
-        return True
+        self._known[path] = now
+        if now.digest != before.digest:
+            self._found.add(path)
+        return now.digest != before.digest
 
     def _early(self) -> Iterator[str]:
         """List the files of workers that have not begun."""
@@ -236,13 +218,19 @@ def fingerprint_of(path: str, before: Fingerprint = GONE) -> Fingerprint:
     try:
         status = os.lstat(path)
     except OSError:
-        return before if before.digest == GONE.digest else GONE
+        return GONE
     times = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return before if before.times == times else Fingerprint(times, _digest(path, status))
+    if times == before.times and not stat.S_ISDIR(status.st_mode):
+        return before
+    return Fingerprint(times, _digest(path, status))
 
 
 def _digest(path: str, status: os.stat_result) -> str:
     kind = f"{stat.S_IFMT(status.st_mode):o}"
+    if stat.S_ISDIR(status.st_mode):
+        return _digest_of_tree(path)
+    if path.endswith(".lock"):
+        return f"{kind} {status.st_ino} {status.st_size}"
     if not stat.S_ISREG(status.st_mode):
         return kind
     try:
@@ -253,8 +241,8 @@ def _digest(path: str, status: os.stat_result) -> str:
     return f"{kind} {hashlib.sha256(data).hexdigest()[:20]}{more}"
 
 
-def digest_of_tree(tree: Path) -> str:
-    """Return the digest of the names, sizes and times of all files of a worktree that is kept."""
+def _digest_of_tree(tree: str) -> str:
+    """Return the digest of the names, sizes and times of all files below a folder."""
     digest = hashlib.sha256()
     for folder, folders, names in os.walk(tree):
         folders.sort()
@@ -290,14 +278,6 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - Path values take longer than the system call
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _is_same_lock(path: str, held: int) -> bool:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return False
-    return os.path.samestat(found, os.fstat(held)) and found.st_size == 0
 
 
 def _is_intent(path: Path) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.tamper.guard import Guard
 from tickets.scopes.scope import Scope
+from workers.files.locks import held_lock
 from workers.files.run_dir import RunDir, new_run_dir
 from workers.git.run import find_repository
 
@@ -337,15 +338,44 @@ def test_what_we_wrote_of_a_worker_or_did_not_is_final_when_it_is_judged(crowd, 
     assert [Path(one).name for one in guard.blamed("W-3")] == [f"W-1.{ending}"]
 
 
-def test_a_comparison_that_takes_paths_out_meanwhile_does_not_disturb_the_end_of_a_worker(crowd, monkeypatch):
-    guard, _ = crowd
+def test_what_orchestrate_writes_while_a_comparison_goes_on_is_not_told(crowd, monkeypatch):
+    guard, text = crowd
     guard.entered("W-1", is_new=True)
-    unwritten = guard._files._unwritten
-    assert len(unwritten) > 2
-    # As the thread does between two system calls of ours.
-    monkeypatch.setattr(os.path, "lexists", lambda _: unwritten and unwritten.pop() and False)
-    guard.judged("W-1")
-    assert unwritten == set()
+    record = text.with_name("W-1.json")
+    stat = os.lstat
+
+    def written_just_now(path):
+        if str(path) == str(record) and not record.exists():
+            monkeypatch.undo()
+            guard.writing("W-1", record)
+            record.write_text("{}")
+        return stat(path)
+
+    # As the event loop does while a thread compares.
+    monkeypatch.setattr(os, "lstat", written_just_now)
+    guard._files.look()
+    assert (record.exists(), guard._files.take_found()) == (True, [])
+
+
+@pytest.mark.parametrize("act", ["replaced", "written", "removed"])
+def test_a_lock_that_is_replaced_written_or_removed_is_told_and_a_lock_that_is_taken_is_not(lab, act):
+    run, make = begun(lab)
+    lock = run.path / "run.lock"
+    lock.touch()
+    guard = make(ran={})
+    guard.entered("W-1")
+    with held_lock(lock):
+        assert ended(guard, "W-1") == []
+    assert guard.blamed("W-1") == ()
+    guard.entered("W-2")
+    if act == "written":
+        lock.write_text("evil")
+    else:
+        lock.unlink()
+    if act == "replaced":
+        lock.touch()
+    assert ended(guard, "W-2") == []
+    assert [Path(one).name for one in guard.blamed("W-2")] == ["run.lock"]
 
 
 @pytest.mark.parametrize("stays", [True, False])
