@@ -10,7 +10,7 @@ from orchestrator.errors import StateError
 from orchestrator.report.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
 from orchestrator.report.recover import completed
 from orchestrator.report.situation import Situation
-from orchestrator.state import NEEDED
+from orchestrator.state import owned_paths
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
 from tickets.problems import Problem, Severity
@@ -85,7 +85,7 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
     done = Store(repository).change(
         handed_over,
         paths=(path,),
-        also=[name for name in NEEDED if name in found.uncommitted],
+        also=[name for name in owned_paths() if name in found.uncommitted],
         message=f"Hand over: {step.p0 or step.command}\n\nNext: {step.command}\n",
         commit=commit,
     )

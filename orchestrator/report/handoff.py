@@ -12,6 +12,7 @@ from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.summary import stale_of
 from orchestrator.runs.next_action import open_todo
+from orchestrator.state import owned_paths
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import opened, section_like, state_errors
@@ -115,8 +116,7 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def _uncommitted(found: Situation) -> list[str]:
-    ours = set(status_document.OWNS) | {"DECISIONS.md", "AGENTS.md"}
-    return [f"- {one_line(path)}" for path in found.uncommitted if path not in ours]
+    return [f"- {one_line(path)}" for path in found.uncommitted if path not in owned_paths()]
 
 
 def _point(one: Point) -> str:

@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from orchestrator.state import owned_paths
 from orchestrator.state.canonical.status.read import PATH, Status, read
 from tickets.problems import ProblemError
 from tickets.value import Value
@@ -17,10 +18,7 @@ _STAMP = r"(?:status-report|handoff)-(\d{8})(?:_(\d{6}))?[^/]*\.md"
 # Compiled when the first path is asked about: often nothing was committed.
 _TEST = r"(?:^|/)tests?/|(?:^|/)test_[^/]+$|[._-](?:test|spec)\.[^/]+$"
 _DOCUMENT = r"^docs/|\.(?:md|rst|adoc)$"
-_OURS = (
-    r"^(?:STATUS|DECISIONS|AGENTS)\.md$|^docs/backlog\.md$"
-    r"|^docs/(?:history|decisions|worker-ticket-templates)/"
-)
+_OURS = r"^docs/(?:history|decisions|worker-ticket-templates)/"
 
 
 class Happened(Value):
@@ -57,7 +55,7 @@ def happened_since(root: Path, since: datetime | None) -> Happened:
         for kind, path in zip(fields[::2], fields[1::2], strict=False):
             if re.search(_TEST, path):
                 tests += [path] if kind == "A" else []
-            elif re.search(_DOCUMENT, path) and not re.search(_OURS, path):
+            elif re.search(_DOCUMENT, path) and path not in owned_paths() and not re.search(_OURS, path):
                 documents.append(path)
     return Happened(tuple(commits), tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(documents)))
 

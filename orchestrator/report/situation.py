@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
 from orchestrator.runs.next_action import Outlook, Rerun, Step, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run, told_of
-from orchestrator.state import NEEDED
+from orchestrator.state import NEEDED, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import PATH as STATUS
@@ -265,7 +265,7 @@ class Situation(_Moment):
     @property
     def changed(self) -> tuple[str, ...]:
         """The state files among these."""
-        return tuple(path for path in NEEDED if path in self.changes)
+        return tuple(path for path in owned_paths() if path in self.changes)
 
     @property
     def roster_of(self) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def test_a_handoff_is_committed_with_the_state_that_was_not_and_nothing_else(lab
     lab.commit({"orchestrate.toml": "[checks]\ntest = 'echo 12 passed in 0.1s'\n"})
     at = lab.git("rev-parse", "HEAD").strip()[:10]
     lab.write("DECISIONS.md", (lab.root / "DECISIONS.md").read_text() + "\nby hand\n")
+    lab.write("docs/backlog.md", "# Backlog\n\n- [ ] by hand (P2, 2026-02-16)\n")
     lab.write("src/app.py", "print('mine')\n")
     told = lab.call("handoff", "--verify", "--json")
     assert told.code == 0, told
@@ -91,6 +92,7 @@ def test_a_handoff_is_committed_with_the_state_that_was_not_and_nothing_else(lab
     assert lab.git("show", "--name-only", "--format=", "HEAD").split() == [
         "DECISIONS.md",
         "STATUS.md",
+        "docs/backlog.md",
         written,
     ]
     assert lab.git("status", "--porcelain") == " M src/app.py\n"
@@ -100,6 +102,7 @@ def test_a_handoff_is_committed_with_the_state_that_was_not_and_nothing_else(lab
     assert text.rstrip().endswith("**Handoff End**")
     assert text.count("- [x] ") == len(POINTS)
     assert "- src/app.py" in text
+    assert "- docs/backlog.md" not in text
 
 
 def test_a_second_handoff_in_one_second_has_a_name_of_its_own(lab):
