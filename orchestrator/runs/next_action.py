@@ -5,7 +5,6 @@ Of a run it is decided from its state alone: `status` and `ps` ask often.
 
 import os
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,8 +59,8 @@ class Rerun(Value):
     @property
     def command(self) -> str:
         """Return the command that runs them."""
-        only = " ".join(shlex.quote(ticket) for ticket in dict.fromkeys(self.tickets))
-        return f"orchestrate run {shlex.quote(self.phase)} --only {only}"
+        only = " ".join(quoted(ticket) for ticket in dict.fromkeys(self.tickets))
+        return f"orchestrate run {quoted(self.phase)} --only {only}"
 
 
 class Outlook(Value):
@@ -96,7 +95,7 @@ def next_of_project(outlook: Outlook) -> Step:
         return Step(first, named[1])
     phase = status.phase_slug
     if phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
-        return Step(first, f"orchestrate plan {shlex.quote(phase)}")
+        return Step(first, f"orchestrate plan {quoted(phase)}")
     # Run already, or nothing to run: what is next is for the lead to say, and the list is where it is said.
     return Step(first, "orchestrate todo list")
 
@@ -116,6 +115,15 @@ def next_of_run(run: RunState) -> str:
             return settles(run.run.id, run.workers)
         case _:
             return f"orchestrate resume {run.run.id}"
+
+
+def quoted(word: str) -> str:
+    """Return a word as a shell takes it."""
+    if word.isascii() and word.replace("-", "").replace("_", "").isalnum():
+        return word
+    import shlex  # noqa: PLC0415 - for start-up time: names of phases are plain
+
+    return shlex.quote(word)
 
 
 # The next P0 and phase

@@ -1,7 +1,6 @@
 """The text of `orchestrate.toml` parsed to values, before they are checked as settings."""
 
 import re
-import tomllib
 from typing import Any
 
 from tickets.problems import Problem
@@ -9,6 +8,11 @@ from tickets.problems import Problem
 
 def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]:
     """Parse the file; return nothing, and note a problem, where it is not TOML."""
+    tables = _tables_alone(text)
+    if tables is not None:
+        return tables
+    import tomllib  # noqa: PLC0415 - for start-up time: many a project sets nothing
+
     try:
         return tomllib.loads(text.decode())
     except UnicodeDecodeError as error:
@@ -25,3 +29,20 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
             said, do = f"`{table}` is declared twice", "merge the two: put all its keys below the first"
         problems.append(Problem(f"{path}:{line}", f"is not valid TOML: {said}", do))
     return {}
+
+
+def _tables_alone(text: bytes) -> dict[str, Any] | None:
+    """Return the tables of a file that sets no key, as `init` writes it; None for any other."""
+    found: dict[str, Any] = {}
+    headers: set[str] = set()
+    for line in text.decode("utf-8", "replace").split("\n"):
+        if not line or (line[0] == "#" and line.isprintable() and "\ufffd" not in line):
+            continue
+        header = re.fullmatch(r"\[([a-z]+)(?:\.([a-z]+))?\]", line)
+        if header is None or line in headers:
+            return None
+        headers.add(line)
+        table = found.setdefault(header[1], {})
+        if header[2]:
+            table[header[2]] = {}
+    return found

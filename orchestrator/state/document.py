@@ -24,9 +24,10 @@ from tickets.markdown import (
 )
 from tickets.problems import Problem
 
-
 # One command asks many questions of the same few texts, and a document never changes.
-@lru_cache(maxsize=4)
+parsed = lru_cache(maxsize=4)(parse)
+
+
 def opened(path: str, text: bytes) -> Document:
     """Parse a state file. Raises StateError where it is empty, all NUL, or not UTF-8."""
     if not text.strip(b"\0 \t\r\n\xef\xbb\xbf"):
@@ -34,7 +35,7 @@ def opened(path: str, text: bytes) -> Document:
             Problem(path, "the file is empty", f"`git restore {path}` brings its last commit back")
         )
     with state_errors():
-        return parse(text, path)
+        return parsed(text, path)
 
 
 def present(path: str, text: bytes | None) -> bytes:

@@ -115,6 +115,24 @@ def test_what_looks_at_a_run_imports_nothing_slow(lab, arguments):
     assert not {name.partition(".")[0] for name in modules} & slow
 
 
+@pytest.mark.parametrize(
+    ("arguments", "may_import"),
+    [
+        (("resume",), set()), (("report",), set()), (("handoff", "--check"), set()),
+        (("doctor",), {"hashlib", "random", "tempfile"}), (("validate",), {"hashlib", "yaml"}),
+    ],
+)  # fmt: skip
+def test_what_a_new_lead_asks_imports_nothing_slow_but_for_its_work(lab, arguments, may_import):
+    lab.templates(command_1='---\nphase: phase-1\ntitle: First\ncommand: ["true"]\n---\nNo marks.\n')
+    assert lab.call("run", "phase-1", "--json").code == 0
+    code, modules, said = imported(lab, *arguments, "--json")
+    assert (code, json.loads(said)["ok"]) == (0, True)
+    # They ask git, and nobody waits for anything but its answer.
+    slow = (SLOW | {"argparse", "gettext"}) - {"subprocess", "signal", "threading"} - may_import
+    assert not {name.partition(".")[0] for name in modules} & slow
+    assert not {name for name in modules if name.startswith(("orchestrator.execute", "workers.engine"))}
+
+
 def test_options_may_stand_before_the_command(lab):
     for arguments in (("--json", "status"), ("--project", ".", "status", "--json"), ("status", "--json")):
         called = lab.call(*arguments)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import StateError
-from orchestrator.state.document import doubled, opened, refuse_open_fence, state_errors
+from orchestrator.state.document import doubled, opened, parsed, refuse_open_fence, state_errors
 from orchestrator.state.facts import Facts, new_file
 from tickets.markdown import (
     Document,
@@ -18,7 +18,6 @@ from tickets.markdown import (
     header,
     insert,
     key_of,
-    parse,
     sections,
 )
 from tickets.markdown.sections import Part
@@ -77,7 +76,7 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
     if text is None:
         return Pool(), [_default("the file is missing")]
     try:
-        document = parse(text, PATH)
+        document = parsed(text, PATH)
     except MarkdownError as error:
         return Pool(), list(error.problems)
     said: dict[str, int] = {}
