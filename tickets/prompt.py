@@ -212,8 +212,8 @@ def _boundaries(ticket: Ticket) -> str:
     if ticket.mode == "read-only":
         return "Nothing may be changed. Findings go into the report."
     return (
-        "Only the files included may be created, changed or deleted; all others belong to someone else, "
-        "the project's state files among them. What has to change beyond them goes into the report."
+        "Only the included files may be created, changed or deleted; all others belong to other workers, "
+        "also the project's state files. Propose changes of other files in the report."
     )
 
 
@@ -232,7 +232,7 @@ def _must(ticket: Ticket) -> Iterator[str]:
     yield "stay inside the scope"
     if ticket.agent != "command":
         yield "stop and report BLOCKED if the scope collides with another's, or is too small"
-        yield "end with the report, as the last thing you say"
+        yield "end with the report as your final message"
 
 
 def _must_not(ticket: Ticket) -> Iterator[str]:
@@ -245,13 +245,13 @@ def _must_not(ticket: Ticket) -> Iterator[str]:
 def _output(ticket: Ticket) -> str:
     if ticket.agent == "command":
         return (
-            "No report is owed: exit code 0 means complete. A last line\n"
-            '`ORCHESTRATE-RESULT {"status": "complete", "summary": "…"}` may say more;\n'
+            "No report is needed: exit code 0 means complete. A last line\n"
+            '`ORCHESTRATE-RESULT {"status": "complete", "summary": "…"}` may add details;\n'
             "its status is `complete`, `blocked` or `needs_clarification`."
         )
     return (
         "The final answer is the report, in Markdown, with these sections:\n\n"
-        "- `## Summary`; where no file had to be changed, a line `No changes:` in it says why\n"
+        "- `## Summary`; where no file had to be changed, a line `No changes:` in it explains it\n"
         "- `## Analysis`\n"
         "- `## Proposal`, with `### Affected Files`, `### Sketch`, `### Testing`, `### Integration Notes`\n"
         "- `## Risks and Alternatives`\n"
@@ -281,10 +281,10 @@ def _rules(ticket: Ticket) -> Iterator[str]:
     yield "- What you change is read from the files themselves and compared with this scope. Never commit."
     if ticket.agent == "command":
         return
-    yield "- Your scope collides with someone else's, or you cannot go on: stop, and report BLOCKED."
+    yield "- If your scope collides with another worker's, or you cannot continue: stop, and report BLOCKED."
     yield "- Your final answer is the report described under Output Format; without it no claim counts."
     yield (
-        "- Checkpoints in `docs/progress/` are written for you from that report: say in its Summary what is "
+        "- Checkpoints in `docs/progress/` are written from that report: state in its Summary what is "
         "done and in Follow-ups what is next."
     )
 

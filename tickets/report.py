@@ -262,7 +262,7 @@ def _settle(claims: list[_Claim], place: str, last: int) -> tuple[ReportStatus |
         if not others:
             return status, []
         what = f"says {status} here and something else in line {others[-1].line}"
-        return status, [Problem(f"{place}:{claim.line}", what, "say one status", "warning")]
+        return status, [Problem(f"{place}:{claim.line}", what, "write one status", "warning")]
     do = "write one of " + ", ".join(STATUSES)
     if unsure := next((claim for claim in claims if claim.sure), claims[0] if claims else None):
         return None, [Problem(f"{place}:{unsure.line}", f"`{unsure.word[:60]}` is not a status", do)]
@@ -356,7 +356,7 @@ def _owed(missing: Sequence[str], status: ReportStatus | None) -> tuple[str, ...
 
 
 def _without(missing: Sequence[str], place: str) -> list[Problem]:
-    do = "write it, if only to say none"
+    do = "write it, even if only `none`"
     return [Problem(f"{place}:1", f"the section `{title}` is missing", do, "warning") for title in missing]
 
 

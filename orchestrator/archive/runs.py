@@ -94,7 +94,7 @@ def why_it_stays(run: RunDir, *, is_held: bool = False) -> str:
     """
     state = read_run(run)
     if state is None:
-        return "cannot be read, so nobody knows what it holds"
+        return "cannot be read, so its content is not known"
     if not is_held and is_locked(run.path / "run.lock"):
         return "a process works on it"
     return _why_needed(state)

@@ -136,7 +136,7 @@ def _cannot_start_today(lack: _Lack, ids: Sequence[str], settings: Settings, spe
     used = f"{_amount(getattr(spent, unit), unit)} of {limit} spent"
     why = f"{_of(lack, ids)} is more than the day has left" if lack.asked else "the day's budget is spent"
     what = f"{_named(ids)} cannot start today: {why} ({used})"
-    do = f"go on tomorrow (UTC), or raise `{lack.limit}` below `[budget]`"
+    do = f"continue tomorrow (UTC), or raise `{lack.limit}` below `[budget]`"
     return Problem(lack.place, what, do, "warning")
 
 
@@ -192,7 +192,7 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
     if one["model"]:
         return f'write `[prices."{one["model"]}"]`'
     if agent_named(agent).REPORTS_MODELS:
-        return f"write the prices of {agent}'s models below `[prices]`: it says at its end which it has used"
+        return f"write the prices of {agent}'s models below `[prices]`: it names the used ones at its end"
     return f"name a model (`model = ` below `[agents.{agent}]`) and write its price below `[prices]`"
 
 
@@ -217,7 +217,7 @@ def _held(one: Mapping[str, Any]) -> str:
         price = "priced by [prices]" + ("" if one["model"] else ", as the models that it then names")
     if not (one["limited_usd"] or one["limited_tokens"]):
         return f"is {price}"
-    return f"tells its use when it ends, so a limit stops the next start; {price}"
+    return f"reports its use at its end, so a limit stops the next start; {price}"
 
 
 def _limited(tickets: Sequence[Ticket], limits: SpendingLimits) -> dict[str, bool]:

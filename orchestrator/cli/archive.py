@@ -20,15 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `archive`."""
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
     parser.add_argument("--older-than", type=_age, metavar="AGE",
-                        help=f"14, 14d, 2w or 36h: what is so old goes: open P2 items (default: {DAYS}d), "
-                        "with `--runs` runs in which nothing happened for so long")  # fmt: skip
+                        help=f"14, 14d, 2w or 36h: what is older is moved: open P2 items (default: {DAYS}d), "
+                        "with `--runs`: runs in which nothing happened for that long")  # fmt: skip
     parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
     parser.add_argument("--runs", action="store_true", help="old runs instead, to .taskers/archive")
     parser.add_argument(
-        "--keep", type=int, metavar="N", help="with `--runs`: the newest so many stay, 1 at least"
+        "--keep", type=int, metavar="N", help="with `--runs`: how many of the newest stay, 1 at least"
     )
     parser.add_argument("--max-size", type=_bytes, metavar="SIZE",
-                        help="with `--runs`: the oldest go until the others take no more: 2GB")  # fmt: skip
+                        help="with `--runs`: pack the oldest until the others fit: 2GB")  # fmt: skip
     parser.add_argument("--delete-packed", action="store_true",
                         help="with `--runs --older-than`: delete archives instead of packing")  # fmt: skip
 

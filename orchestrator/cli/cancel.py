@@ -22,7 +22,7 @@ def lines(answer: Answer[str], _: Arguments) -> list[str]:
     """Return the answer as text."""
     document, what = answer.document, answer.view
     name, status = f"run {document['run']} of {document['phase']}", document["status"]
-    said = [f"{what}; {name} goes on" if status == "running" else f"{name} is {status}: {what}"]
+    said = [f"{what}; {name} continues" if status == "running" else f"{name} is {status}: {what}"]
     for one in document["workers"][:SHOWN]:
         reason = f": {one['reason']}" if one["reason"] else ""
         said.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))

@@ -14,18 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     action = add_actions(parser)
     add = action("add", "put a criterion under a phase, or on a checklist")
-    add.add_argument("text", nargs="+", metavar="TEXT", help="what has to hold")
+    add.add_argument("text", nargs="+", metavar="TEXT", help="the criterion")
     where = add.add_mutually_exclusive_group()
     where.add_argument("--phase", metavar="PHASE", help="of this phase (default: the current one)")
     where.add_argument("--list", dest="checklist", metavar="LIST", help="on this checklist: `v1`, `v2`")
     add_lead(add)
-    done, undo = action("done", "tick a criterion that is met"), action("undo", "take the tick away")
+    done, undo = action("done", "tick a criterion that is met"), action("undo", "remove the tick")
     for one in (done, undo):
         one.add_argument("text", nargs="+", metavar="TEXT", help="its number, or a unique part of it")
         add_tests(one)
     for one in (done, undo, action("list", "show them with their numbers")):
         one.add_argument("--in", dest="section", metavar="HEADING",
-                         help="a part of the heading that it stands under: `Phase 2`, `v1`")  # fmt: skip
+                         help="a part of the heading that it is under: `Phase 2`, `v1`")  # fmt: skip
 
 
 def lines(answer: Answer[Summary], arguments: Arguments) -> list[str]:

@@ -49,7 +49,7 @@ def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:
         *inside,
         "  git log --stat     the landing commit, and the commit of the state files after it",
         "  docs/faults.md     what was found, fixed and left: the eighth worker wrote it",
-        "  STATUS.md          where the project stands; the eight workers are among its completions",
+        "  STATUS.md          the state of the project; the eight workers are among its completions",
         f"  .taskers/runs/{document['run']}/",
         "                     each worker's ticket, output and changes",
     )

@@ -16,7 +16,9 @@ from orchestrator.runs.state import RunState
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `deploy`."""
     parser.add_argument("phase", metavar="PHASE", help="as the templates name it: phase-1")
-    parser.add_argument("--detach", action="store_true", help="return at once; the run goes on by itself")
+    parser.add_argument(
+        "--detach", action="store_true", help="return at once; the run continues in the background"
+    )
     add_phase_options(parser)
     add_start_options(parser)
 
@@ -31,5 +33,5 @@ def lines(answer: Answer[RunState], arguments: Arguments) -> list[str]:
     state = answer.view
     if not arguments.detach:
         return run_lines(answer)
-    said = f"run {state.run.id} of {state.phase} goes on by itself, {len(state.workers)} tickets"
+    said = f"run {state.run.id} of {state.phase} continues in the background, {len(state.workers)} tickets"
     return with_ending([said], answer)

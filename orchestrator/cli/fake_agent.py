@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def lines(answer: Answer[None], _: Arguments) -> list[str]:
     """Return the lines that a person adds to `orchestrate.toml`."""
-    said = ["# in orchestrate.toml, where these sections may stand already:"]
+    said = ["# in orchestrate.toml, which may have these sections already:"]
     for one in answer.document["agents"]:
         executable = json.dumps(one["executable"])
         said += ["", f"[agents.{one['agent']}]", "enabled = true", f"executable = {executable}"]

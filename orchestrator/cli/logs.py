@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
     parser.add_argument("worker", nargs="?", metavar="WORKER",
                         help="a worker, or its ticket (default: list them)")  # fmt: skip
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the worker has ended")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow until the worker has ended")
     parser.add_argument("--stderr", action="store_true", help="its standard error instead")
     parser.add_argument("--raw", action="store_true", help="the bytes as they are; beware on a terminal")
     parser.add_argument("--attempt", type=int, metavar="N", help="an earlier attempt (default: the last)")

@@ -201,7 +201,7 @@ def _stop(what: str, do: str, next_action: str, exit_code: int, *, as_json: bool
 
 def _interrupted(*, as_json: bool) -> int:
     """Answer a Ctrl-C that came before a command handled it, or that it does not handle."""
-    do = "`orchestrate status` shows where things stand"
+    do = "`orchestrate status` shows the state of the project"
     return _stop("interrupted", do, "orchestrate status", 130, as_json=as_json)
 
 
@@ -215,5 +215,7 @@ def _bug(error: Exception, *, as_json: bool) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="orchestrate-bug-", suffix=".txt", delete=False) as file:
         traceback.print_exception(error, file=file)
     kind = type(error).__name__
-    say(f"orchestrate: a bug of ours ({kind}); the traceback is in {file.name}", sys.stderr)
-    return _stop(f"a bug of ours: {kind}", f"see {file.name}", "orchestrate doctor", 3, as_json=as_json)
+    say(f"orchestrate: a bug in orchestrate ({kind}); the traceback is in {file.name}", sys.stderr)
+    return _stop(
+        f"a bug in orchestrate: {kind}", f"see {file.name}", "orchestrate doctor", 3, as_json=as_json
+    )

@@ -21,10 +21,10 @@ _WIDE = 200
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `resume`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="go on with this run: its workers, its queue")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="continue this run: its workers, its queue")
     parser.add_argument("--max-tokens", type=int, metavar="N",
-                        help="leave out what is needed least until the JSON fits")  # fmt: skip
-    add_checks(parser, "run the smoke tests, too")
+                        help="omit the least important parts until the JSON fits")  # fmt: skip
+    add_checks(parser, "run the smoke tests too")
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[Any]:

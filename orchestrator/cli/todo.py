@@ -14,11 +14,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     action = add_actions(parser)
     add = action("add", "put an item on the list")
-    add.add_argument("text", nargs="*", metavar="TEXT", help="what is to be done")
+    add.add_argument("text", nargs="*", metavar="TEXT", help="the item's text")
     add.add_argument("--priority", choices=GRADES, help="P0, P1 (default) or P2")
     add_from(add, "follow-ups")
     done = action("done", "tick an item; the oldest ticked ones go to docs/backlog.md")
-    move = action("move", "give an item another priority, or put it off")
+    move = action("move", "give an item another priority, or move it to the backlog")
     for one in (done, move):
         one.add_argument("text", nargs="+", metavar="ITEM", help="its number, or a unique part of its text")
     where = move.add_mutually_exclusive_group(required=True)

@@ -121,7 +121,7 @@ def tested(writer: Writer, tests: Tests) -> str:
             changed=bool(repo.uncommitted()), at=writer.at, environ=writer.environ, timeout=timeout,
         )  # fmt: skip
     except WorkerError as error:
-        problem = Problem("[checks]", str(error), "`orchestrate doctor` says more")
+        problem = Problem("[checks]", str(error), "`orchestrate doctor` shows details")
         raise Refusal(problem, exit_code=1) from error
     also = "" if asked else ", or `--no-verify`"
     failed = [

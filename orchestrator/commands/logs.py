@@ -132,7 +132,7 @@ def _wait_started(live: LiveRun, worker: str, arguments: Arguments) -> int:
     if not known.started and known.ended:
         raise Refusal(Problem(worker, f"was never started: {known.reason}"), exit_code=1)
     if not known.started:
-        do = "`orchestrate ps` says what it waits for"
+        do = "`orchestrate ps` shows what it waits for"
         raise Refusal(Problem(worker, "has not started yet", do), exit_code=1)
     if not 1 <= number <= known.attempts:
         raise Refusal(Problem("--attempt", f"{worker} has made {known.attempts}", "name one of them"))

@@ -31,7 +31,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
                 repository, found.settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
             )
         except WorkerError as error:
-            problems.append(Problem("[checks]", str(error), "`orchestrate doctor` says more"))
+            problems.append(Problem("[checks]", str(error), "`orchestrate doctor` shows details"))
     report = report_on(found, arguments.reader, found.lead or lead_of(caller, repository))
     problems += found.problems
     written = keep_report(repository, report, at)

@@ -82,14 +82,14 @@ def _verified(caller: Caller, arguments: Arguments, found: Situation) -> list[Pr
             environ=caller.environ,
         )  # fmt: skip
     except WorkerError as error:
-        return [Problem("[checks] smoke", str(error), "`orchestrate doctor` says more")]
+        return [Problem("[checks] smoke", str(error), "`orchestrate doctor` shows details")]
 
 
 def _within(document: dict[str, Any], tokens: int) -> dict[str, Any]:
     shorter, out = fitted(document, tokens)
     shorter = {**shorter, "left_out": list(out)}
     if tokens_of(shorter) > tokens:
-        what = f"{tokens} tokens are fewer than the least that has to be said ({tokens_of(shorter)})"
+        what = f"{tokens} tokens are fewer than the shortest answer has ({tokens_of(shorter)})"
         more = Problem("--max-tokens", what, "give more", "warning").as_json()
         shorter["problems"] = [*shorter["problems"], more]
     return shorter

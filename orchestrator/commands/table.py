@@ -19,7 +19,7 @@ class Command(Value):
 
 
 COMMANDS = {
-    "init": Command("init", "write what a project needs; changes nothing that is there"),
+    "init": Command("init", "write missing state files, settings and templates"),
     "plan": Command("plan", "show what would run: tickets, order, scopes, overlaps", of_lead=False),
     "run": Command("run", "deploy a phase, wait, integrate", of_run=True, lasts=True),
     "deploy": Command(
@@ -27,12 +27,12 @@ COMMANDS = {
     ),
     "ps": Command("ps", "what is running", of_lead=False, switches=()),
     "watch": Command("watch", "what is running, live", of_lead=False, lasts=True),
-    "logs": Command("logs", "what a worker printed", of_lead=False, lasts=True),
+    "logs": Command("logs", "a worker's output", of_lead=False, lasts=True),
     "wait": Command("wait", "wait until a run ends or something new happens", of_run=True, lasts=True),
     "cancel": Command("cancel", "stop a run, or some of its workers"),
     "integrate": Command("integrate", "judge, gate, land, record, commit", of_run=True, lasts=True),
     "resume": Command(
-        "resume", "after a stop: what is true, what is next; with RUN: go on", lasts=True, switches=()
+        "resume", "after a stop: the state and the next step; with RUN: continue it", lasts=True, switches=()
     ),
     "status": Command("status", "the state at a glance", of_lead=False, switches=()),
     "report": Command("report", "the seven-section status report", switches=()),
@@ -43,7 +43,7 @@ COMMANDS = {
     "milestone": Command("milestone", "record that a milestone is reached"),
     "phase": Command("phase", "add, start or complete a phase"),
     "approve": Command("approve", "record the user's approval"),
-    "handoff": Command("handoff", "write what a new lead needs", switches=("--check",)),
+    "handoff": Command("handoff", "write a document for the next lead", switches=("--check",)),
     "checkpoint": Command(None, "the last step of an agent on a feature"),
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),
@@ -55,12 +55,12 @@ COMMANDS = {
         "validate", "graded problems of state, templates and settings", of_lead=False, switches=()
     ),
     "repair": Command(None, "repair state files from backup, history or logs"),
-    "archive": Command("archive", "move what is old out of the way"),
+    "archive": Command("archive", "archive old entries of state files, or old runs"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False, switches=()),
     "mcp": Command(None, "the same calls as an MCP server"),
     "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True, lasts=True),
     "fake-agent": Command(
-        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up with", of_lead=False, lasts=True
+        "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up", of_lead=False, lasts=True
     ),
     "demo": Command("demo", "a sample project, one phase, no account needed", of_run=True, lasts=True),
 }

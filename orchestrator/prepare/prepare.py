@@ -335,7 +335,7 @@ def _refuse_unfinished(root: Path, request: Request) -> None:
         if state.phase == request.phase:
             status = state.status()
             goes_on = status == "running"
-            do = "wait for it, or `--new`" if goes_on else "go on with it, or `--new`"
+            do = "wait for it, or `--new`" if goes_on else "continue it, or `--new`"
             raise Refusal(
                 Problem(state.run.id, f"this run of {state.phase} is {status}", do),
                 exit_code=HELD,

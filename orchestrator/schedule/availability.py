@@ -42,5 +42,5 @@ def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:
         found.append(Problem(FILE, what, do))
     if settings.agent("command").network == "none" and fence.level != "namespaces":
         what = f'`[agents.command] network = "none"` needs namespaces, and the level here is {fence.level}'
-        found.append(Problem(FILE, what, "take it away, or run where `orchestrate doctor` says namespaces"))
+        found.append(Problem(FILE, what, "remove it, or run where `orchestrate doctor` shows namespaces"))
     return found

@@ -137,7 +137,7 @@ def the_item(document: Document, found: Sequence[Item], text: str, where: str) -
         return same[0]
     if same:
         lines = " and ".join(f"line {item.line}" for item in same)
-        what = f"`{text}` stands {len(same)} times under {where} ({lines})"
+        what = f"`{text}` is there {len(same)} times under {where} ({lines})"
         raise StateError(Problem(document.place, what, "keep one, or give them different texts"))
     raise StateError(Problem(document.place, f"`{text}` is not under {where}", "read the file"))
 

@@ -83,7 +83,7 @@ def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
         staged = _staged(repo, landing.changes)
         behind = [change for change in landing.changes if staged[change.path] == "old"]
         repo.move_index([f"{_index_mode(change)} {change.new_sha}\t{change.path}" for change in behind])
-    what = "was changed by hand while a landing was under way"
+    what = "was edited during a landing"
     return [Problem(path, what, "it keeps your text") for path in kept]
 
 

@@ -304,8 +304,8 @@ class Store:
                 self._files.discard([move])
             else:
                 kept = self._files.keep(move)
-                what = "was changed by hand while a change of ours was under way; yours stands"
-                problems.append(Problem(move.path, what, f"take over what you need from {kept}"))
+                what = "was edited during a change by orchestrate; your text is kept"
+                problems.append(Problem(move.path, what, f"copy what you need from {kept}"))
         return problems
 
     def _merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:

@@ -24,7 +24,7 @@ from workers.files.run_dir import RunDir
 MARK, TRACE = "ORCHESTRATE_MARK", "LC_SOAK"
 """The variables of a worker's process tree, which our allow-lists pass on to shims and workers alike."""
 RUNTIMES = {b"run", b"deploy", b"resume", b"integrate", b"_runtime"}
-NOISE = ("Traceback", "a bug of ours", "never retrieved")
+NOISE = ("Traceback", "a bug in orchestrate", "never retrieved")
 EXPECTED = {0, 1, 5, 129, 130, 143}
 """Exit codes of a command in a soak; any below 0 is a signal of ours."""
 CHECK = re.compile(r"[/.](?:acceptance|setup|gate)-")

@@ -162,7 +162,7 @@ def test_of_two_statuses_the_last_wins_under_protest():
     report = read_report("Status: BLOCKED\n\n## Status\nCOMPLETE\n", "R/Codex-Worker-1.txt")
     assert report.status == "COMPLETE"
     assert wrong(report) == [
-        "R/Codex-Worker-1.txt:4: says COMPLETE here and something else in line 1; say one status"
+        "R/Codex-Worker-1.txt:4: says COMPLETE here and something else in line 1; write one status"
     ]
 
 

@@ -75,7 +75,7 @@ def set_percent(document: Document, part: Part, key: str, percent: int) -> Docum
         what = f"no field `{key}` with a percentage, so it was not updated"
         raise absent(document, part.line, f"field `{key}`", what)
     if not 0 <= percent <= 100:
-        what = f"{percent} is no percentage, so `{key}` was not updated"
+        what = f"{percent} is not a percentage, so `{key}` was not updated"
         raise MarkdownError(Problem(f"{document.place}:{found.line}", what, "give 0 to 100"))
 
     def bar(match: re.Match[str]) -> str:

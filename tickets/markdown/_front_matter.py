@@ -93,14 +93,14 @@ def changed_front(
     key, node = found[0]
     begin, end = _offsets(source, node)
     if not isinstance(node, ScalarNode) or node.style in {"|", ">"} or begin < _offsets(source, key)[1]:
-        what = f"`{name}` in the front matter is no plain value, so it was not updated"
+        what = f"`{name}` in the front matter is not a plain value, so it was not updated"
         raise MarkdownError(Problem(f"{place}:{_FIRST_LINE + node.start_mark.line}", what, "edit it by hand"))
     gap = b" " if begin == end and source[begin - 1 : begin] == b":" else b""
     for spelled in _spellings(value, node.style):
         after = source[:begin] + gap + spelled + source[end:]
         if _says(after, path, value, before, quoted=node.tag == _STR):
             return front.text + begin, front.text + end, gap + spelled
-    what = f"`{name}` cannot say {value!r} in its place, so it was not updated"
+    what = f"`{name}` cannot be set to {value!r} in its form, so it was not updated"
     place = f"{place}:{_FIRST_LINE + node.start_mark.line}"
     raise MarkdownError(Problem(place, what, "edit it by hand"))
 

@@ -222,7 +222,7 @@ def _expand(text: str) -> list[str]:
                 raise SegmentError("a } was never opened", r"write \} for the character itself")
             if not done and len(current) == 1 and _SEQUENCE.fullmatch(current[0]):
                 raise SegmentError(
-                    f"{{{current[0]}}} is no range here", "write the alternatives out, with commas"
+                    f"{{{current[0]}}} is not a range here", "write the alternatives out, with commas"
                 )
             inner = [*done, *current]
             done, before = outer.pop()

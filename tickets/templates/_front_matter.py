@@ -162,7 +162,7 @@ class _Reading:
                 do = "quote values that hold braces or brackets"
                 self.problems.append(Problem(f"{self.path}:{key.line}", what, do))
             elif key.text in values:
-                what = f"`{key.text}` stands here twice"
+                what = f"`{key.text}` is here twice"
                 self.problems.append(Problem(f"{self.path}:{key.line}", what, "keep one of them"))
             else:
                 values[key.text] = value

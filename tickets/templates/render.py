@@ -312,7 +312,7 @@ class _Draft:
             self._note("command", "the program's name is empty", "write the program first")
         for other in fields.get("fallback", ()):
             if other == "command" or (other is not None and other == agent):
-                self._note("fallback", f"`{other}` cannot stand in for `{agent}`", "name another agent")
+                self._note("fallback", f"`{other}` cannot replace `{agent}`", "name another agent")
 
     def _title(self) -> str:
         """Return a title that is unique among the tickets of a fan-out."""
@@ -362,7 +362,7 @@ def _wrong_values(key: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield f"`{key}` holds `{value}` twice", "write each value once"
         seen.add(looks)
         if bad := [char for char in "[]," if char in value]:
-            what = f"`{key}`: `{value}` cannot stand in a ticket's id"
+            what = f"`{key}`: `{value}` cannot be part of a ticket's id"
             yield what, f"write it without `{'` and `'.join(bad)}`"
 
 

@@ -209,7 +209,7 @@ def _instructions(request: InvocationRequest) -> list[str]:
         text = as_one_text(rest)
         if len(text.encode()) > LARGEST_ARGUMENT:
             names = " and ".join(name for name, _ in rest)
-            text = f"Before you begin, read {names} at the root of the repository and keep to what they say."
+            text = f"Before you begin, read {names} at the root of the repository and follow them."
         options.append(f"developer_instructions={_toml(text)}")
     return options
 

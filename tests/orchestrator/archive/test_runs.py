@@ -121,7 +121,7 @@ def test_a_run_that_cannot_be_read_stays(closed):
     old, run = closed
     name = aged(old, run, 400)
     (old.root / RUNS / name / "roster.json").write_text("{")
-    assert reasons(archive(old))[name] == "cannot be read, so nobody knows what it holds"
+    assert reasons(archive(old))[name] == "cannot be read, so its content is not known"
 
 
 def test_a_person_sees_each_run_that_stays_with_its_reason(closed):

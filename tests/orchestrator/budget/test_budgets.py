@@ -129,7 +129,7 @@ def test_the_plan_says_what_is_hard_and_whom_no_limit_holds(prepare):
     assert "budget: $5.00 a run, 2.0M tokens a day\n" in said
     assert "  claude stops itself at what is left in USD" in said
     assert (
-        "  codex (gpt-5-mini) tells its use when it ends, so a limit stops the next start; priced by" in said
+        "  codex (gpt-5-mini) reports its use at its end, so a limit stops the next start; priced by" in said
     )
 
 

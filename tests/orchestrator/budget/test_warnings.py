@@ -122,7 +122,7 @@ def test_a_fallback_that_is_off_is_not_told_of_and_one_that_is_on_is_in_the_plan
     known = [(one["agent"], one["tickets"], one["fallback_for"]) for one in document["budget"]["agents"]]
     assert known == [("claude", 1, 0), ("codex", 0, 1)]
     said = lab.lab.call("plan", "phase-1").out
-    assert "  codex (gpt-5-mini), as a fallback, tells its use when it ends" in said
+    assert "  codex (gpt-5-mini), as a fallback, reports its use at its end" in said
 
 
 @pytest.mark.parametrize("call", CALLS[:2], ids=" ".join)
@@ -161,4 +161,4 @@ def test_tickets_without_a_budget_are_told_of_once_the_day_is_spent(prepare):
     (one,) = of_money(lab.lab.call("plan", "phase-1", "--json").document)
     said = "2 tickets cannot start today: the day's budget is spent ($3.00 of $3.00 spent)"
     assert one["what"] == said
-    assert one["do"] == "go on tomorrow (UTC), or raise `day_usd` below `[budget]`"
+    assert one["do"] == "continue tomorrow (UTC), or raise `day_usd` below `[budget]`"

@@ -126,7 +126,7 @@ def test_one_worker_is_cancelled_and_the_others_go_on(lives):
 
 def test_a_cancel_says_whom_it_stopped_and_whether_the_run_goes_on(lives):
     run, _ = two_that_wait(lives)
-    waits = f"run {run.name} of phase-1 goes on\n"
+    waits = f"run {run.name} of phase-1 continues\n"
     assert lives.call("cancel", "last", "command-2").out.startswith(f"stopped Command-Worker-2; {waits}")
     again = lives.call("cancel", "last", "command-2")
     assert again.out.startswith(f"Command-Worker-2 had ended before; there was nothing to stop; {waits}")

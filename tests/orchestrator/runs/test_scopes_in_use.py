@@ -153,7 +153,7 @@ def test_a_runtime_whose_run_is_deleted_says_so(lives):
     assert runtime.returncode == 1, err
     [problem] = json.loads(out)["problems"]
     assert "the run's folder was deleted while it ran" in problem["what"]
-    assert "a bug of ours" not in err
+    assert "a bug in orchestrate" not in err
 
 
 def test_another_worktree_of_the_repository_sees_the_scope(lives):

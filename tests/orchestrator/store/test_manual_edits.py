@@ -176,7 +176,7 @@ def test_a_hand_on_the_very_line_keeps_its_text_and_ours_is_kept_beside(lab, sto
     path = lab.root / STATUS
     path.write_text(path.read_text().replace("**Phase:** Phase 1 - Review", "**Phase:** Phase 7 - Mine"))
     (problem,) = store.finish()
-    assert (problem.place, problem.do) == (STATUS, "take over what you need from STATUS.md.orchestrate-kept")
+    assert (problem.place, problem.do) == (STATUS, "copy what you need from STATUS.md.orchestrate-kept")
     assert "Phase 7 - Mine" in path.read_text()
     assert "**Phase:** Phase 2 - Core" in (lab.root / "STATUS.md.orchestrate-kept").read_text()
     assert "Done with" in (lab.root / BACKLOG).read_text()

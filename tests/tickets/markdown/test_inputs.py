@@ -207,8 +207,8 @@ INPUTS = [
             Edit(front("map", "a", value="2"), b"  a: 1", b"  a: 2"),
         ],
         [
-            Refusal(front("map", value="x"), r"F\.md:11: `map` in the front matter is no plain value"),
-            Refusal(front("list", value="x"), r"F\.md:13: `list` in the front matter is no plain value"),
+            Refusal(front("map", value="x"), r"F\.md:11: `map` in the front matter is not a plain value"),
+            Refusal(front("list", value="x"), r"F\.md:13: `list` in the front matter is not a plain value"),
         ],
     ),
     Input(

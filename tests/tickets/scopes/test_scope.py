@@ -34,7 +34,7 @@ def shared(first, second, *, without=(), also_without=(), ignore_case=False):
         ("[[:alpha:]]", "named classes"),
         ("{a,b", "never closed"),
         ("a}", "never opened"),
-        ("{1..3}", "no range"),
+        ("{1..3}", "not a range"),
         ("src/a\\", "backslash"),
         ("a\\/b", "backslash"),
         ("*/../a", "after a wildcard"),

@@ -89,8 +89,11 @@ def test_a_value_stays_as_it_is_spelled(value):
         ("[1, '1']", "2: `matrix.v` holds `1` twice; write each value once"),
         ("[a b, 'a  b']", "2: `matrix.v` holds `a b` twice; write each value once"),
         ('["\\u00e9", "e\\u0301"]', "2: `matrix.v` holds `e\u0301` twice; write each value once"),
-        ("['[slug]']", "2: `matrix.v`: `[slug]` cannot stand in a ticket's id; write it without `[` and `]`"),
-        ("['a,b']", "2: `matrix.v`: `a,b` cannot stand in a ticket's id; write it without `,`"),
+        (
+            "['[slug]']",
+            "2: `matrix.v`: `[slug]` cannot be part of a ticket's id; write it without `[` and `]`",
+        ),
+        ("['a,b']", "2: `matrix.v`: `a,b` cannot be part of a ticket's id; write it without `,`"),
         ("['']", "2: `matrix.v` holds an empty value; write one, quoted, or take it out"),
         ("[' ']", "2: `matrix.v` holds an empty value; write one, quoted, or take it out"),
         ("[null]", "2: `matrix.v` holds an empty value; write one, quoted, or take it out"),

@@ -34,7 +34,7 @@ RAW = "close it, or wrap literal braces in {% raw %}"
         ("budget_tokens: 2.5", "2: `budget_tokens`: `2.5` is not a whole number; write 1 or more"),
         ("priority: P3", "2: `priority`: `P3` is not a priority; write one of P0, P1, P2"),
         ("priority: high", "2: `priority`: `high` is not a priority; write one of P0, P1, P2"),
-        ("fallback: [codex]", "2: `codex` cannot stand in for `codex`; name another agent"),
+        ("fallback: [codex]", "2: `codex` cannot replace `codex`; name another agent"),
         (
             "matrix: {m: []}",
             "2: `matrix.m` must be a list of at least one value; write `matrix: {module: [api, db]}`",
@@ -48,7 +48,7 @@ RAW = "close it, or wrap literal braces in {% raw %}"
         ('title: "{{ projct }}"', "2: `title`: `projct` is not defined; did you mean `project`?"),
         ('title: ""', "2: `title`: is empty; write a value, or take the key out"),
         ('title: "a\\0b"', "2: `title`: holds a NUL character; take it out"),
-        ("title: a\ntitle: b", "3: `title` stands here twice; keep one of them"),
+        ("title: a\ntitle: b", "3: `title` is here twice; keep one of them"),
         ("- a", "2: the front matter is not a mapping; write lines like `agent: codex`"),
     ],
 )

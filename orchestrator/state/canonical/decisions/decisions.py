@@ -151,8 +151,8 @@ def problems(text: bytes) -> list[Problem]:
         if not _is_date(entry.date):
             found.append(Problem(place, f"{entry.date} is not a date", "correct it", "warning"))
         elif last and entry.date > last:
-            what = f"entry of {entry.date} stands below one of {last}"
-            found.append(Problem(place, what, "the newest stands at the top", "warning"))
+            what = f"the entry of {entry.date} is below one of {last}"
+            found.append(Problem(place, what, "move it: the newest entry is at the top", "warning"))
         last = entry.date if _is_date(entry.date) else last
         known, said = bodies.setdefault(heading.title, set()), without_closing(body).strip()
         # Old versions wrote it when a run was settled twice a day; the same text twice is a manual edit.
