@@ -7,8 +7,8 @@ after its acceptance commands, and before and after the gate. Each change is rep
 A candidate is each worker that ran since the last comparison. A change that nothing but tampering explains
 and that has one candidate is this worker's violation. Any other is `unattributed`, with all candidates.
 
-With several candidates no change can be one worker's, so that one comparison does for many ends: the last to
-run waits for it, before the next begins to run alone; for all others `watch` makes it a little later.
+With several candidates no change can be one worker's, so that one comparison does for many ends: `watch`
+makes it a little later. The last worker waits for it, so that the next is alone if it runs alone.
 """
 
 import contextlib
@@ -77,6 +77,8 @@ class Guard:
         self._next_at = 0.0
         """When there may be another comparison for many workers, by `time.monotonic`."""
         self._running: set[str] = set()
+        self._open: set[str] = set()
+        """Who has started and is not judged."""
         self._exposed: set[str] = set(ran)
         """The candidates: who ran since the last comparison."""
         self._blamed: dict[str, tuple[str, ...]] = {}
@@ -100,11 +102,13 @@ class Guard:
         """
         self._files.begin(worker, number, is_new=is_new)
         self._running.add(worker)
+        self._open.add(worker)
         self._exposed.add(worker)
 
     def gone(self, worker: str) -> None:
-        """Note that a worker does not run any more; it stays a candidate until the next comparison."""
+        """Note that a worker is judged or lost; it stays a candidate until the next comparison."""
         self._running.discard(worker)
+        self._open.discard(worker)
 
     def writing(self, worker: str, path: Path) -> None:
         """Note that orchestrate is about to create a file of an attempt; an existing one is tampering."""
@@ -125,11 +129,11 @@ class Guard:
         `forged` are paths that were found changed while those of `running` ran.
         """
         self._files.end(worker)
-        self.gone(worker)
+        self._running.discard(worker)
         found = _unattributed(forged, {*self._exposed, *running}, harm=True)
-        if not self._running:
-            if not self.is_alone(worker):
-                await anyio.sleep(max(0.0, self._next_at - time.monotonic()))
+        if self._open == {worker} and not self.is_alone(worker):
+            await anyio.sleep(max(0.0, self._next_at - time.monotonic()))
+        if self._open == {worker} or self.is_alone(worker):
             found += await self._compare({worker})
         its = [one for one in found if one.harm and one.candidates == (worker,)]
         self._blamed[worker] = (*self.blamed(worker), *(path for one in its for path in one.paths))

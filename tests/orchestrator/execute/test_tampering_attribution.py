@@ -18,8 +18,11 @@ from workers.git.run import find_repository
 
 
 def ended(guard, worker, *more):
-    """Compare as at the end of a worker; return what cannot be attributed."""
-    return list(anyio.run(guard.ended, worker, *more))
+    """Let a worker end and be judged; return what cannot be attributed."""
+    try:
+        return list(anyio.run(guard.ended, worker, *more))
+    finally:
+        guard.gone(worker)
 
 
 def compared(guard):
@@ -111,6 +114,25 @@ def test_one_comparison_does_for_all_that_ended_beside_several(lab, guard, monke
     assert (held.count, compared(guard)) == (1, [])
     assert ended(guard, "W-4") == []
     assert held.count == 2
+
+
+def test_no_end_waits_for_a_comparison_while_another_is_judged_and_the_last_one_does(lab, guard, monkeypatch):
+    held = Held(guard, monkeypatch)
+    held.may.set()
+    names = ("W-1", "W-2", "W-3")
+    for name in names:
+        guard.entered(name)
+    lab.git("config", "core.pager", "evil")
+    assert [list(anyio.run(guard.ended, name)) for name in names] == [[], [], []]
+    assert held.count == 0
+    for name in names[:2]:
+        guard.gone(name)
+    (found,) = ended(guard, "W-3")
+    assert (found.paths, found.candidates) == ((".git/config",), names)
+    guard.entered("W-4")
+    lab.git("config", "core.pager", "worse")
+    assert ended(guard, "W-4") == []
+    assert guard.blamed("W-4") == (".git/config",)
 
 
 def test_what_ended_beside_several_is_compared_before_long_whoever_still_runs(lab, guard, monkeypatch):
