@@ -1,7 +1,8 @@
-"""Who breaks the gate: the fewest workers without whom it is green. Pure: asks for a colour, is told it.
+"""The search for the workers that break the gate: the fewest without which it is green.
 
-The workers stand in an order in which each comes after those that it builds on, and only sets that hold with
-each worker what it builds on are asked for. All of them together are known to be red, none of them green.
+The search yields sets of workers and is sent whether the gate is green on their changes. Workers are in an
+order in which each comes after those that it depends on, and each set has all dependencies of its members.
+All together are known to be red; the empty set is known to be green.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
@@ -9,24 +10,24 @@ from itertools import islice, product
 from typing import NamedTuple
 
 FEW = 2
-"""How many breaking sets are looked for by halves; after them, from where it was green in growing steps."""
+"""How many breaking sets are searched by halves; after them, in growing steps from a green set."""
 MEMBERS = 4
-"""How many workers that break the gate only together are told apart."""
+"""How many workers that break the gate only together are named at most."""
 CHOICES = 4096
-"""How many ways to pick one of each breaking set are weighed."""
+"""How many ways to pick one of each breaking set are compared."""
 
 Names = frozenset[str]
 
 
 class Ask(NamedTuple):
-    """Is the gate green with just these workers' changes? `again`: even if it was asked before."""
+    """Asks whether the gate is green with only these changes; `again`: even if it was asked before."""
 
     kept: Names
     again: bool = False
 
 
 class Breaking(NamedTuple):
-    """Workers who break the gate together, each of them needed for it; the last in order comes first."""
+    """Workers that break the gate together, each of them needed for it; the last in order comes first."""
 
     members: tuple[str, ...]
     seen: Names
@@ -34,15 +35,15 @@ class Breaking(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is to land, and why the rest is not."""
+    """What is to land, and why the rest is not to."""
 
     kept: Names
-    """Seen green, or nobody."""
+    """Seen green, or empty."""
     dropped: tuple[str, ...]
-    """The fewest that had to go, in order; those who build on them have gone along."""
+    """The fewest that had to go, in order; their dependents are not kept either."""
     breaking: tuple[Breaking, ...]
     flaky: Names | None = None
-    """A set that was red once and green once; then it stopped there."""
+    """A set that was red once and green once; the search ended there."""
 
 
 Search = Generator[Ask, bool, Found]
@@ -52,7 +53,7 @@ _Asking = Generator[Ask, bool, bool]
 def breakers(order: Sequence[str], needs: Mapping[str, Collection[str]]) -> Search:
     """Find the fewest workers to drop, and end with a set that was seen green.
 
-    Nobody is named on the word of one red run: the set that breaks it was asked for twice.
+    No worker is named because of one red run: the set that breaks the gate was asked for twice.
     """
     search = _Search(order, needs)
     breaking: list[Breaking] = []
@@ -71,7 +72,7 @@ def breakers(order: Sequence[str], needs: Mapping[str, Collection[str]]) -> Sear
 
 
 def reached(name: str, needs: Mapping[str, Collection[str]]) -> Names:
-    """Give a worker and all that it builds on, at any remove."""
+    """Return a worker and all that it depends on, directly or not."""
     found, waiting = set[str](), [name]
     while waiting:
         one = waiting.pop()
@@ -82,16 +83,16 @@ def reached(name: str, needs: Mapping[str, Collection[str]]) -> Names:
 
 
 class _Search:
-    """What is known so far of which sets of workers."""
+    """The sets of workers whose colour is known so far."""
 
     def __init__(self, order: Sequence[str], needs: Mapping[str, Collection[str]]) -> None:
         self.order = tuple(order)
         self.place = {name: at for at, name in enumerate(order)}
         self.above = {name: reached(name, needs).intersection(order) for name in order}
-        """Worker to itself and all that it builds on."""
+        """Worker to itself and all that it depends on."""
         self.known: dict[Names, bool] = {frozenset(): True, frozenset(order): False}
         self.sure: set[Names] = set()
-        """Those that were red twice."""
+        """The sets that were red twice."""
 
     def without(self, dropped: Iterable[str]) -> Names:
         gone = frozenset(dropped)
@@ -103,7 +104,7 @@ class _Search:
         return self.known[kept]
 
     def fewest(self, breaking: Sequence[Breaking]) -> tuple[str, ...]:
-        """Pick one of each breaking set so that the fewest are lost; among equals, those who came later."""
+        """Pick one of each breaking set so that the fewest are lost; among equals, the later ones."""
 
         def cost(chosen: Names) -> tuple[int, list[int]]:
             return -len(self.without(chosen)), sorted(-self.place[name] for name in chosen)
@@ -113,9 +114,9 @@ class _Search:
         return tuple(sorted(best, key=self.place.__getitem__))
 
     def breaking_in(self, kept: Names, step: int) -> Generator[Ask, bool, Breaking | Names | None]:
-        """Find workers who break a set together; None where it is green.
+        """Find workers that break a set together; return None if it is green.
 
-        A set of names is one that was red at one time and green at another.
+        A set of names that is returned was red once and green once.
         """
         line = [name for name in self.order if name in kept]
         firsts = [frozenset(line[:count]) for count in range(len(line) + 1)]
@@ -144,7 +145,7 @@ class _Search:
         return found.seen
 
     def _passes_again(self, kept: Names) -> _Asking:
-        """Ask once more for a set that was red; where it stays so, that is sure."""
+        """Ask once more for a set that was red, and return whether it is green now."""
         if (yield Ask(kept, again=True)):
             self.known[kept] = True
             return True
@@ -154,7 +155,7 @@ class _Search:
     def _partners(
         self, firsts: Sequence[Names], line: Sequence[str], last: str
     ) -> Generator[Ask, bool, Breaking]:
-        """Find with whom a worker breaks the gate that does not do so alone."""
+        """Find the other workers with which a worker breaks the gate that does not break it alone."""
         members, held, limit = [last], self.above[last], len(firsts) - 1
         seen = firsts[limit] | held
         while len(members) < MEMBERS and not (yield from self._is_red(held)):

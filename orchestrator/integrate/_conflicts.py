@@ -1,4 +1,4 @@
-"""Whether changes still fit what stands on the branch. Pure: a listed tree in, the path that clashes out."""
+"""The conflict check before a landing: whether changes still fit the tree of the branch."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ from workers.worktree.change import ABSENT, Change
 
 
 class Standing:
-    """A tree as it would be once some changes have landed."""
+    """The tree of the branch as it is once the changes that were taken have landed."""
 
     def __init__(self, entries: dict[str, tuple[str, str]]) -> None:
-        """Take path to (mode, sha)."""
+        """Start from the entries of a tree: path to (mode, sha)."""
         self._entries = entries
         deepest = {path.rpartition("/")[0] for path in entries}
         self._folders = deepest.union(*map(_parents, deepest))
-        """All there are, and some that there were: whole trees must not be searched for each new file."""
+        """All folders, and some that are gone: a new file must not cost a search of the whole tree."""
 
     def clash(self, changes: Sequence[Change]) -> str | None:
-        """Name a path that holds neither what a change started from nor what it leads to."""
+        """Return a path that has neither the content that a change started from nor its new content."""
         removed = {change.path for change in changes if change.new_mode == ABSENT}
         for change in changes:
             absent = (ABSENT, "0" * len(change.old_sha))
@@ -32,7 +32,7 @@ class Standing:
         return None
 
     def take(self, changes: Sequence[Change]) -> None:
-        """Let changes land."""
+        """Apply changes that will land."""
         for change in changes:
             if change.new_mode == ABSENT:
                 self._entries.pop(change.path, None)

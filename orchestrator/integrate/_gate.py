@@ -1,4 +1,4 @@
-"""The gate on what would land: which of it may, who broke it, and how many runs of it that took."""
+"""The gate on what would land: which work passes, which workers broke it, and in how many runs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from workers.fence.probe import fence_in_force
 from workers.worktree.change import Change
 
 FLAKY = "after failing once on the same tree"
-"""What is said of a gate that passed, and is not steady; before its commands, which may be cut."""
+"""Describes a gate that passed and is flaky; before its commands, which may be cut."""
 
 
 class Candidate(NamedTuple):
@@ -32,31 +32,31 @@ class Candidate(NamedTuple):
 
 
 class Gated(NamedTuple):
-    """What the gate says about some candidates."""
+    """The gate's result for some candidates."""
 
     kept: tuple[Candidate, ...] = ()
-    """The gate was seen green on the tree of just these."""
+    """The gate passed on the tree of exactly these."""
     tree: str = ""
     broken: tuple[tuple[Ticket, str], ...] = ()
-    """Who broke it, with the reason, in order; those who build on them are to fall with them."""
+    """The tickets that broke it, with the reason, in order; their dependents are to be rejected with them."""
     held: str = ""
-    """Why all that is not kept has to wait, with nobody to blame."""
+    """Why all that is not kept has to wait, where no worker is at fault."""
     problems: tuple[Problem, ...] = ()
     harm: str = ""
-    """Why all has to wait for a word of the lead: what the gate did to the user's repository."""
+    """Why all has to wait for the lead's decision: what the gate did to the user's repository."""
     fenced: str = ""
-    """What the fence keeps from a command that failed, where that may be why."""
+    """What the fence kept from a command that failed, where that may be the reason."""
     flaky: bool = False
-    """It was red once and green once on the same tree."""
+    """It failed once and passed once on the same tree."""
 
 
 def mended(fenced: str, do: str) -> str:
-    """Say what is to be done about a red gate; what the fence has to do with it, once."""
+    """Return what to do about a gate that failed, with what the fence may have to do with it."""
     return f"{fenced}; {do}" if fenced else do
 
 
 def note_gate(runtime: Runtime, gated: Gated) -> None:
-    """Note what the gate came to, once those who broke it are settled."""
+    """Note the result of the gate, once the workers that broke it are settled."""
     commands = runtime.settings.integration.gate
     last = (gated.held or gated.harm).removeprefix("the gate ")
     if gated.kept:
@@ -68,12 +68,12 @@ def note_gate(runtime: Runtime, gated: Gated) -> None:
 
 
 def gate_problems(runtime: Runtime) -> list[Problem]:
-    """Say who broke the gate when it was run last, and what the lead can do."""
+    """Return a problem for the workers that broke the gate in its last run, with what the lead can do."""
     names = [name for name, worker in runtime.state.workers.items() if broke_the_gate(worker)]
     gate = runtime.state.gate
     if not names or "broken by" not in gate.result:
         return []
-    # The gate says the same of the same work: to ask it again helps just where something else is mended.
+    # The gate finds the same in the same work: to run it again helps only if something else was fixed.
     state = runtime.state
     run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
     accept = f"orchestrate integrate {runtime.run.id} --accept {' '.join(names)}"
@@ -86,10 +86,10 @@ class _NoWord(Exception):
 
 
 async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str, old: str) -> Gated:
-    """Run the gate on the tree that would land; where it is red and the base green, find out by whom.
+    """Run the gate on the tree that would land; if it fails there and not on the base, find out why.
 
-    Nobody is kept and nothing held where the run is being stopped: what was found out stands in the journal,
-    and the next to ask goes on from there.
+    If the run is being stopped, no work is kept or held: the journal has what was found so far, and the next
+    call continues from there.
     """
     gate = _Gate(runtime, candidates, tree, old)
     workers = tuple(one.ticket.worker for one in candidates)
@@ -126,7 +126,7 @@ def _guard(runtime: Runtime) -> Guard | None:
 
 
 def _forged(runtime: Runtime, before: int, workers: tuple[str, ...]) -> list[Unattributed]:
-    """Give what the gate wrote into the journal; whoever notes a line finds it, and not who did it."""
+    """Return what the gate wrote into the journal; who notes a line finds that, without the cause."""
     seen = [one.paths for one in runtime.tampered[before:]]
     return [
         Unattributed(paths, workers, harm=True, during="gate")
@@ -136,14 +136,14 @@ def _forged(runtime: Runtime, before: int, workers: tuple[str, ...]) -> list[Una
 
 
 def _with_harm(runtime: Runtime, gated: Gated, found: Sequence[Unattributed]) -> Gated:
-    """Tell what the gate's commands did to the user's repository; with harm in it nothing lands by itself."""
+    """Add what the gate's commands changed in the user's repository; harm keeps all from landing."""
     harm = note_harm(runtime, found)
     gated = gated._replace(problems=(*gated.problems, *map(tampering_problem, found)))
     return gated._replace(kept=(), tree="", harm=harm) if harm else gated
 
 
 def gate_line(runtime: Runtime, last: str) -> str:
-    """Say on one line what the gate came to since the state files were last told, and by how many runs."""
+    """Describe on one line the results of the gate since the last record, and the number of its runs."""
     runs, broken = runtime.state.gate.looks, runtime.state.gate.broken
     if not broken:
         return last
@@ -190,7 +190,7 @@ async def _search(runtime: Runtime, gate: "_Gate", candidates: Sequence[Candidat
 
 
 def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
-    """Say with whom a worker breaks the gate, by which command, and what that said last."""
+    """Describe with which others a worker breaks the gate, by which command, and its last line."""
     hit = next(one for one in found.breaking if ticket in one.members)
     others = [gate.worker(name) for name in hit.members if name != ticket]
     red = gate.red_of(hit)
@@ -199,14 +199,14 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
 
 
 class _Gate:
-    """The gate's commands on trees of one base, each tree asked once: the run's state has what is known."""
+    """Runs the gate's commands on trees of one base, once a tree: the run's state has earlier results."""
 
     def __init__(self, runtime: Runtime, candidates: Sequence[Candidate], tree: str, old: str) -> None:
         self._runtime, self._old = runtime, old
         self._candidates = candidates
         self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
         self.reds: dict[tuple[str, int], GateRun] = {}
-        """What failed on a tree, when it was looked at for the first or the second time."""
+        """The command that failed on a tree, in its first or second run there."""
 
     def worker(self, ticket: str) -> str:
         return self._runtime.manifest.by_id(ticket).worker
@@ -216,12 +216,12 @@ class _Gate:
         return self.reds[tree, 1]
 
     def looks_at(self, tree: str) -> str:
-        """Say how a command went that failed on a tree, and then passed."""
+        """Describe the runs of a command that failed on a tree, and then passed."""
         first = self.reds[tree, 1]
         return f"{first.words}, then {self._runtime.state.gate.known[tree, 2, first.command].words}"
 
     def fenced(self) -> str:
-        """Say what the fence keeps from a command that failed; empty where nothing smells of it."""
+        """Return what the fence kept from a command that failed; empty if nothing suggests that."""
         return next((red.fenced for red in self.reds.values() if red.fenced), "")
 
     async def tree_of(self, kept: Names) -> str:
@@ -234,7 +234,7 @@ class _Gate:
         return self._trees[kept]
 
     async def is_green(self, tree: str, look: int = 1) -> bool:
-        """Tell whether all commands pass."""
+        """Return whether all commands pass on a tree."""
         for at, command in enumerate(self._runtime.settings.integration.gate, 1):
             run = await self._run(f"gate-{at}", tree, look, command)
             if not run.passed:
@@ -243,7 +243,7 @@ class _Gate:
         return True
 
     async def was_green(self, command: str) -> bool:
-        """Tell whether a command passes on the base."""
+        """Return whether a command passes on the base."""
         tree = UserRepo(self._runtime.repository).value_of(f"{self._old}^{{tree}}") or self._old
         at = self._runtime.settings.integration.gate.index(command) + 1
         return (await self._run(f"gate-{at}-base", tree, 1, command)).passed

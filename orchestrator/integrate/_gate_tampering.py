@@ -1,4 +1,4 @@
-"""What the gate's commands changed in the user's repository: it blocks landing until the lead decides."""
+"""Tampering by the gate's commands: it blocks landing until the lead decides."""
 
 from collections.abc import Collection, Iterable
 from typing import Literal
@@ -9,9 +9,9 @@ from orchestrator.tamper.guard import tampering_problem
 from tickets.problems import Problem
 
 HARM: Literal["harm"] = "harm"
-"""Who has settled a verdict that waits for the lead because of it."""
+"""`settled_by` of a verdict that waits for the lead because of it."""
 SHOWN = 3
-"""Paths that a line names before it counts the rest."""
+"""Paths that a line names at most; the rest is counted."""
 
 
 def accepted_harm(runtime: Runtime) -> dict[str, str]:
@@ -29,7 +29,7 @@ def _shown(paths: Collection[str]) -> str:
 
 
 def note_harm(runtime: Runtime, found: Iterable[Unattributed]) -> str:
-    """Note what the gate did to the user's repository; return why all has to wait if that is harmful."""
+    """Note what the gate changed; return why all has to wait for the lead, empty if it is not harmful."""
     found = tuple(found)
     fresh = [path for one in found if one.harm for path in one.paths if not _is_excused(runtime, one, path)]
     why = f"the gate ran what they wrote, and meanwhile {', '.join(fresh[:SHOWN])} changed" if fresh else ""
@@ -49,7 +49,7 @@ def held_by_harm(runtime: Runtime) -> dict[str, str]:
 
 
 def harm_problems(runtime: Runtime) -> list[Problem]:
-    """Return what was done, each time somebody asks, and the commands that settle it."""
+    """Return the tampering that waits for the lead, and the commands that settle it."""
     held = {
         name: worker
         for name, worker in runtime.state.workers.items()
@@ -64,5 +64,5 @@ def harm_problems(runtime: Runtime) -> list[Problem]:
 
 
 def _is_excused(runtime: Runtime, found: Unattributed, path: str) -> bool:
-    """Return whether the lead has accepted all who may have done it in spite of the same path."""
+    """Return whether the lead has accepted all candidates in spite of a change of the same path."""
     return all(path in runtime.state.workers[name].despite for name in found.candidates)

@@ -1,4 +1,4 @@
-"""The user's own commit hooks, on a landing before it is made: `[git] hooks = true`."""
+"""The user's commit hooks, run on a landing before it is made: `[git] hooks = true`."""
 
 from orchestrator.execute.command import run_check
 from orchestrator.execute.runtime import Runtime
@@ -10,7 +10,7 @@ COMMIT_MSG = 'git hook run --ignore-missing commit-msg -- "$TMPDIR/message" && c
 
 
 async def run_hooks(runtime: Runtime, tree: str, old: str, message: str) -> tuple[str, str]:
-    """Run `pre-commit` on the tree and `commit-msg` on the message; give why not to land, and the message.
+    """Run `pre-commit` on the tree and `commit-msg` on the message; return why not to land, and the message.
 
     They see what they would see in a commit: HEAD at the old commit, the change in the index.
     """

@@ -1,4 +1,4 @@
-"""Work that the lead lands although its worker was not complete: what was against it stays known."""
+"""Incomplete work that the lead accepts: what speaks against it is kept with the decision."""
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.worker_state import WorkerState
@@ -6,9 +6,9 @@ from orchestrator.state.events import Decider
 from tickets.problems import Problem
 
 ACCEPTED, REJECTED = "accepted by the lead", "rejected by the lead"
-"""The reason of a verdict of the lead's who gave none."""
+"""The reason of a verdict for which the lead gave none."""
 _NEVER_LANDS = ("out_of_scope", "touched_state_file", "read_only_wrote")
-"""Violations whose paths are changes of the worker's that stay out."""
+"""Violations whose paths are changes that never land."""
 
 
 def although(said: str, worker: WorkerState) -> str:
@@ -17,7 +17,7 @@ def although(said: str, worker: WorkerState) -> str:
 
 
 def said_of(worker: WorkerState) -> str:
-    """Return why the lead decided so; empty where no reason was given."""
+    """Return the reason that the lead gave; empty if there was none."""
     said = worker.reason
     if worker.outcome != "complete":
         said = said.removesuffix(f", although {_against(worker)}")
@@ -25,7 +25,7 @@ def said_of(worker: WorkerState) -> str:
 
 
 def decider_of(worker: WorkerState) -> Decider:
-    """Return who settled a verdict: what the lead said also holds where a gate or a conflict put it off."""
+    """Return who settled a verdict: the lead's decision also counts if a gate or a conflict delayed it."""
     by = worker.settled_by
     if by == "lead" or worker.lead_said == (worker.verdict, worker.reason):
         return "lead"
@@ -44,7 +44,7 @@ def outside_of(worker: WorkerState) -> tuple[str, ...]:
 
 
 def overruled_problems(runtime: Runtime) -> list[Problem]:
-    """Say what landed of workers that were not complete, why they were not, and how it is taken back."""
+    """Return a problem for each incomplete worker that landed: why it was incomplete, and how to revert."""
     found = []
     for name, worker in runtime.state.workers.items():
         if name in runtime.state.landings and worker.evidence.files and worker.outcome != "complete":
@@ -55,5 +55,5 @@ def overruled_problems(runtime: Runtime) -> list[Problem]:
 
 
 def _against(worker: WorkerState) -> str:
-    """Say why a worker was not complete: as it was found, whatever has been said of it since."""
+    """Describe why a worker was incomplete: as it was found when it ended, whatever was decided since."""
     return worker.found or f"its outcome is {worker.outcome}"

@@ -41,13 +41,13 @@ from workers.errors import WorkerError
 from workers.worktree.change import Change
 
 TRIES = 5
-"""How often a landing is made anew when the branch moves under it."""
+"""How often a landing is made again when the branch moves meanwhile."""
 NOT_RUN = "not run"
-"""What is said of a gate that nothing of those who are told of had to pass."""
+"""The result of a gate that did not run on the work that is recorded."""
 
 
 class Decision(NamedTuple):
-    """What the lead says about some workers, by name."""
+    """The lead's decision about some workers, by name."""
 
     accept: tuple[str, ...] = ()
     reject: tuple[str, ...] = ()
@@ -75,14 +75,14 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
         *overruled_problems(runtime),
     ]
     problems += await anyio.to_thread.run_sync(_record, runtime, store)
-    return list(dict.fromkeys(problems))  # what waits to be finished is met at each of these steps
+    return list(dict.fromkeys(problems))  # each of these steps reports what waits to be finished
 
 
 # Verdicts
 
 
 def _apply(runtime: Runtime, decision: Decision) -> None:
-    """Take the lead's word for some, and the rule for those that a gate or a conflict had held up."""
+    """Apply the lead's decision, and the rule to workers that a gate or a conflict had held up."""
     _refuse_unknown(runtime, decision)
     harmed = held_by_harm(runtime)
     for ticket in runtime.manifest.tickets:
@@ -91,7 +91,7 @@ def _apply(runtime: Runtime, decision: Decision) -> None:
         if name in runtime.state.landings or not worker.ended:
             continue
         if name in harmed:
-            # Before the lead's word, which ends it: a runtime may have been killed before it could say so.
+            # Before the lead's decision, which ends it: a runtime may have been killed before it noted this.
             runtime.settle(ticket, "pending", harmed[name], HARM)
         if name in decision.reject:
             runtime.settle(ticket, "rejected", decision.reason or REJECTED, "lead")
@@ -107,7 +107,7 @@ def _apply(runtime: Runtime, decision: Decision) -> None:
 
 
 def _fall(runtime: Runtime, ticket: Ticket) -> None:
-    """Let a worker fall with one that it built on: its own work was never meant to stand alone."""
+    """Reject a worker if one that it depends on was rejected: its work was made on top of that one's."""
     for before in runtime.manifest.dependencies.get(ticket.id, ()):
         if (
             runtime.of(ticket).verdict not in ("rejected", None)
@@ -126,7 +126,7 @@ def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
         elif worker.outcome == "skipped" or not worker.ended:
             problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
         elif name in runtime.state.landings and name in decision.accept:
-            continue  # said and done: twice is the same answer
+            continue  # decided and done: twice is the same answer
         elif name in runtime.state.landings:
             problems.append(Problem(name, "has landed already", _taking_back(runtime, name)))
         elif name in decision.accept and not worker.evidence.patch and worker.outcome != "complete":
@@ -140,7 +140,7 @@ def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
 
 
 def _taking_back(runtime: Runtime, name: str) -> str:
-    """Say how the work of a worker that has landed is taken back, and whose goes with it."""
+    """Describe how to revert the work of a worker that has landed, and which other work goes with it."""
     commit = runtime.state.landings[name]
     if not commit:  # it was never committed
         return "take its changes out of the work tree by hand"
@@ -151,7 +151,7 @@ def _taking_back(runtime: Runtime, name: str) -> str:
 
 
 def _outside(runtime: Runtime) -> list[Problem]:
-    """Say of whom nothing would land if they were accepted, and what helps instead."""
+    """Return a problem for the workers of which accepting would land nothing, with what helps instead."""
     workers = runtime.state.workers
     names = pending_of(workers).outside
     if not names:
@@ -229,7 +229,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
 
 
 def _take_over(runtime: Runtime, repo: UserRepo) -> None:
-    """Find what a runtime that was killed had landed and not noted: the trailer says whose work it is."""
+    """Note landings of a runtime that was killed before it noted them; the trailer names the workers."""
     ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
     for sha, message in repo.commits_with(
         "Orchestrate-Run", runtime.run.id, runtime.manifest.base, ref
@@ -241,7 +241,7 @@ def _take_over(runtime: Runtime, repo: UserRepo) -> None:
 
 
 async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]]:
-    """Give who is to land, and by id why nothing can be read of what some of them changed."""
+    """Return the candidates for landing, and by ticket id why the changes of some cannot be read."""
     found, lost = [], {}
     for ticket in runtime.manifest.tickets:
         if runtime.state.is_to_land(ticket.worker) and ticket.worker not in runtime.state.landings:
@@ -257,7 +257,7 @@ async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]
 def _fitting(
     runtime: Runtime, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
 ) -> list[Candidate]:
-    """Keep the candidates whose paths still are what they started from; the others wait for the lead."""
+    """Return the candidates whose paths are as when they started; the others wait for the lead."""
     fitting: list[Candidate] = []
     fallen: set[str] = set()
     for candidate in candidates:
@@ -282,7 +282,7 @@ def _fitting(
 
 
 def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
-    """Give the landing of some candidates, its commit still to be made, and the tree of it."""
+    """Return the landing of some candidates, without its commit, and its tree."""
     changes = {change.path: change for candidate in fitting for change in candidate.changes}
     tree = runtime.checker.tree_with(old, changes.values())
     kept = ref if runtime.settings.git.commit == "integration" or not runtime.manifest.branch else ""
@@ -290,7 +290,7 @@ def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: s
 
 
 def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> None:
-    """Settle what the gate found: who broke it falls, and with them who built on them; the held wait."""
+    """Settle verdicts by the gate: who broke it is rejected with the dependents; others may wait."""
     for ticket, reason in gated.broken:
         runtime.settle(ticket, "rejected", reason, "gate")
     for ticket in runtime.manifest.tickets:
@@ -320,13 +320,13 @@ def _landing_message(runtime: Runtime, fitting: Sequence[Candidate]) -> str:
 
 
 def _record(runtime: Runtime, store: Store) -> list[Problem]:
-    """Tell the state files what they have not been told of this run yet."""
+    """Record in the state files what they do not have of this run yet."""
     if not runtime.state.has_ended:
         return []
     told = {
         name: told_of(worker)
         for name, worker in runtime.state.workers.items()
-        # Accepted and not landed is not done: the files are told when it has landed.
+        # Accepted and not landed is not done: it is recorded when it has landed.
         if name in runtime.state.landings or not runtime.state.is_to_land(name)
     }
     fresh = [
@@ -351,7 +351,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
             [event], message=_state_message(runtime, fresh), commit=wanted, branch=runtime.manifest.branch
         )
     except StateError as error:
-        # What landed has landed; the files are told when they can take it.
+        # What landed has landed; it is recorded when the files can be edited.
         again = f"then: orchestrate integrate {runtime.run.id}"
         return [
             problem._replace(do=f"{problem.do}, {again}" if problem.do else again)
@@ -368,7 +368,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
 
 
 def _gate_of(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
-    """Say what the gate came to for those that are told of: a word of the lead is none of its results."""
+    """Return the result of the gate for some workers; a decision of the lead is no result of the gate."""
     asked = any(
         ticket.worker in runtime.state.landings or runtime.of(ticket).settled_by in ("gate", "hook", HARM)
         for ticket in fresh
@@ -404,7 +404,7 @@ def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
 
 
 def _tests(runtime: Runtime) -> str:
-    """Say what the gate's commands counted on the tree that landed."""
+    """Return the test counts that the gate's commands printed on the tree that landed."""
     landed = (
         UserRepo(runtime.repository).value_of(f"{runtime.state.landing}^{{tree}}")
         if runtime.state.landing

@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
 
 
 class Lens:
-    """Takes snapshots of one repository, reading again only files with new times or a new inode."""
+    """Makes snapshots of one repository, and reads again only files with new times or a new inode."""
 
     def __init__(self, repository: Repository, environ: Mapping[str, str]) -> None:
         """Accept the environment that decides where the user's own git configuration is."""
