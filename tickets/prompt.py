@@ -68,7 +68,7 @@ def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
 
 @lru_cache(maxsize=16)
 def _split(body: str) -> tuple[tuple[OutlineLine, ...], tuple[Section, ...]]:
-    # Kept for a while: what comes of one template often differs in nothing but its front matter.
+    # Cached: the tickets of one template often differ only in their front matter.
     return sections(outline(closed(body)), 2)
 
 

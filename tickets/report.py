@@ -13,7 +13,7 @@ STATUSES: tuple[ReportStatus, ...] = ("COMPLETE", "BLOCKED", "NEEDS_CLARIFICATIO
 
 
 class Proposal(NamedTuple):
-    """A worker's proposal; `text` is what stands under no heading of its own."""
+    """A worker's proposal; `text` is the part without a heading of its own."""
 
     text: str = ""
     affected_files: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Proposal(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Why a worker could not go on."""
+    """Why a worker could not continue."""
 
     blocker: str = ""
     attempted: str = ""
@@ -31,7 +31,7 @@ class Blocked(NamedTuple):
 
 
 class Clarification(NamedTuple):
-    """What a worker needs to know before it can go on."""
+    """What a worker needs to know before it can continue."""
 
     question: str = ""
     context: str = ""

@@ -28,7 +28,7 @@ SLOTS: Mapping[str, int] = {name: one.most for name, one in AGENTS.items() if on
 if TYPE_CHECKING:
     AgentName = str
 else:
-    # At run time the names of the table, so that whoever reads data refuses any other.
+    # At run time the names of the table, so that readers of data refuse any other.
     AgentName = Literal[tuple(AGENTS)]
 
 Mode = Literal["read-only", "write"]

@@ -61,7 +61,7 @@ class Ledger:
     def __init__(self, folder: Path, clock: Callable[[], datetime], is_live: IsLive | None = None) -> None:
         """Accept the folder of the days; `is_live` is asked about attempts that were not settled.
 
-        Without it, runs and slots in use beside the folder are looked at.
+        Without it, the runs and slots in use of the folder's repository are read.
         """
         self.folder = folder
         self._clock = clock

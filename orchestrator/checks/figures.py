@@ -32,7 +32,7 @@ class Figure(NamedTuple):
     def in_words(self) -> str:
         """Describe the result as a status report does."""
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"
-        # All that was counted may pass and the command fail all the same.
+        # All counted tests may pass and the command still fail.
         text += f", failed: {self.ended}" if self.good == self.total and not self.passed else ""
         return f"{text}, {self.where()}"
 

@@ -75,7 +75,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
-        # An abbreviated `--js` would be taken for `--json` here, and not by whoever looks for that word.
+        # An abbreviated `--js` would mean `--json` here, but not to code that looks for that word.
         super().__init__(**options, formatter_class=_Help, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:

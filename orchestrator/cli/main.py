@@ -28,7 +28,7 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    # Imports leave no garbage, and a command that answers at once ends before any is worth collecting.
+    # Imports leave no garbage, and a quick command ends before a collection would pay.
     gc.disable()
     # A garbage collection at exit takes as long as importing half of our modules.
     atexit.register(gc.freeze)

@@ -18,7 +18,7 @@ def project_of(caller: Caller, request: Request | None = None) -> Project:
         besides = problems_besides(repository, request) if request else []
         raise Refusal(*refusal.problems, *besides) from None
     if request and settings.unapproved:
-        # Asked of a command that starts workers; a run that has begun goes on within the approved pool.
+        # Required of a command that starts workers; a run that has begun continues within the approved pool.
         raise Refusal(
             settings.unapproved,
             exit_code=APPROVAL,

@@ -70,7 +70,7 @@ def _blocked(plan: Plan, gate: str) -> str:
         is_over = all(one.done for one in current.deliverables) and all(met for met, _ in current.criteria)
         if is_over and begun == follows:
             return "orchestrate phase complete"
-    # Whether a phase was to be left with work open, or another to be begun beside it, is recorded nowhere.
+    # Options such as `--force`, or the start of another phase, are not recorded anywhere.
     return "orchestrate status"
 
 

@@ -28,7 +28,7 @@ class Arguments(NamedTuple):
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Integrate a run."""
     project = project_of(caller)
-    read_manifest(run_named(project.repository, arguments.run))  # refuses one that it could not go on with
+    read_manifest(run_named(project.repository, arguments.run))  # refuses one that it could not continue
     state = live_named(project.repository, arguments.run).state
     accept, reject = judged(state, arguments.accept), judged(state, arguments.reject)
     decision = Decision(accept, reject, arguments.reason)

@@ -145,7 +145,7 @@ def starting_order(
     ready = [one for one in tickets if not left[one.ticket]]
     waves: list[list[str]] = []
     while True:
-        # Priority, then age: whoever became ready first; of those who did together, as the plan has them.
+        # Priority, then age: the time at which a ticket became ready; then the order of the plan.
         for one in ready:
             if one.ticket not in never:
                 heappush(waiting.setdefault(one.agent, []), (one.priority, age, one.ticket))

@@ -39,7 +39,7 @@ def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
             if phase := phase_of(template, values):
                 phases.setdefault(phase, []).append(template.path)
         except TicketError:
-            continue  # rendering it tells why
+            continue  # rendering it reports why
     tickets: dict[str, list[Ticket]] = {}
     for phase in (phases or [""]) if is_whole else ():
         tickets[phase], wrong = render_read(templates, faults, values._replace(phase=phase))

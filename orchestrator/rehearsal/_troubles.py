@@ -57,7 +57,7 @@ def limit(fake: Player, step: Record) -> None:
     span = float(step.get("seconds", 5))
     until = float(step["at"]) if "at" in step else fake.memory.first(f"limit-{kind}-{span:g}", now) + span
     if until > now:
-        # Played from the arguments, it comes before the prompt: a thread that was never kept could not go on.
+        # Played from the arguments, it comes before the prompt: an unknown thread could not be resumed.
         fake.read_prompt()
         fake.steps()
         status, said = fake.stream().limited(kind, until - now, until)

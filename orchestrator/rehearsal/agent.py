@@ -276,7 +276,7 @@ class Fake:
     def do_error(self, step: Record) -> None:
         """Fail as a provider does: `status`, `message`, after `retries` notices `every` seconds, or for ever.
 
-        With `"final": false` the stream has no end, and the next step says how it goes on.
+        With `"final": false` the stream has no end, and the next step continues it.
         """
         status, message = int(step.get("status", 429)), str(step.get("message", "too many requests"))
         attempt = 0

@@ -159,7 +159,7 @@ class Providers:
 
     def _write(self, agent: str, known: _Known | None) -> None:
         path = self.folder / f"{agent}.json"
-        # Where nothing can be written (a full disk), this process goes on with what it knows itself.
+        # Where nothing can be written (a full disk), this process continues with its own knowledge.
         with contextlib.suppress(OSError):
             if known is None:
                 path.unlink(missing_ok=True)

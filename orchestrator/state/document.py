@@ -50,7 +50,7 @@ def damage(path: str, text: bytes) -> list[Problem]:
     try:
         document = opened(path, text)
     except StateError:
-        return []  # the document's own check says so
+        return []  # the document's own check reports it
     found = (nul_problem(document), fence_problem(document))
     return [problem for problem in found if problem is not None]
 

@@ -100,7 +100,7 @@ def _standing(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
     """Return the same for the work tree."""
     ours = {change.path for change in changes}
     files = [c.path for c in changes if _is_file(repo.root, c.path)]
-    # A blob with CRLF that git would not store today is unchanged all the same: ask without filters too.
+    # A blob with CRLF that git would not store today is still unchanged: ask without filters too.
     hashes = (repo.hashes(files), repo.hashes(files, "--no-filters"))
     trusted = repo.setting("core.filemode") != "false"
     found: dict[str, Word] = {}

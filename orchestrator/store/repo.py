@@ -33,9 +33,9 @@ NONE, UNKNOWN = (0, 1), (0, 1, 128)
 """Exit codes of a git that was asked for something missing, or in a repository without a commit."""
 
 _COMMIT = (
-    "-c", "user.useConfigOnly=true",  # a name that git makes of the host's is nobody's
+    "-c", "user.useConfigOnly=true",  # a name that git derives from the host's is not the user's
     "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-    "-c", "core.splitIndex=false",  # a shared part would be written beside the HEAD that is ours for a moment
+    "-c", "core.splitIndex=false",  # a shared part would be written beside our temporary HEAD
 )  # fmt: skip
 _NAMELESS = ("auto-detection is disabled", "empty ident name", "ident name consists only")
 _NUMBERS = itertools.count(1)

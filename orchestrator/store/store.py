@@ -156,10 +156,10 @@ class Store:
             try:
                 changed, hindered = self._transact(change, message, branch, paths, also)
             except BaseException:
-                # Whatever stopped us before the intent: nothing of ours stays beside the files.
+                # After any error before the intent no file of ours stays beside the targets.
                 self._sweep()
                 raise
-            # A commit that still waits was told of already, before the change; and has been waited for.
+            # A commit that still waits was reported already, before the change; and has been waited for.
             made, more = self._finish_commit(is_patient=not waits)
             told = [problem for problem in problems if problem not in more]
             return Recorded(tuple(changed), made, (*told, *hindered, *more))

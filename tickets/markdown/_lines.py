@@ -30,7 +30,7 @@ class Lines(Sequence[Line]):
         # Of bytes, not of text: `str.splitlines` also splits at form feed, NEL and U+2028, which are text.
         self.starts = [0, *accumulate(map(len, data.splitlines(keepends=True)))]
         if data.startswith(codecs.BOM_UTF8):
-            # Else what stands first does not begin its line: no section and no field would be found there.
+            # Otherwise the first text does not begin its line: no section and no field would be found there.
             self.starts[0] = len(codecs.BOM_UTF8)
 
     def __len__(self) -> int:

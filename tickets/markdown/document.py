@@ -94,7 +94,7 @@ class Document(NamedTuple):
     headings: tuple[Heading, ...]
     blocks: tuple[Block, ...]
     opaque: tuple[tuple[int, int], ...]
-    """Code and HTML, inline or block: what stands there is no field."""
+    """Code and HTML, inline or block: no text in it is a field."""
     items: tuple[Item, ...]
     grids: tuple[Grid, ...]
     rules: frozenset[int]

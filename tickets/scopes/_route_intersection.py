@@ -77,7 +77,7 @@ def _steps(one: Segment, two: Segment, others: _Rest) -> Iterator[tuple[str, _Re
     for matched, name in shared_names(one, two, tuple(active)):
         hit = {segment for bit, segment in enumerate(active) if matched >> bit & 1}
         then = _closed([*staying, *(route[1:] for route in others if route and route[0] in hit)])
-        # What stays out of `**` is out for good, however the path goes on.
+        # A route that avoids `**` avoids it for every further segment.
         if (ANY_DEPTH,) not in then:
             yield name, then
 

@@ -124,7 +124,7 @@ def render_tickets(templates: Sequence[Template], values: Values, *, is_whole: b
         draft.fill()
         problems += draft.problems
     is_whole = is_whole and not problems
-    # The bodies of sound tickets are read all the same: a second try should not find a second lot.
+    # The bodies of valid tickets are read nevertheless: a second try should not find further faults.
     drafts = [draft for draft in drafts if not draft.problems]
     fan_outs: dict[str, list[str]] = {}
     for draft in drafts:
@@ -356,7 +356,7 @@ def _wrong_values(key: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the faults of values that would give two tickets one id, or an id that cannot be parsed."""
     seen: set[str] = set()
     for value in values:
-        # Two spellings of one accented letter look the same to whoever is to tell the tickets apart.
+        # Two spellings of one accented letter look the same to a reader of the tickets' names.
         looks = unicodedata.normalize("NFC", value)
         if looks in seen:
             yield f"`{key}` holds `{value}` twice", "write each value once"

@@ -44,7 +44,7 @@ def read_template(path: str, data: bytes) -> Template:
             Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
         )
     if problems:
-        # Nothing of it will be rendered, so what is wrong whatever the values are is told now.
+        # Nothing of it will be rendered, so faults that do not depend on values are reported now.
         raise TicketError(*problems, *_wrong_values(path, source.fields))
     return template
 

@@ -135,7 +135,7 @@ class Lens:
                 value = os.fsdecode(match[2].strip(b'"'))
                 root = self._repository.root if match[1].lower() == b"hookspath" else Path(text).parent
                 target = self._home / value[2:] if value.startswith("~/") else root / value
-                # A folder that is all of somebody's home would be read whole.
+                # A folder that is a whole home would be read completely.
                 if target not in (self._home, Path("/"), self._repository.root):
                     found.add(target)
         return found
