@@ -1,4 +1,4 @@
-"""Values with named fields that are defined in a seventh of a NamedTuple's time.
+"""Values with named fields, whose classes are defined in a seventh of a NamedTuple's time.
 
 A question of a lead takes some 40 ms of processor time. To define a NamedTuple takes 0.1 ms, and each
 question would define fifty. To make one value takes longer: what is made by the thousand is a NamedTuple.
@@ -20,14 +20,14 @@ class _ValueType(type):
 
 
 class Value(tuple[Any, ...], metaclass=_ValueType):
-    """A tuple with named fields, declared as a NamedTuple is."""
+    """A tuple with named fields, declared like a NamedTuple."""
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]]
     _field_defaults: ClassVar[Mapping[str, Any]]
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Return a value of the class, with the defaults of the fields that are not given."""
+        """Return a value of the class, with the defaults of missing fields."""
         rest = cls._fields[len(values) :]
         defaults = cls._field_defaults
         more = (named.pop(one) if one in named else defaults[one] for one in rest)
@@ -40,7 +40,7 @@ class Value(tuple[Any, ...], metaclass=_ValueType):
         return made
 
     def __repr__(self) -> str:
-        """Return the class and its fields as they are written."""
+        """Return the class and its fields as source text."""
         return f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in self._pairs())})"
 
     def _pairs(self) -> Iterator[tuple[str, Any]]:

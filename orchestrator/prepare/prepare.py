@@ -259,7 +259,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
     known = {*ids, *stems.values(), *(ticket.worker for ticket in tickets)}
     for name in only:
         if name not in known:
-            # Among names that differ by a number alone, a guess says less than the list.
+            # For names that differ only by a number, the list is more useful than a guess.
             spelled = {one.rstrip("0123456789") for one in known}
             near = "" if name.rstrip("0123456789") in spelled else nearest(name, known)
             do = near or f"there are: {_some(gathered(ids, ids))}"
@@ -272,7 +272,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
     for name, missing in named(left_out, ids).items():
         what = f"`{left_out[missing[0]]}` depends on `{name}`, which is left out"
         problems.append(Problem("--only", what, f"name `{name}` too"))
-    # What is said here need not be said again of each of them by the plan.
+    # A problem reported here need not be repeated by the plan for each of them.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
     return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
 

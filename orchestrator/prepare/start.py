@@ -70,7 +70,7 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     scopes_in_use.drop_stale(project.repository)
     scopes_in_use.write(project.repository, run, manifest)
     write_manifest(run, manifest)
-    # What a lost `.taskers/` left on the roster goes when its workers are sent out again.
+    # Workers of a lost `.taskers/` leave the roster when they are started again.
     closed = superseded(project.repository, roster, at, request.lead)
     deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
     store.record([*closed, deployed], message="", commit=False)

@@ -1,4 +1,4 @@
-"""The templates of a repository: read from disk, rendered phase by phase, and what is wrong with them."""
+"""The templates of a repository: read from disk, rendered phase by phase, with their problems."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ class TemplatesFound(Value):
     """All templates of a repository, as far as they can be read."""
 
     phases: Mapping[str, Sequence[str]]
-    """Phase to the paths of its templates; one that names no phase belongs to each, and is in none."""
+    """Phase to the paths of its templates; a template without a phase belongs to each, and is in none."""
     problems: tuple[Problem, ...]
-    """What is wrong with them, and what is worth knowing of them; of them alone."""
+    """The problems and warnings of the templates alone."""
 
 
 def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
@@ -54,7 +54,7 @@ def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
 
 
 def template_files(root: Path, problems: list[Problem]) -> dict[str, bytes]:
-    """Read the templates by path; why some, or all, cannot be read is added to `problems`."""
+    """Read the templates by path; problems that prevent reading are added to `problems`."""
     known = len(problems)
     problems += in_the_way(root / FOLDER, f"{FOLDER}/")
     folder = root / FOLDER
@@ -77,7 +77,7 @@ def template_files(root: Path, problems: list[Problem]) -> dict[str, bytes]:
 def path_rules(
     root: Path, repo: UserRepo, families: Sequence[str], tickets: Sequence[Ticket], *, has_base: bool
 ) -> PathRules:
-    """Read from the repository what decides which paths the tickets' patterns match."""
+    """Read from the repository the rules that decide which paths the tickets' patterns match."""
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
     reserved = tuple(dict.fromkeys((*reserved_paths(families), *owned_paths())))

@@ -1,1 +1,1 @@
-"""Where a project stands: status report, handoff, doctor, validate."""
+"""The state of a project: status report, handoff, doctor, validate."""

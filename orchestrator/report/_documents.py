@@ -1,4 +1,4 @@
-"""What the decision log and the rules say to a new lead."""
+"""The decision log and the rules, as a new lead needs them."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 
 _LONGEST = 600
-"""Characters of a decision."""
+"""The most characters of a decision."""
 
 
-class Decided(Value):
+class LogEntry(Value):
     """One entry of the decision log, its reason in short."""
 
     date: str
@@ -28,9 +28,9 @@ class Decided(Value):
 
 
 class Log(Value):
-    """What DECISIONS.md says."""
+    """The content of DECISIONS.md."""
 
-    recent: tuple[Decided, ...] = ()
+    recent: tuple[LogEntry, ...] = ()
     """The newest first."""
     started: str = ""
     """When the project began."""
@@ -38,7 +38,7 @@ class Log(Value):
 
 
 class RulesSaid(Value):
-    """What AGENTS.md says that a lead is bound by."""
+    """The rules in AGENTS.md for the lead."""
 
     version: str
     last_updated: str
@@ -54,7 +54,7 @@ class Rules(Value):
 
 
 def log_of(text: bytes | None, since: str) -> Log:
-    """Read the decision log; its entries from a day on."""
+    """Read the decision log; its entries since a day."""
     if text is None:
         return Log()
     try:
@@ -64,7 +64,7 @@ def log_of(text: bytes | None, since: str) -> Log:
     recent = {entry.line: entry for entry in entries_of(text) if entry.date >= since}
     parts = [part for top in sections(document) for part in (top, *sections(document, top))] if recent else []
     found = [
-        Decided(
+        LogEntry(
             recent[part.line].date,
             plain(recent[part.line].title),
             _paragraph(document, part),
@@ -77,7 +77,7 @@ def log_of(text: bytes | None, since: str) -> Log:
 
 
 def rules_of(text: bytes | None, approved: int) -> Rules:
-    """Read the rules; `approved` is the largest pool that the user has agreed to."""
+    """Read the rules; `approved` is the largest approved pool."""
     if text is None:
         return Rules()
     pool, problems = rules.read_pool(text, approved=approved)
@@ -96,7 +96,7 @@ def rules_of(text: bytes | None, approved: int) -> Rules:
 
 
 def approved_pool(log: bytes | None) -> int:
-    """Return the largest pool that the user has agreed to."""
+    """Return the largest pool that the user has approved."""
     try:
         return max(rules.LIMIT, gates.approved_pool(log)) if log else rules.LIMIT
     except ProblemError:
@@ -141,7 +141,7 @@ def owners(root: Path) -> dict[str, DocumentModule]:
 
 
 def file_problems(document: DocumentModule, text: bytes, approved: int) -> list[Problem]:
-    """Return what is wrong with the text of a document; `approved` is the largest pool on record."""
+    """Return the problems of a document's text; `approved` is the largest approved pool."""
     if rules.PATH in document.OWNS:
         return rules.problems(text, approved=approved)
     return document.problems(text)

@@ -1,4 +1,4 @@
-"""The versions of programs: `--version` of all at the same time, with a time limit."""
+"""Versions of programs: `--version` of all concurrently, with a time limit."""
 
 import os
 import shutil
@@ -15,24 +15,24 @@ from workers.engine.launch import common_environment
 
 
 class Said(NamedTuple):
-    """What a program answered to `--version`, or why it did not."""
+    """A program's answer to `--version`, or why it gave none."""
 
     text: str
     fault: str = ""
 
 
 def ask_versions(executables: Mapping[str, str], environ: Mapping[str, str], limit: float) -> dict[str, Said]:
-    """Ask programs for their versions, all at once; none outlives the limit."""
+    """Ask programs for their versions, concurrently; none outlives the limit."""
     deadline = time.monotonic() + limit
     said: dict[str, Said] = {}
     asked: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
     home = tempfile.mkdtemp(prefix="orchestrate-versions-")
-    # Some CLIs write there even to print their version, and a check must leave no trace.
+    # Some CLIs write files there even for `--version`, and a check must leave no trace.
     own = (agent_named(name).CONFIG_VARIABLE for name in AGENTS)
     env = {**common_environment(environ), **{variable: home for variable in own if variable}}
     try:
         for name, path in executables.items():
-            # Into a file: a child that holds a pipe open would keep us waiting after its parent has gone.
+            # Into a file: with a pipe, a child that holds it open would block us after its parent has exited.
             output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in the block below, with all others
             try:
                 asked[name] = _start(path, output, env), output

@@ -20,22 +20,22 @@ from tickets.value import Value
 from workers.git.run import git
 
 ARCHIVES = "docs/decisions"
-_DO = "restore it from git; a mended typo is recorded by `orchestrate decide --acknowledge-edit`"
+_DO = "restore it from git, or record a fixed typo by `orchestrate decide --acknowledge-edit`"
 _SHA = 12
 _AT_ONCE = 32
 
 
 class LastCommit(Value):
-    """What the last commit tells."""
+    """Facts about the last commit."""
 
     at: datetime | None
-    """When it was made; None where there is no commit."""
+    """Its time; None where there is no commit."""
     log: list[bytes]
     """The decision log in it, archives included."""
 
 
 class Tampering(Value):
-    """An edit of an old entry; `commit` is None while it stands in the work tree alone."""
+    """An edit of an old entry; `commit` is None while it is only in the work tree."""
 
     edit: Edit
     commit: str | None
@@ -47,13 +47,13 @@ class Tampering(Value):
 
 
 def fresh_edits(root: Path) -> list[Tampering]:
-    """Compare the log with the last commit: what a writing command warns of."""
+    """Compare the log with the last commit: the edits that a writing command warns of."""
     there = _written(root)
     return [] if there is None else _unknown(there, _since(last_commit(root), there))
 
 
 def all_edits(root: Path, last: LastCommit | None = None) -> list[Tampering]:
-    """Compare the log with the whole history: every edit that still stands and is not acknowledged.
+    """Compare the log with the whole history: every edit that is still there and not acknowledged.
 
     `last` is the last commit, where the caller has read it already.
     """
@@ -66,7 +66,7 @@ def all_edits(root: Path, last: LastCommit | None = None) -> list[Tampering]:
         found += [Tampering(edit, commit) for edit in edits(before, after)]
         for title, was in (*before.items(), *after.items()):
             first.setdefault(title, was)
-    # Whoever puts the first text back makes no edit, and ends those before it.
+    # A commit that restores the first text is no edit, and ends the edits before it.
     standing = [
         one for one in found if first.get(one.edit.title) not in (one.edit.now, now.get(one.edit.title))
     ]
@@ -102,7 +102,7 @@ def _unknown(there: Iterable[bytes], found: Iterable[Tampering]) -> list[Tamperi
 
 
 def _written(root: Path) -> list[bytes] | None:
-    """Read the log as it stands; None where a part cannot be read, whose entries would all seem removed."""
+    """Read the current log; None where a part cannot be read, whose entries would all seem removed."""
     texts = []
     for path in (root / PATH, *sorted((root / ARCHIVES).glob("*.md"))):
         try:
@@ -110,7 +110,7 @@ def _written(root: Path) -> list[bytes] | None:
         except FileNotFoundError:
             continue
         except OSError:
-            return None  # what is wrong with it is said of the file itself
+            return None  # its problem is reported for the file itself
     return texts
 
 
@@ -122,7 +122,7 @@ def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
         some = steps[at : at + _AT_ONCE]
         texts = _contents(root, {blob for _, old, new in some for blob in (*old, *new)})
         for commit, *sides in some:
-            # What a commit left is mostly what the next one found.
+            # The text after a commit is mostly the text before the next one.
             known = {
                 key: known.get(key) or log_of(texts[blob] for blob in key if blob in texts)
                 for key in map(tuple, sides)

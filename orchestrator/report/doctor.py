@@ -1,4 +1,4 @@
-"""What `doctor` finds: agents, git, fence, locks, runs, disk, files. It looks, and writes nothing."""
+"""The checks of `doctor`: agents, git, fence, locks, runs, disk, files. Reads only."""
 
 import os
 import re
@@ -33,7 +33,7 @@ LIMIT = 10.0
 """Seconds that a program may take to print its version."""
 OLDEST_GIT = (2, 31)
 LOW_DISK, FULL_DISK = 2 * 10**9, 2 * 10**8
-"""Bytes free: below the first outputs may be cut, below the second no worktree can be counted on."""
+"""Bytes free: below the first outputs may be cut, below the second a worktree may not fit."""
 
 
 class AgentFound(Value):
@@ -43,16 +43,16 @@ class AgentFound(Value):
     enabled: bool
     executable: str | None
     version: str
-    """What it answers to `--version`; empty where it does not."""
+    """Its answer to `--version`; empty where it has none."""
     usable: bool
     reason: str
-    """Why it is not usable, or that it is off; empty where all is well."""
+    """Why it is not usable, or that it is disabled; empty where it is usable."""
     config: str = ""
-    """Whose configuration its workers use; empty where it has none, or is not installed."""
+    """The configuration that its workers use; empty where it has none, or is not installed."""
 
 
 class FenceFound(Value):
-    """What keeps workers inside their tree."""
+    """The fence that keeps workers inside their tree."""
 
     level: str
     reason: str
@@ -69,7 +69,7 @@ class RunFound(Value):
 
 
 class Examination(Value):
-    """All that was found; `problems` with an error among them stop runs."""
+    """All findings; `problems` with an error among them stop runs."""
 
     git: str
     """Its version; empty where it is not installed."""
@@ -86,7 +86,7 @@ class Examination(Value):
 
 
 def examine(project: Situation | None, start: Path, environ: Mapping[str, str]) -> Examination:
-    """Check everything that a run needs; without a repository, what can be checked without one."""
+    """Check everything that a run needs; without a repository, everything that needs none."""
     problems: list[Problem] = []
     settings = _settings(project, problems)
     git = _git_version(environ)
@@ -135,12 +135,12 @@ def git_problems(version: str) -> list[Problem]:
 
 
 def fence_problems(fence: FenceFound) -> list[Problem]:
-    """Describe what root weakens: every layer, and all where there is none."""
+    """Describe the effect of root on the fence: every layer is weaker."""
     if not fence.root:
         return []
-    what = "workers run as root, the weakest case of every layer"
+    what = "workers run as root, the weakest case at every level"
     if fence.level == "advisory":
-        what = "workers run as root, so nothing but their ticket keeps them from any file"
+        what = "workers run as root and without a fence, so they can change any file"
     return [Problem("fence", what, "run orchestrate as an ordinary user", "warning")]
 
 
@@ -221,7 +221,7 @@ def _agent_problems(agents: tuple[AgentFound, ...]) -> list[Problem]:
 
 
 def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
-    """Return what waits to be completed, and note the state of the repository."""
+    """Return the changes that wait to be completed, and note the state of the repository."""
     if project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
     if busy := project.in_progress:
@@ -244,7 +244,7 @@ def _file_problems(project: Situation) -> list[Problem]:
 
 def _dirty(taken: Taken) -> Problem:
     who = f"{taken.holder.get('worker', 'a worker')} of run {taken.holder.get('run', 'unknown')}"
-    what = f"{who} ended without a record; what is left of it is cleared when the slot is taken next"
+    what = f"{who} ended without a record; its remains are cleared when the slot is taken next"
     return Problem(taken.slot, what, "", "warning")
 
 
@@ -253,7 +253,7 @@ def _unfinished(run: RunFound) -> Problem:
 
 
 def config_of(agent: AgentName, environ: Mapping[str, str]) -> str:
-    """Describe what the workers of an agent use of the user's configuration; empty for a command."""
+    """Describe the user's configuration that the workers of an agent use; empty for a command."""
     cli = agent_named(agent)
     variable, login = cli.CONFIG_VARIABLE, cli.LOGIN
     if variable is None:
@@ -269,5 +269,5 @@ def config_of(agent: AgentName, environ: Mapping[str, str]) -> str:
         return f"no key is set ({', '.join(cli.KEYS)}), and there is no {theirs}: log in, or set one"
     shared = f"no key is set: all workers use {' and '.join(f'~/{place}' for place in here)} as it is"
     locked = [name for place in here for name in login.locked if (home / place / name).exists()]
-    said = f", but for {', '.join(locked)}, which a fence keeps as they are" if locked else ""
-    return f"{shared}; nothing is linked or copied, and what they write stays there{said}"
+    said = f", but for {', '.join(locked)}, which a fence keeps read-only" if locked else ""
+    return f"{shared}; nothing is linked or copied, and their files stay there{said}"

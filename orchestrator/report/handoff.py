@@ -1,4 +1,4 @@
-"""What a new lead is handed: the eight points that make it work, and a document of their own for it."""
+"""The handoff to a new lead: its eight points, and a document with all that the lead needs."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ from tickets.value import Value
 DECISIONS_SHOWN = 10
 _VAGUE = frozenset({"", "tbd", "todo", "none", "nothing", "...", "n/a", "-", "next immediate action"})
 _FEWEST = 2
-"""Words that an item needs to say what is to be done."""
+"""How many words an item needs to describe an action."""
 
 
 class Point(Value):
-    """One point of the checklist; `missing` is empty where it holds."""
+    """One point of the checklist; `missing` is empty where it is met."""
 
     point: str
     missing: str
@@ -36,7 +36,7 @@ class Point(Value):
 
 
 def points_of(found: Situation) -> tuple[Point, ...]:
-    """Check the eight points, each by what STATUS.md says."""
+    """Check the eight points against STATUS.md."""
     made = []
     for point, check, do in _POINTS:
         missing = "STATUS.md cannot be read" if found.status is None else check(found)
@@ -52,7 +52,7 @@ def path_of(root: Path, at: datetime) -> str:
 
 
 def status_at_handoff(text: bytes, at: datetime, tests: str) -> bytes:
-    """Return STATUS.md with its date, and with the test figure that is known. Raises StateError."""
+    """Return STATUS.md with its date, and with the known test figure. Raises StateError."""
     document = opened(PATH, text)
     with state_errors():
         document = set_field(document, header(document), "Last Updated", minute(at))
@@ -70,7 +70,7 @@ def tests_line(figures: Sequence[Figure]) -> str:
 
 
 def text_of(found: Situation, report: StatusReport, points: Sequence[Point], *, kept: str | None) -> str:
-    """Return the document: what is next, what stands open, and how to go on."""
+    """Return the document: the next step, open work, and how to continue."""
     said, step = report.current_state, found.step
     branch = (found.head.branch or "no branch").removeprefix("refs/heads/")
     parts = [

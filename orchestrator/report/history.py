@@ -1,4 +1,4 @@
-"""What happened in a repository since a moment: commits, tests, documentation, and STATUS.md as it was."""
+"""Events of a repository since a moment: commits, tests, documentation, and the earlier STATUS.md."""
 
 import os
 import re
@@ -15,19 +15,19 @@ from workers.git.run import git, git_line
 REPORT = "status-report"
 HISTORY = "docs/history"
 _STAMP = r"(?:status-report|handoff)-(\d{8})(?:_(\d{6}))?[^/]*\.md"
-# Compiled when the first path is asked about: often nothing was committed.
+# Compiled for the first path: often nothing was committed.
 _TEST = r"(?:^|/)tests?/|(?:^|/)test_[^/]+$|[._-](?:test|spec)\.[^/]+$"
 _DOCUMENT = r"^docs/|\.(?:md|rst|adoc)$"
 _OURS = r"^docs/(?:history|decisions|worker-ticket-templates)/"
 
 
 class Happened(Value):
-    """What git says."""
+    """The history as git has it."""
 
     commits: tuple[tuple[str, str], ...]
     """(short sha, subject), the newest first."""
     tests: tuple[str, ...]
-    """Files of tests that were added."""
+    """Added files of tests."""
     documents: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""After a stop: complete what was decided, and record what has landed of runs that are gone."""
+"""Recovery after a stop: complete decided changes, and record what has landed of missing runs."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tickets.value import Value
 
 
 class Recovered(Value):
-    """The situation after the repair of what was found."""
+    """The situation after the recovery."""
 
     situation: Situation
     repaired: tuple[str, ...] = ()
@@ -17,7 +17,7 @@ class Recovered(Value):
 
 
 def completed(found: Situation) -> Recovered:
-    """Complete what a killed command had decided."""
+    """Complete changes that a killed command had decided."""
     if not found.interrupted:
         return Recovered(found)
     from orchestrator.store.store import Store  # noqa: PLC0415 - for start-up time: hardly ever needed
@@ -28,7 +28,7 @@ def completed(found: Situation) -> Recovered:
 
 
 def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recovered:
-    """Complete what a killed command had decided, and record what landed of runs that are gone."""
+    """Complete changes that a killed command had decided, and record what landed of missing runs."""
     done = completed(found)
     found, repaired, problems = done
     if problems or not found.gone:
@@ -36,7 +36,7 @@ def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recov
     from orchestrator.runs.roster import landed_meanwhile  # noqa: PLC0415 - only for a run that is gone
     from orchestrator.store.store import Store  # noqa: PLC0415 - as above
 
-    # It would be done a second time if it were lost before its record.
+    # If it were lost before its record, it would be done a second time.
     try:
         events = landed_meanwhile(found.repository, found.gone, found.at, lead())
         if not events:

@@ -1,4 +1,4 @@
-"""A project at one moment: state files, runs and git, each read once, and only where a command asks for it.
+"""A project at one moment: state files, runs and git, each read once, and only on demand.
 
 `status`, `resume`, `report`, `handoff`, `validate` and `doctor` are views of it. Nothing is written.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.store.repo import Head, UserRepo
 
 RUNS = 20
-"""How many runs are read; nobody asks for the thousandth."""
+"""How many runs are read; older ones are never needed."""
 RULES = "AGENTS.md"
 WINDOW = 7
 """Days of decisions that a new lead reads."""
@@ -45,7 +45,7 @@ class _Text(Value):
 
 
 class _Status(Value):
-    """What STATUS.md says; None where that cannot be read."""
+    """The content of STATUS.md; None where it cannot be read."""
 
     status: Status | None
     problems: tuple[Problem, ...] = ()
@@ -59,7 +59,7 @@ class _Run(Value):
 
 
 class _Head(Value):
-    """Where HEAD stands."""
+    """The commit and the branch of HEAD."""
 
     head: "Head"
     problems: tuple[Problem, ...] = ()
@@ -80,7 +80,7 @@ class _Moment(NamedTuple):
 
 
 class Situation(_Moment):
-    """A project at one moment; what cannot be read is a problem, and not the end of it."""
+    """A project at one moment; an unreadable part is a problem, and does not stop the rest."""
 
     # State files
 
@@ -89,7 +89,7 @@ class Situation(_Moment):
         return self._read(path).text
 
     def unread(self, path: str) -> tuple[Problem, ...]:
-        """Return why a state file cannot be read, or that one is missing that every project has."""
+        """Return why a state file cannot be read, or that a required one is missing."""
         return self._read(path).problems
 
     @property
@@ -99,22 +99,22 @@ class Situation(_Moment):
 
     @property
     def status(self) -> Status | None:
-        """What STATUS.md says."""
+        """The content of STATUS.md."""
         return self._status.status
 
     @property
     def lead(self) -> str:
-        """Who leads by STATUS.md; empty where it does not say."""
+        """The lead by STATUS.md; empty where it names none."""
         return self.status.lead if self.status else ""
 
     @property
     def status_problems(self) -> tuple[Problem, ...]:
-        """What is wrong with STATUS.md."""
+        """The problems of STATUS.md."""
         return (*self.unread(STATUS), *self._status.problems)
 
     @cached_property
     def updated(self) -> datetime | None:
-        """When STATUS.md was last updated, None where it does not say so in a way that can be read."""
+        """When STATUS.md was last updated, None where its date is missing or invalid."""
         try:
             return datetime.fromisoformat(self.status.last_updated) if self.status else None
         except ValueError:
@@ -122,38 +122,38 @@ class Situation(_Moment):
 
     @cached_property
     def log(self) -> "Log":
-        """What the decision log says."""
-        # For start-up time, as all imports in here: `status` asks for runs and STATUS.md alone.
+        """The content of the decision log."""
+        # For start-up time, as all imports in here: `status` only needs runs and STATUS.md.
         from orchestrator.report._documents import log_of  # noqa: PLC0415
 
         return log_of(self.text(DECISIONS), self.decisions_since)
 
     @cached_property
     def decisions_since(self) -> str:
-        """The day from which decisions count as recent: a week before now, or before the work stopped."""
+        """The day from which decisions count as recent: a week before now, or before the last work."""
         end = self.at.date()
         if self.updated is not None:
-            # After a gap the last week is empty, and the week before the gap is what a lead has to know.
+            # After a gap the last week is empty, and a lead needs the week before the gap.
             end = min(end, self.updated.date())
         return (end - timedelta(days=WINDOW)).isoformat()
 
     @cached_property
     def settings(self) -> "Settings":
-        """What `orchestrate.toml` and AGENTS.md say to a run. Raises Refusal."""
+        """The settings of `orchestrate.toml` and AGENTS.md for a run. Raises Refusal."""
         from orchestrator.settings.settings import read_settings  # noqa: PLC0415
 
         return read_settings(self.repository.root)
 
     @cached_property
     def rules(self) -> "Rules":
-        """What AGENTS.md says that a lead is bound by."""
+        """The rules in AGENTS.md for the lead."""
         from orchestrator.report._documents import rules_of  # noqa: PLC0415
 
         return rules_of(self.text(RULES), self.approved_pool)
 
     @cached_property
     def approved_pool(self) -> int:
-        """The largest pool that the user has agreed to."""
+        """The largest pool that the user has approved."""
         from orchestrator.report._documents import approved_pool  # noqa: PLC0415
 
         return approved_pool(self.text(DECISIONS))
@@ -161,7 +161,7 @@ class Situation(_Moment):
     # Runs
 
     def newest(self, count: int) -> list[RunState]:
-        """Return those of the newest runs that can be read, oldest first."""
+        """Return the readable ones of the newest runs, oldest first."""
         return [state for one in self._newest(count) if (state := one.state) is not None]
 
     def unreadable(self, count: int) -> list[Problem]:
@@ -181,12 +181,12 @@ class Situation(_Moment):
 
     @property
     def unreadable_open(self) -> list[Problem]:
-        """Why others of which something may come cannot be read."""
+        """Why others, in which something may still happen, cannot be read."""
         return [problem for run in self._open for problem in self._run(run).problems]
 
     @cached_property
     def waiting(self) -> RunState | None:
-        """The newest run that waits for something: also the last of all, cancelled with work to settle."""
+        """The newest run that waits for something, also a cancelled last one with work to settle."""
         found = (self._run(run).state for run in reversed(self._there[-RUNS:]))
         last = next((state for state in found if state is not None), None)
         if last is not None and last.closed == "cancelled" and _has_work(last):
@@ -203,7 +203,7 @@ class Situation(_Moment):
 
     @cached_property
     def lost(self) -> "tuple[LostWorker, ...]":
-        """The same with the tickets that make them again."""
+        """The same with the tickets that rerun them."""
         if self.status is None or not self.gone:
             return ()
         from orchestrator.runs.roster import lost_workers  # noqa: PLC0415 - only for a run that is gone
@@ -211,12 +211,12 @@ class Situation(_Moment):
         return lost_workers(self.repository, self.gone, self.status, self.texts)
 
     def spent(self, runs: Sequence[RunState]) -> tuple[Spent, list[Spent]]:
-        """Return what today (UTC) has cost, and each of some runs."""
+        """Return the cost of today (UTC), and of each of some runs."""
         return spent_on_day_and_in(self.repository.own / "spending", self.day, runs)
 
     @cached_property
     def spending(self) -> Spending:
-        """What today (UTC) and the newest run came to."""
+        """The cost of today (UTC) and of the newest run."""
         newest = self.runs[-1:]
         today, in_runs = self.spent(newest)
         return Spending(self.day, today, newest[0].run.id if newest else None, (*in_runs, Spent())[0])
@@ -237,7 +237,7 @@ class Situation(_Moment):
 
     @property
     def head(self) -> "Head":
-        """Where HEAD stands."""
+        """The commit and the branch of HEAD."""
         return self._head.head
 
     @property
@@ -247,19 +247,19 @@ class Situation(_Moment):
 
     @property
     def git_problems(self) -> tuple[Problem, ...]:
-        """Why git does not answer, or what the user is in the middle of."""
+        """Why git does not answer, or which operation the user is in the middle of."""
         what, do = f"{self.in_progress} is in progress", "finish or abort it first"
         busy = (Problem(".git", what, do, "warning"),) if self.in_progress else ()
         return (*busy, *self._head.problems, *self._uncommitted.problems)
 
     @cached_property
     def in_progress(self) -> str | None:
-        """What the user is in the middle of, with its article: a merge, a rebase."""
+        """The operation that the user is in the middle of, with its article: a merge, a rebase."""
         return self._repo.in_progress()
 
     @property
     def changes(self) -> frozenset[str]:
-        """Those of them with changes of their own: STATUS.md may have no more than the roster of a run."""
+        """The uncommitted paths, without a STATUS.md whose only change is the roster of a run."""
         return frozenset(self.uncommitted) - ({STATUS} if self._shown is not None else set())
 
     @property
@@ -269,7 +269,7 @@ class Situation(_Moment):
 
     @property
     def roster_of(self) -> tuple[str, ...]:
-        """The runs whose workers are all that STATUS.md has beyond its commit, which comes with the run's."""
+        """The runs whose workers are the only uncommitted change of STATUS.md, to be committed with them."""
         return self._shown or ()
 
     @cached_property
@@ -279,7 +279,7 @@ class Situation(_Moment):
             return 0
         from workers.git.run import GitError, git_line  # noqa: PLC0415
 
-        # To the minute in the file: a commit within it may be the very one that wrote it.
+        # The file's time is in minutes: a commit within the minute may be the one that wrote it.
         since = f"--since={(self.updated + timedelta(minutes=1)).isoformat()}Z"
         try:
             said = git_line("rev-list", "--count", since, self.head.sha, cwd=self.repository.root)
@@ -287,11 +287,11 @@ class Situation(_Moment):
             return 0
         return int(said) if said.isdigit() else 0
 
-    # What comes of it
+    # Conclusions
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What of all this could not be read, and what was not completed."""
+        """The unreadable parts, and changes that were not completed."""
         return (
             *(problem for path in NEEDED for problem in self.unread(path)),
             *self._status.problems, *self.log.problems, *self.unreadable(RUNS), *self.git_problems,
@@ -300,19 +300,19 @@ class Situation(_Moment):
 
     @cached_property
     def interrupted(self) -> tuple[Problem, ...]:
-        """The change that a command had decided, and was killed before it had completed it."""
+        """The change that a killed command had decided and not completed."""
         paths = (decided(self.repository, kind) for kind in ("intent", "landing"))
         what, do = "a change was decided and not completed", "`orchestrate resume` completes it"
         return tuple(Problem(path.name, what, do, "warning") for path in paths if path.exists())[:1]
 
     @cached_property
     def p0(self) -> tuple[str, ...]:
-        """What is open of P0, but for the running of a phase that is done."""
+        """The open P0 items, without the one to run a phase that is done."""
         return tuple(open_p0(self.status, self._phases_done))
 
     @cached_property
     def step(self) -> Step:
-        """The next P0, and the command that takes things further."""
+        """The next P0, and the command that continues the project."""
         return next_of_project(
             Outlook(
                 self.repository.root,
@@ -371,7 +371,7 @@ class Situation(_Moment):
 
     @cached_property
     def _phases_done(self) -> frozenset[str]:
-        """Return the phases that are complete by the plan, or were run: a clone is told the same."""
+        """Return the phases that are complete by the plan, or were run; the same in a clone."""
         status = self.status
         done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
         done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
@@ -427,7 +427,7 @@ def _text_of(repository: Repository, path: str) -> _Text:
 
 
 def _has_work(run: RunState) -> bool:
-    """Return whether a verdict is to be found, or accepted work to be landed and recorded."""
+    """Return whether a verdict is open, or accepted work is to be landed and recorded."""
     return any(
         worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
         for name, worker in run.workers.items()

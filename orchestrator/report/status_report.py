@@ -26,7 +26,7 @@ _COMPLETE = re.compile(r"\s*\(\d+% complete\)\s*$")
 
 
 class CurrentState(Value):
-    """Section 1, each as it is spelled there."""
+    """Section 1, each field as STATUS.md spells it."""
 
     phase: str
     milestone: str
@@ -41,7 +41,7 @@ class Mark(Value):
     done: bool
     status: str
     percent: int | None = None
-    """How far a milestone is, None for a deliverable."""
+    """The progress of a milestone, None for a deliverable."""
 
 
 class Progress(Value):
@@ -53,7 +53,7 @@ class Progress(Value):
 
 
 class WorkerShown(Value):
-    """A worker that is out, or whose verdict is open."""
+    """A running worker, or one whose verdict is open."""
 
     worker: str
     title: str
@@ -91,7 +91,7 @@ class NextSteps(Value):
 
 
 class Blocker(Value):
-    """Something that cannot go on by itself."""
+    """Work that cannot continue by itself."""
 
     title: str
     priority: str
@@ -101,7 +101,7 @@ class Blocker(Value):
 
 
 class Approval(Value):
-    """Something that the user has to agree to."""
+    """A decision that the user must approve."""
 
     request: str
     reason: str
@@ -127,7 +127,7 @@ class StatusReport(Value):
 
 
 def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
-    """Return the report on a project; what is unknown is marked as unknown, never left out."""
+    """Return the report on a project; unknown values are marked as unknown, never left out."""
     status = found.status
     since = last_report(found.repository.root) or _day(found.log.started)
     before = status_before(found.repository.root, since)
@@ -154,7 +154,7 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
 
 
 def as_json(value: Any) -> Any:
-    """Return values in the form of JSON."""
+    """Return values as JSON values."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: as_json(each) for name, each in value._asdict().items()}
     if isinstance(value, tuple | list):
@@ -249,7 +249,7 @@ def _workers(found: Situation) -> list[WorkerShown]:
             word = ", ".join(part for part in (doing, worker.outcome, worker.verdict) if part)
             output = worker.evidence.output or "none yet"
         else:
-            word = "lost with its run" if (one.run, one.worker) in lost else "not known: put there by hand"
+            word = "lost with its run" if (one.run, one.worker) in lost else "not known: a manual entry"
         pending = f" ({one.pending})" if one.pending else ""
         shown.append(WorkerShown(one.worker, one.title, one.scope or "none", word + pending, output))
     return shown
@@ -302,15 +302,15 @@ def _next_steps(status: Status | None) -> NextSteps:
 
 
 def blockers_of(found: Situation) -> tuple[Blocker, ...]:
-    """Return what is blocked: deliverables, workers of the newest runs, checks that fail; P0 comes first."""
+    """Return blocked work: deliverables, workers of the newest runs, failing checks; P0 comes first."""
     blockers = [*_blocked_deliverables(found.status), *_blocked_workers(found)]
     blockers += [
         Blocker(
             f"The {one.name} check fails",
             "P0",
             f"`{one.command}`: {one.good}/{one.total} passing, {one.ended}",
-            "what is built on this commit may not work",
-            f"see {one.output}; mend it and verify again: `orchestrate report --verify`",
+            "work based on this commit may not work",
+            f"see {one.output}; fix it and verify again: `orchestrate report --verify`",
         )
         for one in found.figures
         if not one.passed
@@ -319,7 +319,7 @@ def blockers_of(found: Situation) -> tuple[Blocker, ...]:
 
 
 def approvals_of(found: Situation) -> tuple[Approval, ...]:
-    """Return what waits for the user: a phase that is done, a pool that is too large, proposed decisions."""
+    """Return open approvals: a completed phase, a pool that is too large, proposed decisions."""
     answers = _answers(found.text(DECISIONS))
     asked = [*_transition(found.status, answers), *_pool(found)]
     for one in found.log.recent:
@@ -335,7 +335,7 @@ def approvals_of(found: Situation) -> tuple[Approval, ...]:
 def _blocked_deliverables(status: Status | None) -> list[Blocker]:
     found = []
     for phase in status.phases if status else ():
-        # What a phase left open when it was completed all the same holds nobody up.
+        # Open work of a phase that was completed nevertheless blocks nothing.
         for one in phase.deliverables if not phase.complete else ():
             if one.status.upper() == "BLOCKED" and not one.done:
                 is_current = status is not None and one.name == status.deliverable.name
@@ -352,7 +352,7 @@ def _blocked_deliverables(status: Status | None) -> list[Blocker]:
 
 
 def _blocked_workers(found: Situation) -> list[Blocker]:
-    """Return blocked workers; only the newest try of a ticket counts."""
+    """Return blocked workers; only the newest attempt of a ticket counts."""
     blockers: list[Blocker] = []
     seen: set[tuple[str, str]] = set()
     for state in reversed(found.runs):

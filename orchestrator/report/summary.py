@@ -1,4 +1,4 @@
-"""Where a project stands, what is stale, and the one command that comes next: what `resume` answers."""
+"""The answer of `resume`: the state of a project, stale facts, and the next command."""
 
 import json
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from tickets.value import Value
 from workers.files.locks import is_locked
 
 OLD = 7
-"""Days after which STATUS.md cannot be taken at its word."""
+"""Days after which STATUS.md counts as out of date."""
 TOKEN = 3
-"""Bytes that count as one token: fewer than any tokenizer needs on the average, so a budget is kept."""
+"""Bytes that count as one token: fewer than tokenizers need on average, so a budget is kept."""
 _SHOWN = 10
 
 
 class Stale(Value):
-    """Something that was true once."""
+    """A statement that is no longer true."""
 
     kind: str
     """`worker`, `state` or `status`."""
@@ -31,17 +31,15 @@ class Stale(Value):
 
 
 def stale_of(found: Situation) -> tuple[Stale, ...]:
-    """Return what is outdated, or may be."""
+    """Return the outdated statements, or those that may be."""
     stale = []
     for one in found.lost:
         if one.lives:
             what = f"{one.worker} of run {one.run} still runs, and the run's directory is gone"
-            do = "wait for its end; what it leaves cannot be judged"
+            do = "wait for its end; its work cannot be judged"
         else:
             what = f"{one.worker} ({one.title}) is on the roster, and run {one.run} is gone"
-            do = (
-                f"`{Rerun(one.phase, (one.ticket,)).command}`" if one.ticket else "no template makes it again"
-            )
+            do = f"`{Rerun(one.phase, (one.ticket,)).command}`" if one.ticket else "no template recreates it"
         stale.append(Stale("worker", what, do))
     known = {(state.run.id, name) for state in found.runs for name in state.workers}
     for run in (state for state in found.runs if state.is_integrated or state.closed == "cancelled"):
@@ -112,9 +110,9 @@ def run_standing(run: RunState) -> dict[str, Any]:
 
 
 def fitted(document: dict[str, Any], tokens: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Cut a document down to a budget, the least needed first; give it with the names of what was left out.
+    """Cut a document to a budget, the least important parts first; return it with the names of omitted parts.
 
-    The next step, what is stale and what was repaired are never cut.
+    The next step, stale facts and repairs are never cut.
     """
     out: list[str] = []
     for name, cut in _CUTS:
@@ -127,7 +125,7 @@ def fitted(document: dict[str, Any], tokens: int) -> tuple[dict[str, Any], tuple
 
 
 def tokens_of(document: dict[str, Any]) -> int:
-    """Estimate how many tokens a document is, from above."""
+    """Estimate an upper bound of a document's tokens."""
     return -(-len(json.dumps(document).encode()) // TOKEN)
 
 
@@ -156,11 +154,11 @@ def _deliverable(found: Situation) -> dict[str, str]:
 
 
 def _as_settings_say(found: Situation, pool: Pool) -> Pool:
-    """Return the pool with the agents enabled that a run would consider enabled."""
+    """Return the pool with the agents enabled that a run would use."""
     try:
         settings = found.settings
     except Refusal:
-        return pool  # nothing runs with such settings; whoever needs them says what is wrong
+        return pool  # nothing runs with such settings; the command that needs them reports the problem
     return pool._replace(enabled={name: settings.is_enabled(name) for name in pool.enabled})
 
 
@@ -208,4 +206,4 @@ _CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("progress", _emptied("progress")),
     ("P0", _emptied("todo", "P0")),
 )
-"""What may be left out, the first first."""
+"""The parts that may be omitted, in this order."""

@@ -1,4 +1,4 @@
-"""The status report as text: the seven sections in their order, none added and none left out."""
+"""The status report as text: exactly the seven sections, in their order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -148,7 +148,7 @@ def _group(label: str, lines: list[str]) -> list[str]:
 
 
 def keep_report(repository: Repository, report: StatusReport, at: datetime) -> str | None:
-    """Write a report to the newest run's directory; gives its path, None where there is no run."""
+    """Write a report to the newest run's directory; return its path, None where there is no run."""
     runs = runs_of(repository.root)
     if not runs:
         return None

@@ -1,4 +1,4 @@
-"""Checks of `validate` beside those of the documents: templates, settings, runs that are not recorded."""
+"""The checks of `validate` beside those of the documents: templates, settings, unrecorded runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +17,11 @@ from tickets.templates.render import FOLDER, Values, is_template
 from workers.git.run import git
 
 NAMED = 5
-"""Templates that a message names besides its place."""
+"""How many templates a message names besides its place."""
 
 
 def readable(path: str, text: bytes) -> list[Problem]:
-    """Return the problems of a file that no command edits: only that it cannot be read."""
+    """Return the problem of an unreadable file that no command edits."""
     try:
         opened(path, text)
     except StateError as error:
@@ -30,7 +30,7 @@ def readable(path: str, text: bytes) -> list[Problem]:
 
 
 def settings_problems(found: Situation) -> list[Problem]:
-    """List what is wrong with orchestrate.toml."""
+    """List the problems of orchestrate.toml."""
     try:
         problems = found.settings.warnings
     except Refusal as refusal:
@@ -46,15 +46,15 @@ def templates_in(root: Path) -> list[str]:
 
 
 def unrecorded_runs(found: Situation) -> list[Problem]:
-    """List the runs whose work has landed and that neither STATUS.md nor a later commit of state tells of.
+    """List the runs whose work has landed and that neither STATUS.md nor a later commit of state names.
 
-    A decision that names the run in its heading tells of it as well.
+    A decision with the run in its heading counts, too.
     """
     log = found.text(DECISIONS)
     try:
         titles = "\n".join(title for title, _ in spans(log)) if log else ""
     except StateError:
-        return []  # what is wrong with the file itself is listed elsewhere
+        return []  # problems of the file itself are listed elsewhere
     if found.status is None and found.text(STATUS) is not None:
         return []  # as above
     shown = {(one.run, one.worker) for one in (found.status.completions if found.status else ())}
@@ -74,7 +74,7 @@ def unrecorded_runs(found: Situation) -> list[Problem]:
 
 
 def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Read what our commits say of runs in their last lines."""
+    """Read the runs in the trailers of our commits."""
     greps = ("--basic-regexp", "--grep=^Orchestrate-Run: ", "--grep=^Orchestrate-State: ")
     said = git("log", "--no-show-signature", *greps, "--format=%H%n%B%x00", "HEAD", cwd=root, check=False)
     for entry in said.decode("utf-8", "replace").split("\0"):
@@ -88,13 +88,13 @@ def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
 
 
 def template_problems(found: Situation) -> list[Problem]:
-    """List what is wrong with the templates of each phase, their overlaps too."""
+    """List the problems of the templates of each phase, with their overlaps."""
     repository, status = found.repository, found.status
     said = [(found.text(path) or b"").decode("utf-8", "replace") for path in (STATUS, DECISIONS)]
     deliverable = status.deliverable.name if status else ""
     templates = examine_templates(repository, Values(repository.root.name, "", deliverable, *said))
     problems = [*_unplanned(status, templates.phases), *templates.problems]
-    # Of no phase is only what cannot be read, and that is said of the file.
+    # Only unreadable templates have no phase, and those are reported already.
     about = [problem for problem in problems if problem.place != f"{FOLDER}/"]
     return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
 

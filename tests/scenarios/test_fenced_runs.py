@@ -255,7 +255,7 @@ def test_doctor_says_what_holds_by_which_program_and_that_root_is_weak(walled):
     assert fence["root"] == (walled.somebody.name == "root")
     warned = [line for line in called.says() if line.startswith("fence: ")]
     assert len(warned) == fence["root"]
-    assert all("root, the weakest case of every layer" in line for line in warned)
+    assert all("root, the weakest case at every level" in line for line in warned)
 
 
 # What must go on working

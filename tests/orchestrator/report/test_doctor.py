@@ -155,8 +155,8 @@ def test_root_is_a_warning_with_a_fence_and_a_sharper_one_without():
     (bare,) = fence_problems(FenceFound("advisory", "", root=True))
     (fenced,) = fence_problems(FenceFound("namespaces", "", root=True))
     assert (bare.severity, fenced.severity) == ("warning", "warning")
-    assert "weakest case of every layer" in fenced.what
-    assert "nothing but their ticket" in bare.what
+    assert "weakest case at every level" in fenced.what
+    assert "without a fence, so they can change any file" in bare.what
     assert fence_problems(FenceFound("advisory", "", root=False)) == []
 
 

@@ -50,7 +50,7 @@ def test_without_a_key_all_use_the_users_own(tmp_path, name):
     assert agent_named(name).CONFIG_VARIABLE not in invocation(tmp_path, name, environ).env
     said = config_of(name, environ)
     assert said.startswith(f"no key is set: all workers use ~/{place} as it is; nothing is linked or copied")
-    assert said.endswith(f"but for {kept}, which a fence keeps as they are")
+    assert said.endswith(f"but for {kept}, which a fence keeps read-only")
 
 
 @pytest.mark.parametrize("name", AGENTS)
