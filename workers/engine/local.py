@@ -23,6 +23,7 @@ from workers.engine.process import Nursery, stopped_with_runtime, wait_adopted
 from workers.errors import WorkerError
 from workers.files.exit_record import Exit, read_exit
 from workers.files.run_dir import RunDir
+from workers.git.run import GitError
 from workers.worktree.changes import Checker, Found
 from workers.worktree.worktree import Place, left_its_base, remove_place
 
@@ -129,14 +130,25 @@ class LocalEngine:
             return result._replace(found=Found((), ()))
         try:
             found = await anyio.to_thread.run_sync(self._checker.look, place, job.patch_cap)
-        except WorkerError as error:
-            return result._replace(error=error.reason, patch=patch if patch.exists() else None)
-        if not found.changes:
-            return result._replace(found=found)
-        emit(PatchDue(patch))
-        if not patch.exists():
-            await anyio.to_thread.run_sync(self._checker.write_patch, place, found, patch)
+            if not found.changes:
+                return result._replace(found=found)
+            emit(PatchDue(patch))
+            if not patch.exists():
+                await anyio.to_thread.run_sync(self._checker.write_patch, place, found, patch)
+        except (WorkerError, GitError, OSError) as error:
+            # Its work is done and paid for: it is judged by what is known of it.
+            return result._replace(error=_describe(error), patch=patch if patch.exists() else None)
         return result._replace(found=found, patch=patch)
+
+
+def _describe(error: WorkerError | GitError | OSError) -> str:
+    match error:
+        case WorkerError():
+            return error.reason
+        case GitError():
+            return f"its changes could not be kept: {error.said}"
+        case OSError():
+            return f"its changes could not be kept: {(error.strerror or str(error)).lower()}"
 
 
 async def read_ended(run: RunDir, ticket: Ticket, number: int) -> Ended:

@@ -61,6 +61,21 @@ def test_what_a_run_cost_is_counted_and_shown_where_nothing_is_limited(prepare):
     )
 
 
+def test_a_worker_whose_patch_cannot_be_written_has_cost_what_it_has(rehearsal):
+    path = "$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/$ORCHESTRATE_WORKER.patch"
+    plant = step("shell", command=f'ln -s nowhere "{path}"')
+    work = step("write", path="new")
+    rehearsal.prepare({"claude-1": ticket(plant, work, THREE_DOLLARS, mode="write", owns=["new"])})
+    settings = (rehearsal.root / "orchestrate.toml").read_text()
+    rehearsal.lab.commit({"orchestrate.toml": f'fence = "off"\n{settings}'})
+    (worker,) = rehearsal.run()["workers"]
+    assert (worker["outcome"], worker["usage"]["cost_usd"]) == ("failed", 3.0)
+    assert worker["reason"] == "its changes could not be kept: file exists"
+    assert len([*rehearsal.root.glob(".taskers/worktrees/*/Claude-Worker-1/new")]) == 1
+    spent = rehearsal.lab.call("status", "--json").document["spent"]
+    assert (spent["usd"], spent["held_usd"]) == (3.0, 0.0)
+
+
 def test_a_limit_that_strikes_is_named_and_stops_the_next_start_alone(prepare):
     lab = prepare(
         {

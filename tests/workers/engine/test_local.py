@@ -306,6 +306,16 @@ async def test_changes_beyond_the_cap_are_an_error_and_no_patch(machine):
     assert (found.found, found.patch, found.tree.path.is_dir()) == (None, None, True)
 
 
+async def test_a_patch_that_cannot_be_written_is_an_error_of_a_worker_that_has_ended(machine):
+    plant = 'ln -s nowhere "$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/$ORCHESTRATE_WORKER.patch"'
+    async with machine.engine() as engine:
+        found = await engine.run(machine.job(f"{plant}; echo x > new"), machine.events.append)
+    assert (found.exit.end, found.exit.exit_code) == ("exited", 0)
+    assert found.error == "its changes could not be kept: file exists"
+    assert (found.found, found.patch) == (None, None)
+    assert (found.tree.path / "new").exists()
+
+
 async def test_a_worker_that_moves_its_own_git_metadata_is_told(machine):
     async with machine.engine() as engine:
         found = await engine.run(machine.job("rm .git"), machine.events.append)
