@@ -4,9 +4,12 @@ A question of a lead takes some 40 ms of processor time. To define a NamedTuple 
 question would define fifty. To make one value takes longer: what is made by the thousand is a NamedTuple.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, Self, dataclass_transform
+
+SCALARS = frozenset((str, int, bool, float, type(None)))
+"""The types of what JSON has beside objects and lists."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -51,3 +54,16 @@ class Value(tuple[Any, ...], metaclass=_ValueType):
 
     def _replace(self, **changes: Any) -> Self:
         return type(self)(**{**self._asdict(), **changes})
+
+
+def as_json(value: Any) -> Any:
+    """Return a value with its Values as objects and its tuples as lists, as JSON has them."""
+    if type(value) in SCALARS:
+        return value
+    if isinstance(value, Mapping):
+        return {name: as_json(one) for name, one in value.items()}
+    if hasattr(value, "_fields"):
+        return {name: as_json(one) for name, one in zip(value._fields, value, strict=True)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(one) for one in value]
+    return value

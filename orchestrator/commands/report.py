@@ -4,10 +4,10 @@ from orchestrator.commands._checks import NAMES, TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.report.situation import Situation
-from orchestrator.report.status_report import StatusReport, as_json, report_on
+from orchestrator.report.status_report import StatusReport, report_on
 from orchestrator.report.text import keep_report
 from tickets.problems import Problem
-from tickets.value import Value
+from tickets.value import Value, as_json
 from workers.errors import WorkerError
 
 

@@ -19,7 +19,6 @@ from orchestrator.state.canonical.status.read import ActiveWorker, Status, doubt
 from orchestrator.store.intent import decided
 from orchestrator.store.read import read_state
 from tickets.problems import Problem, ProblemError
-from tickets.value import Value
 from workers.files.run_dir import RunDir, runs_of
 from workers.git.run import Repository
 
@@ -37,39 +36,8 @@ WINDOW = 7
 """Days of decisions that a new lead reads."""
 
 
-class _Text(Value):
-    """A state file; None where there is none, or it cannot be read."""
-
-    text: bytes | None
-    problems: tuple[Problem, ...] = ()
-
-
-class _Status(Value):
-    """The content of STATUS.md; None where it cannot be read."""
-
-    status: Status | None
-    problems: tuple[Problem, ...] = ()
-
-
-class _Run(Value):
-    """A run; None where it cannot be read."""
-
-    state: RunState | None
-    problems: tuple[Problem, ...]
-
-
-class _Head(Value):
-    """The commit and the branch of HEAD."""
-
-    head: "Head"
-    problems: tuple[Problem, ...] = ()
-
-
-class _Uncommitted(Value):
-    """The paths that differ from HEAD."""
-
-    paths: tuple[str, ...]
-    problems: tuple[Problem, ...] = ()
+_Problems = tuple[Problem, ...]
+"""Why something cannot be read: it stands beside what could be."""
 
 
 class _Moment(NamedTuple):
@@ -86,11 +54,11 @@ class Situation(_Moment):
 
     def text(self, path: str) -> bytes | None:
         """Return a state file as it was last decided; None where there is none, or it cannot be read."""
-        return self._read(path).text
+        return self._read(path)[0]
 
     def unread(self, path: str) -> tuple[Problem, ...]:
         """Return why a state file cannot be read, or that a required one is missing."""
-        return self._read(path).problems
+        return self._read(path)[1]
 
     @property
     def texts(self) -> Mapping[str, bytes | None]:
@@ -100,7 +68,7 @@ class Situation(_Moment):
     @property
     def status(self) -> Status | None:
         """The content of STATUS.md."""
-        return self._status.status
+        return self._status[0]
 
     @property
     def lead(self) -> str:
@@ -110,7 +78,7 @@ class Situation(_Moment):
     @property
     def status_problems(self) -> tuple[Problem, ...]:
         """The problems of STATUS.md."""
-        return (*self.unread(STATUS), *self._status.problems)
+        return (*self.unread(STATUS), *self._status[1])
 
     @cached_property
     def updated(self) -> datetime | None:
@@ -162,11 +130,11 @@ class Situation(_Moment):
 
     def newest(self, count: int) -> list[RunState]:
         """Return the readable ones of the newest runs, oldest first."""
-        return [state for one in self._newest(count) if (state := one.state) is not None]
+        return [state for state, _ in self._newest(count) if state is not None]
 
     def unreadable(self, count: int) -> list[Problem]:
         """Return why others of the newest runs cannot be read."""
-        return [problem for one in self._newest(count) for problem in one.problems]
+        return [problem for _, problems in self._newest(count) for problem in problems]
 
     @property
     def runs(self) -> list[RunState]:
@@ -176,22 +144,22 @@ class Situation(_Moment):
     @cached_property
     def unfinished(self) -> tuple[RunState, ...]:
         """The runs that are not integrated, oldest first."""
-        found = [self._run(run).state for run in self._open]
+        found = [self._run(run)[0] for run in self._open]
         return tuple(state for state in found if state is not None and state.is_unfinished)
 
     @property
     def unreadable_open(self) -> list[Problem]:
         """Why others, in which something may still happen, cannot be read."""
-        return [problem for run in self._open for problem in self._run(run).problems]
+        return [problem for run in self._open for problem in self._run(run)[1]]
 
     @cached_property
     def waiting(self) -> RunState | None:
         """The newest run that waits for something, also a cancelled last one with work to settle."""
-        found = (self._run(run).state for run in reversed(self._there[-RUNS:]))
+        found = (self._run(run)[0] for run in reversed(self._there[-RUNS:]))
         last = next((state for state in found if state is not None), None)
         if last is not None and last.closed == "cancelled" and _has_work(last):
             return last
-        found = (self._run(run).state for run in reversed(self._open))
+        found = (self._run(run)[0] for run in reversed(self._open))
         return next((state for state in found if state is not None and state.is_unfinished), None)
 
     @cached_property
@@ -238,19 +206,19 @@ class Situation(_Moment):
     @property
     def head(self) -> "Head":
         """The commit and the branch of HEAD."""
-        return self._head.head
+        return self._head[0]
 
     @property
     def uncommitted(self) -> tuple[str, ...]:
         """The paths that differ from HEAD, untracked ones included."""
-        return self._uncommitted.paths
+        return self._uncommitted[0]
 
     @property
     def git_problems(self) -> tuple[Problem, ...]:
         """Why git does not answer, or which operation the user is in the middle of."""
         what, do = f"{self.in_progress} is in progress", "finish or abort it first"
         busy = (Problem(".git", what, do, "warning"),) if self.in_progress else ()
-        return (*busy, *self._head.problems, *self._uncommitted.problems)
+        return (*busy, *self._head[1], *self._uncommitted[1])
 
     @cached_property
     def in_progress(self) -> str | None:
@@ -294,7 +262,7 @@ class Situation(_Moment):
         """The unreadable parts, and changes that were not completed."""
         return (
             *(problem for path in NEEDED for problem in self.unread(path)),
-            *self._status.problems, *self.log.problems, *self.unreadable(RUNS), *self.git_problems,
+            *self._status[1], *self.log.problems, *self.unreadable(RUNS), *self.git_problems,
             *self.rules.problems, *self.interrupted,
         )  # fmt: skip
 
@@ -328,21 +296,21 @@ class Situation(_Moment):
     # How each is read
 
     @cached_property
-    def _texts(self) -> dict[str, _Text]:
+    def _texts(self) -> dict[str, tuple[bytes | None, _Problems]]:
         return {}
 
-    def _read(self, path: str) -> _Text:
+    def _read(self, path: str) -> tuple[bytes | None, _Problems]:
         if path not in self._texts:
             self._texts[path] = _text_of(self.repository, path)
         return self._texts[path]
 
     @cached_property
-    def _status(self) -> _Status:
+    def _status(self) -> tuple[Status | None, _Problems]:
         text = self.text(STATUS)
         try:
-            return _Status(None) if text is None else _Status(read(text), tuple(doubts(text)))
+            return (None, ()) if text is None else (read(text), tuple(doubts(text)))
         except ProblemError as error:
-            return _Status(None, error.problems)
+            return None, error.problems
 
     @property
     def _is_missing(self) -> bool:
@@ -357,16 +325,16 @@ class Situation(_Moment):
         return runs_of(self.repository.root, closed=False)
 
     @cached_property
-    def _runs(self) -> dict[str, _Run]:
+    def _runs(self) -> dict[str, tuple[RunState | None, _Problems]]:
         return {}
 
-    def _run(self, run: RunDir) -> _Run:
+    def _run(self, run: RunDir) -> tuple[RunState | None, _Problems]:
         if run.id not in self._runs:
             problems: list[Problem] = []
-            self._runs[run.id] = _Run(read_run(run, problems), tuple(problems))
+            self._runs[run.id] = read_run(run, problems), tuple(problems)
         return self._runs[run.id]
 
-    def _newest(self, count: int) -> Iterator[_Run]:
+    def _newest(self, count: int) -> Iterator[tuple[RunState | None, _Problems]]:
         return map(self._run, self._there[-count:])
 
     @cached_property
@@ -390,22 +358,22 @@ class Situation(_Moment):
         return UserRepo(self.repository)
 
     @cached_property
-    def _head(self) -> _Head:
+    def _head(self) -> "tuple[Head, _Problems]":
         from orchestrator.store.repo import Head, RepoBlocked  # noqa: PLC0415
 
         try:
-            return _Head(self._repo.head())
+            return self._repo.head(), ()
         except RepoBlocked as blocked:
-            return _Head(Head(None, None), blocked.problems)
+            return Head(None, None), blocked.problems
 
     @cached_property
-    def _uncommitted(self) -> _Uncommitted:
+    def _uncommitted(self) -> tuple[tuple[str, ...], _Problems]:
         from orchestrator.store.repo import RepoBlocked  # noqa: PLC0415
 
         try:
-            return _Uncommitted(tuple(self._repo.uncommitted()))
+            return tuple(self._repo.uncommitted()), ()
         except RepoBlocked as blocked:
-            return _Uncommitted((), blocked.problems)
+            return (), blocked.problems
 
     @cached_property
     def _shown(self) -> tuple[str, ...] | None:
@@ -417,13 +385,13 @@ class Situation(_Moment):
         return shown_runs(self.repository, text)
 
 
-def _text_of(repository: Repository, path: str) -> _Text:
+def _text_of(repository: Repository, path: str) -> tuple[bytes | None, _Problems]:
     try:
         text = read_state(repository.root, path)
     except ProblemError as error:
-        return _Text(None, error.problems)
+        return None, error.problems
     missing = Problem(path, "the file is missing", "`orchestrate init` writes it")
-    return _Text(text, (missing,) if text is None and path in NEEDED else ())
+    return text, (missing,) if text is None and path in NEEDED else ()
 
 
 def _has_work(run: RunState) -> bool:

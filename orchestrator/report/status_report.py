@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from orchestrator.budget.totals import Spending
 from orchestrator.checks.figures import Figure
@@ -151,17 +150,6 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
         blockers_of(found),
         approvals_of(found),
     )
-
-
-def as_json(value: Any) -> Any:
-    """Return values as JSON values."""
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: as_json(each) for name, each in value._asdict().items()}
-    if isinstance(value, tuple | list):
-        return [as_json(each) for each in value]
-    if isinstance(value, Mapping):
-        return {name: as_json(each) for name, each in value.items()}
-    return value
 
 
 def tests_of(figures: tuple[Figure, ...]) -> dict[str, str]:

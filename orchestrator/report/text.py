@@ -5,8 +5,9 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.report.history import REPORT
-from orchestrator.report.status_report import Mark, StatusReport, as_json
+from orchestrator.report.status_report import Mark, StatusReport
 from tickets.markdown import one_line
+from tickets.value import as_json
 from workers.files.durable import create_file
 from workers.files.run_dir import create_json, runs_of
 from workers.git.run import Repository

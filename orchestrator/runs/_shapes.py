@@ -20,7 +20,7 @@ from typing import (
     get_origin,
 )
 
-from tickets.value import Value
+from tickets.value import SCALARS, Value, as_json
 
 Reader = Callable[[Any], Any]
 """Returns the value that a part of JSON stands for. Raises UnsoundError."""
@@ -38,19 +38,6 @@ def typed(cls: type[T], found: Any) -> T:
     shape = _SHAPES.get(cls) or _shape_of(cls)
     made: T = tuple.__new__(cast("Any", cls), shape.values_of(found))
     return made
-
-
-def as_json(value: Any) -> Any:
-    """Return a value with its Values as objects and its tuples as lists, as `typed` reads it back."""
-    if type(value) in _JSON:
-        return value
-    if isinstance(value, Mapping):
-        return {name: as_json(one) for name, one in value.items()}
-    if hasattr(value, "_fields"):
-        return {name: as_json(one) for name, one in zip(value._fields, value, strict=True)}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_json(one) for one in value]
-    return value
 
 
 # What an annotation can ask for: `Annotated[TYPE, MARK]`, where a mark is a reader, or a number's limit
@@ -184,14 +171,13 @@ class _Shape:
         self._known.add(kinds)
 
 
-_JSON = frozenset((str, int, bool, float, NoneType))
 _TEXT, _NOTHING = frozenset((str,)), frozenset((NoneType,))
 _SHAPES: dict[type, _Shape] = {}
 
 
 def _kind_of(annotation: Any) -> _Kind:
     origin, parts = get_origin(annotation), get_args(annotation)
-    if annotation in _JSON:
+    if annotation in SCALARS:
         return _Kind(frozenset((annotation,)))
     if origin is Annotated:
         return _marked(*parts)

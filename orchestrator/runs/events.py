@@ -14,14 +14,13 @@ from orchestrator.runs._shapes import (
     Time,
     Tokens,
     UnsoundError,
-    as_json,
     is_time,
     text,
     typed,
     unread,
 )
 from tickets.types import AgentName, Outcome, Verdict
-from tickets.value import Value
+from tickets.value import Value, as_json
 
 PricedBy = Literal["agent", "table", "unpriced"]
 """Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""

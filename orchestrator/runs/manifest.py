@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs._shapes import as_json, is_name, typed
+from orchestrator.runs._shapes import is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from tickets.problems import Problem
@@ -14,6 +14,7 @@ from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import Scope
 from tickets.templates.render import Values
 from tickets.ticket import Ticket
+from tickets.value import as_json
 from workers.files.durable import create_file
 from workers.files.read import read_whole
 from workers.files.run_dir import RunDir

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.runs._shapes import Name, UnsoundError, as_json, typed
+from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
@@ -30,7 +30,7 @@ from orchestrator.runs.events import (
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
 from tickets.problems import Problem
 from tickets.types import AgentName
-from tickets.value import Value
+from tickets.value import Value, as_json
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of

@@ -134,7 +134,8 @@ def test_commands_add_finish_move_and_list_with_one_commit_each(lab):
 
 
 def test_an_item_by_number_or_by_a_part_that_is_not_unique(lab):
-    lab.call("todo", "add", "Read the manual")
+    for item in ("Read the manual", "Read the tutorial"):
+        lab.call("todo", "add", item)
     before = lab.everything()
     called = lab.call("todo", "done", "read the", "--json")
     assert called.code == 2
