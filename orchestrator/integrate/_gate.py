@@ -10,7 +10,6 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun, Unattributed
-from orchestrator.runs.next_action import again_with_fallen, broke_the_gate
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
@@ -50,11 +49,6 @@ class Gated(NamedTuple):
     """It failed once and passed once on the same tree."""
 
 
-def mended(fenced: str, do: str) -> str:
-    """Return what to do about a gate that failed, with what the fence may have to do with it."""
-    return f"{fenced}; {do}" if fenced else do
-
-
 def note_gate(runtime: Runtime, gated: Gated) -> None:
     """Note the result of the gate, once the workers that broke it are settled."""
     commands = runtime.settings.integration.gate
@@ -65,20 +59,6 @@ def note_gate(runtime: Runtime, gated: Gated) -> None:
     # Left to note by a runtime that was killed, where nothing is left to land.
     if commands and (last or (line and not runtime.state.gate.result.startswith(line))):
         runtime.note(GateEnded(line, bool(gated.kept), gated.flaky, gated.fenced))
-
-
-def gate_problems(runtime: Runtime) -> list[Problem]:
-    """Return a problem for the workers that broke the gate in its last run, with what the lead can do."""
-    names = [name for name, worker in runtime.state.workers.items() if broke_the_gate(worker)]
-    gate = runtime.state.gate
-    if not names or "broken by" not in gate.result:
-        return []
-    # The gate finds the same in the same work: to run it again helps only if something else was fixed.
-    state = runtime.state
-    run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
-    accept = f"orchestrate integrate {runtime.run.id} --accept {' '.join(names)}"
-    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
-    return [Problem("gate", gate.result, mended(gate.fenced, do))]
 
 
 class _NoWord(Exception):

@@ -5,8 +5,7 @@ from typing import Literal
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import GateSeen, Unattributed
-from orchestrator.tamper.guard import tampering_problem
-from tickets.problems import Problem
+from orchestrator.runs.state import RunState
 
 HARM: Literal["harm"] = "harm"
 """`settled_by` of a verdict that waits for the lead because of it."""
@@ -14,11 +13,11 @@ SHOWN = 3
 """Paths that a line names at most; the rest is counted."""
 
 
-def accepted_harm(runtime: Runtime) -> dict[str, str]:
+def accepted_harm(state: RunState) -> dict[str, str]:
     """Describe by worker what changed while the gate ran, where the lead has accepted the worker."""
     return {
         name: f"while the gate ran, {_shown(worker.despite)} changed"
-        for name, worker in runtime.state.workers.items()
+        for name, worker in state.workers.items()
         if worker.despite
     }
 
@@ -39,28 +38,13 @@ def note_harm(runtime: Runtime, found: Iterable[Unattributed]) -> str:
     return why
 
 
-def held_by_harm(runtime: Runtime) -> dict[str, str]:
+def held_by_harm(state: RunState) -> dict[str, str]:
     """Return the workers that may not land before the lead has decided, and why."""
     return {
         name: worker.harm[-1].holds
-        for name, worker in runtime.state.workers.items()
-        if worker.harm and worker.verdict not in ("rejected", None) and name not in runtime.state.landings
+        for name, worker in state.workers.items()
+        if worker.harm and worker.verdict not in ("rejected", None) and name not in state.landings
     }
-
-
-def harm_problems(runtime: Runtime) -> list[Problem]:
-    """Return the tampering that waits for the lead, and the commands that settle it."""
-    held = {
-        name: worker
-        for name, worker in runtime.state.workers.items()
-        if (worker.verdict, worker.settled_by) == ("pending", HARM)
-    }
-    if not held:
-        return []
-    done = [tampering_problem(one) for worker in held.values() for one in worker.harm]
-    whys = dict.fromkeys(worker.reason for worker in held.values())
-    do = f"look at what they wrote, then: orchestrate integrate {runtime.run.id} --accept {' '.join(held)}"
-    return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
 
 
 def _is_excused(runtime: Runtime, found: Unattributed, path: str) -> bool:

@@ -1,9 +1,7 @@
 """Incomplete work that the lead accepts: what speaks against it is kept with the decision."""
 
-from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.events import Decider
-from tickets.problems import Problem
 
 ACCEPTED, REJECTED = "accepted by the lead", "rejected by the lead"
 """The reason of a verdict for which the lead gave none."""
@@ -13,14 +11,14 @@ _NEVER_LANDS = ("out_of_scope", "touched_state_file", "read_only_wrote")
 
 def although(said: str, worker: WorkerState) -> str:
     """Return the lead's reason, with what it overrules."""
-    return said if worker.outcome == "complete" else f"{said}, although {_against(worker)}"
+    return said if worker.outcome == "complete" else f"{said}, although {against(worker)}"
 
 
 def said_of(worker: WorkerState) -> str:
     """Return the reason that the lead gave; empty if there was none."""
     said = worker.reason
     if worker.outcome != "complete":
-        said = said.removesuffix(f", although {_against(worker)}")
+        said = said.removesuffix(f", although {against(worker)}")
     return "" if said in (ACCEPTED, REJECTED) else said
 
 
@@ -35,7 +33,7 @@ def decider_of(worker: WorkerState) -> Decider:
 def finding_of(worker: WorkerState, harm: str) -> str:
     """Describe what speaks against a worker: as it was found when it ended, and what the gate did with it."""
     is_clean = worker.outcome == "complete" and not worker.evidence.violations
-    return "; ".join(one for one in ("" if is_clean else _against(worker), harm) if one)
+    return "; ".join(one for one in ("" if is_clean else against(worker), harm) if one)
 
 
 def outside_of(worker: WorkerState) -> tuple[str, ...]:
@@ -43,17 +41,6 @@ def outside_of(worker: WorkerState) -> tuple[str, ...]:
     return tuple(one.path for one in worker.evidence.violations if one.kind in _NEVER_LANDS)
 
 
-def overruled_problems(runtime: Runtime) -> list[Problem]:
-    """Return a problem for each incomplete worker that landed: why it was incomplete, and how to revert."""
-    found = []
-    for name, worker in runtime.state.workers.items():
-        if name in runtime.state.landings and worker.evidence.files and worker.outcome != "complete":
-            commit = runtime.state.landings[name]
-            do = f"have a ticket mend it, or: git revert {commit[:10]}" if commit else "have a ticket mend it"
-            found.append(Problem(name, f"landed, although {_against(worker)}", do, "warning"))
-    return found
-
-
-def _against(worker: WorkerState) -> str:
+def against(worker: WorkerState) -> str:
     """Describe why a worker was incomplete: as it was found when it ended, whatever was decided since."""
     return worker.found or f"its outcome is {worker.outcome}"

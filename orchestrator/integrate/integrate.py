@@ -12,8 +12,8 @@ from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import Standing
-from orchestrator.integrate._gate import Candidate, Gated, gate_problems, mended, note_gate, pass_gate
-from orchestrator.integrate._gate_tampering import HARM, accepted_harm, harm_problems, held_by_harm
+from orchestrator.integrate._gate import Candidate, Gated, note_gate, pass_gate
+from orchestrator.integrate._gate_tampering import HARM, accepted_harm, held_by_harm
 from orchestrator.integrate._hooks import run_hooks
 from orchestrator.integrate._overrule import (
     ACCEPTED,
@@ -22,11 +22,11 @@ from orchestrator.integrate._overrule import (
     decider_of,
     finding_of,
     outside_of,
-    overruled_problems,
     said_of,
 )
+from orchestrator.integrate._problems import mended, open_problems
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
-from orchestrator.runs.next_action import HELD_UP, again, called_by, pending_of
+from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import told_of
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
@@ -68,12 +68,7 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
         problems += blocked.problems
     if runtime.stopping:
         return problems
-    problems += [
-        *gate_problems(runtime),
-        *harm_problems(runtime),
-        *_outside(runtime),
-        *overruled_problems(runtime),
-    ]
+    problems += open_problems(runtime.state)
     problems += await anyio.to_thread.run_sync(_record, runtime, store)
     return list(dict.fromkeys(problems))  # each of these steps reports what waits to be finished
 
@@ -84,7 +79,7 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
 def _apply(runtime: Runtime, decision: Decision) -> None:
     """Apply the lead's decision, and the rule to workers that a gate or a conflict had held up."""
     _refuse_unknown(runtime, decision)
-    harmed = held_by_harm(runtime)
+    harmed = held_by_harm(runtime.state)
     for ticket in runtime.manifest.tickets:
         worker = runtime.of(ticket)
         name, violations = ticket.worker, worker.evidence.violations
@@ -148,19 +143,6 @@ def _taking_back(runtime: Runtime, name: str) -> str:
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
     return f"`git revert {commit[:10]}`{also}"
-
-
-def _outside(runtime: Runtime) -> list[Problem]:
-    """Return a problem for the workers of which accepting would land nothing, with what helps instead."""
-    workers = runtime.state.workers
-    names = pending_of(workers).outside
-    if not names:
-        return []
-    said, more = called_by(names, workers)
-    place = ", ".join(said) + (f" and {more} more" if more else "")
-    what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
-    do = f"reject, mend `owns` or the prompt, then: {again(runtime.manifest.phase, names, workers)}"
-    return [Problem(place, what, do, "warning")]
 
 
 # Landing
@@ -335,7 +317,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
-    harm = accepted_harm(runtime)
+    harm = accepted_harm(runtime.state)
     event = RunIntegrated(
         run=runtime.run.id,
         phase=runtime.manifest.phase,

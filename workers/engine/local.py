@@ -137,18 +137,21 @@ class LocalEngine:
                 await anyio.to_thread.run_sync(self._checker.write_patch, place, found, patch)
         except (WorkerError, GitError, OSError) as error:
             # Its work is done and paid for: it is judged by what is known of it.
-            return result._replace(error=_describe(error), patch=patch if patch.exists() else None)
+            return result._replace(
+                error=_describe(error, self._site.run.relative(patch)),
+                patch=patch if patch.exists() else None,
+            )
         return result._replace(found=found, patch=patch)
 
 
-def _describe(error: WorkerError | GitError | OSError) -> str:
+def _describe(error: WorkerError | GitError | OSError, patch: str) -> str:
     match error:
         case WorkerError():
             return error.reason
         case GitError():
-            return f"its changes could not be kept: {error.said}"
+            return f"{patch}: the changes could not be kept: {error.said}"
         case OSError():
-            return f"its changes could not be kept: {(error.strerror or str(error)).lower()}"
+            return f"{patch}: the changes could not be kept: {(error.strerror or str(error)).lower()}"
 
 
 async def read_ended(run: RunDir, ticket: Ticket, number: int) -> Ended:

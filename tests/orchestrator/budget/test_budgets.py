@@ -70,7 +70,7 @@ def test_a_worker_whose_patch_cannot_be_written_has_cost_what_it_has(rehearsal):
     rehearsal.lab.commit({"orchestrate.toml": f'fence = "off"\n{settings}'})
     (worker,) = rehearsal.run()["workers"]
     assert (worker["outcome"], worker["usage"]["cost_usd"]) == ("failed", 3.0)
-    assert worker["reason"] == "its changes could not be kept: file exists"
+    assert worker["reason"].endswith("/Claude-Worker-1.patch: the changes could not be kept: file exists")
     assert len([*rehearsal.root.glob(".taskers/worktrees/*/Claude-Worker-1/new")]) == 1
     spent = rehearsal.lab.call("status", "--json").document["spent"]
     assert (spent["usd"], spent["held_usd"]) == (3.0, 0.0)

@@ -311,7 +311,7 @@ async def test_a_patch_that_cannot_be_written_is_an_error_of_a_worker_that_has_e
     async with machine.engine() as engine:
         found = await engine.run(machine.job(f"{plant}; echo x > new"), machine.events.append)
     assert (found.exit.end, found.exit.exit_code) == ("exited", 0)
-    assert found.error == "its changes could not be kept: file exists"
+    assert found.error.endswith(".patch: the changes could not be kept: file exists")
     assert (found.found, found.patch) == (None, None)
     assert (found.tree.path / "new").exists()
 

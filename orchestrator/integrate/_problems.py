@@ -1,0 +1,70 @@
+"""What an integration leaves for the lead: a broken gate, what waits for a decision, what was overruled."""
+
+from orchestrator.integrate._gate_tampering import HARM
+from orchestrator.integrate._overrule import against
+from orchestrator.runs.next_action import again, again_with_fallen, broke_the_gate, called_by, pending_of
+from orchestrator.runs.state import RunState
+from orchestrator.tamper.guard import tampering_problem
+from tickets.problems import Problem
+
+
+def open_problems(state: RunState) -> list[Problem]:
+    """Return what the lead is told of a run after its integration, with the command that helps."""
+    return [*_of_gate(state), *_of_tampering(state), *_of_outside(state), *_of_overruled(state)]
+
+
+def mended(fenced: str, do: str) -> str:
+    """Return what to do about a gate that failed, with what the fence may have to do with it."""
+    return f"{fenced}; {do}" if fenced else do
+
+
+def _of_gate(state: RunState) -> list[Problem]:
+    """Return a problem for the workers that broke the gate in its last run, with what the lead can do."""
+    names = [name for name, worker in state.workers.items() if broke_the_gate(worker)]
+    gate = state.gate
+    if not names or "broken by" not in gate.result:
+        return []
+    # The gate finds the same in the same work: to run it again helps only if something else was fixed.
+    run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
+    accept = f"orchestrate integrate {state.run.id} --accept {' '.join(names)}"
+    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
+    return [Problem("gate", gate.result, mended(gate.fenced, do))]
+
+
+def _of_tampering(state: RunState) -> list[Problem]:
+    """Return the tampering that waits for the lead, and the commands that settle it."""
+    held = {
+        name: worker
+        for name, worker in state.workers.items()
+        if (worker.verdict, worker.settled_by) == ("pending", HARM)
+    }
+    if not held:
+        return []
+    done = [tampering_problem(one) for worker in held.values() for one in worker.harm]
+    whys = dict.fromkeys(worker.reason for worker in held.values())
+    do = f"look at what they wrote, then: orchestrate integrate {state.run.id} --accept {' '.join(held)}"
+    return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
+
+
+def _of_outside(state: RunState) -> list[Problem]:
+    """Return a problem for the workers of which accepting would land nothing, with what helps instead."""
+    workers = state.workers
+    names = pending_of(workers).outside
+    if not names:
+        return []
+    said, more = called_by(names, workers)
+    place = ", ".join(said) + (f" and {more} more" if more else "")
+    what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
+    do = f"reject, mend `owns` or the prompt, then: {again(state.phase, names, workers)}"
+    return [Problem(place, what, do, "warning")]
+
+
+def _of_overruled(state: RunState) -> list[Problem]:
+    """Return a problem for each incomplete worker that landed: why it was incomplete, and how to revert."""
+    found = []
+    for name, worker in state.workers.items():
+        if name in state.landings and worker.evidence.files and worker.outcome != "complete":
+            commit = state.landings[name]
+            do = f"have a ticket mend it, or: git revert {commit[:10]}" if commit else "have a ticket mend it"
+            found.append(Problem(name, f"landed, although {against(worker)}", do, "warning"))
+    return found
