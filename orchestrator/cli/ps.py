@@ -8,7 +8,7 @@ from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.ps import Seen
-from orchestrator.runs.live import SHORT, Queue, Row
+from orchestrator.runs.live import SHORT, QueueCounts, Row
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +54,7 @@ def _counted(rows: list[Row]) -> str:
     )
 
 
-def _queue_words(queue: Queue) -> str:
+def _queue_words(queue: QueueCounts) -> str:
     """Return how many wait, and for what."""
     kinds = {
         "for a slot": queue.slot,

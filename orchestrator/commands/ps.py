@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator.budget.totals import Spent, spent_in
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
-from orchestrator.runs.live import NEXT, LiveRun, Queue, Row, live_runs, parked_words
+from orchestrator.runs.live import NEXT, LiveRun, QueueCounts, Row, live_runs, parked_text
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
 from orchestrator.schedule.rate_limits import provider_states
@@ -23,7 +23,7 @@ class Seen(Value):
 
     state: RunState
     rows: list[Row]
-    queue: Queue
+    queue: QueueCounts
     cost: Spent
 
 
@@ -70,13 +70,13 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
     """Return the agents that are parked, and until when."""
     found = provider_states(repository.own / "providers", now.timestamp())
     return {
-        one.agent: parked_words(one.agent, datetime.fromtimestamp(one.until, UTC), now)
+        one.agent: parked_text(one.agent, datetime.fromtimestamp(one.until, UTC), now)
         for one in found
         if one.until is not None
     }
 
 
-def _shown(run: LiveRun, queue: Queue, cost: Spent) -> dict[str, Any]:
+def _shown(run: LiveRun, queue: QueueCounts, cost: Spent) -> dict[str, Any]:
     workers = run.state.workers.values()
     retrying = sum(one.retrying and not one.ended for one in workers)
     return {

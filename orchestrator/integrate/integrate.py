@@ -27,7 +27,7 @@ from orchestrator.integrate._overrule import (
 from orchestrator.integrate._problems import mended, open_problems
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
 from orchestrator.runs.next_action import HELD_UP
-from orchestrator.runs.state import told_of
+from orchestrator.runs.state import shown_of
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
@@ -306,7 +306,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     if not runtime.state.has_ended:
         return []
     told = {
-        name: told_of(worker)
+        name: shown_of(worker)
         for name, worker in runtime.state.workers.items()
         # Accepted and not landed is not done: it is recorded when it has landed.
         if name in runtime.state.landings or not runtime.state.is_to_land(name)

@@ -32,13 +32,13 @@ async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[P
     """
     until = time.monotonic() + request.wait
     while True:
-        seen = scopes_in_use.picture(project.repository)
+        seen = scopes_in_use.fingerprint(project.repository)
         try:
             return _start_nowait(project, request)
         except Refusal as refusal:
             if refusal.exit_code != HELD:
                 raise
-            while scopes_in_use.picture(project.repository) == seen:
+            while scopes_in_use.fingerprint(project.repository) == seen:
                 if time.monotonic() >= until:
                     raise
                 await anyio.sleep(POLL)

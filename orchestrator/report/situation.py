@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
 from orchestrator.runs.next_action import Outlook, Rerun, Step, next_of_project, open_p0
-from orchestrator.runs.state import RunState, read_run, told_of
+from orchestrator.runs.state import RunState, read_run, shown_of
 from orchestrator.state import NEEDED, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
@@ -397,6 +397,6 @@ def _text_of(repository: Repository, path: str) -> tuple[bytes | None, _Problems
 def _has_work(run: RunState) -> bool:
     """Return whether a verdict is open, or accepted work is to be landed and recorded."""
     return any(
-        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != told_of(worker))
+        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != shown_of(worker))
         for name, worker in run.workers.items()
     )

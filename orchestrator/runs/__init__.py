@@ -1,1 +1,1 @@
-"""A run as data on disk: manifest, state, live view, scopes in use, next action."""
+"""A run on disk: manifest, state, live view, scopes in use, next action."""

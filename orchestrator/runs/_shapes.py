@@ -23,16 +23,16 @@ from typing import (
 from tickets.value import SCALARS, Value, as_json
 
 Reader = Callable[[Any], Any]
-"""Returns the value that a part of JSON stands for. Raises UnsoundError."""
+"""Returns the value of a part of JSON. Raises UnsoundError."""
 T = TypeVar("T")
 
 
 class UnsoundError(ValueError):
-    """A value has another shape than ours."""
+    """Raised for a value of another shape than ours."""
 
 
 def typed(cls: type[T], found: Any) -> T:
-    """Return a Value or NamedTuple made of a JSON object; defaults stand in. Raises UnsoundError."""
+    """Return a Value or NamedTuple made from a JSON object, with defaults. Raises UnsoundError."""
     if type(found) is not dict:
         raise UnsoundError(cls.__name__)
     shape = _SHAPES.get(cls) or _shape_of(cls)
@@ -40,15 +40,15 @@ def typed(cls: type[T], found: Any) -> T:
     return made
 
 
-# What an annotation can ask for: `Annotated[TYPE, MARK]`, where a mark is a reader, or a number's limit
+# What an annotation can require: `Annotated[TYPE, MARK]`, where a mark is a reader, or a number's limit
 
 
 def text(value: Any) -> Any:
-    """Mark a `Literal` of which an older or a newer version may know other words: any text is accepted."""
+    """Mark a `Literal` that may have other members in older or newer versions: any text is accepted."""
 
 
 def unread(value: Any) -> Any:
-    """Mark what no reader of ours needs: its default stands for it."""
+    """Mark a field that no reader of ours needs: its default is used."""
 
 
 def _name(value: Any) -> str:
@@ -72,7 +72,7 @@ def _inside(value: Any) -> str:
 Name = Annotated[str, _name]
 """A file's name."""
 Count = Annotated[int, 10**6]
-"""Attempts of one worker, numbered from one; the limit is far above what any could make."""
+"""Attempts of one worker, numbered from one; the limit is far above any real number."""
 Amount = Annotated[float, math.inf]
 """Seconds or USD."""
 Tokens = Annotated[int, math.inf]
@@ -88,7 +88,7 @@ def is_name(value: Any) -> bool:
 
 
 def is_time(value: Any) -> bool:
-    """Return whether a value is a time as we write it: ISO 8601, with its zone."""
+    """Return whether a value is a time in our format: ISO 8601, with its zone."""
     try:
         return datetime.fromisoformat(value).tzinfo is not None
     except (TypeError, ValueError):
@@ -96,10 +96,10 @@ def is_time(value: Any) -> bool:
 
 
 class _Kind(Value):
-    """What an annotation permits: exact types, and what else is to be checked of a value."""
+    """The values that an annotation permits: exact types, and further conditions."""
 
     types: frozenset[type] | None
-    """None where the reader says."""
+    """None where the reader decides."""
     below: float | None = None
     """A number is not negative, and less than this."""
     words: frozenset[str | None] | None = None
@@ -109,7 +109,7 @@ class _Kind(Value):
 
 
 class _Shape:
-    """The fields of a NamedTuple, and how each of them is checked.
+    """The fields of a NamedTuple, with the check of each.
 
     A `status` may read the journals of ten thousand workers, so nothing is called for a field that a look at
     its value can check, and the types of all fields are compared at once with those that were right before.
@@ -213,7 +213,7 @@ def _or_none(kind: _Kind) -> _Kind:
 
 
 def _reader(annotation: Any) -> Reader:
-    """Return what reads one item of a list or a mapping."""
+    """Return the reader of one item of a list or a mapping."""
     if hasattr(annotation, "_fields"):
         return _object_reader(annotation)
     shape = _Shape({"one": annotation}, {})

@@ -1,10 +1,10 @@
-"""What a run needed only while it was on, taken away once nothing more can come of it; its outputs stay."""
+"""The cleanup of a run: temporary files are removed once nothing more can happen in it; its outputs stay."""
 
 import contextlib
 
 from orchestrator.errors import Refusal
 from orchestrator.runs import scopes_in_use
-from orchestrator.runs.kept_refs import let_bases_go
+from orchestrator.runs.kept_refs import drop_bases
 from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import RunState, read_run
 from workers.files.locks import is_locked
@@ -14,15 +14,15 @@ from workers.worktree.worktree import remove_empty_folders, remove_places_below,
 
 
 def clear_run(repository: Repository, state: RunState, base: str) -> None:
-    """Remove what a run that began at `base` needs no more; marked last, so that the next one ends a cut."""
+    """Remove the temporary files of a run that began at `base`; the mark comes last, so a cut is finished."""
     run = state.run
     if not state.is_unfinished:
         scopes_in_use.drop(repository, run)
     if state.is_integrated:
-        let_bases_go(repository, state, base)
+        drop_bases(repository, state, base)
         root = repository.root / ".taskers"
         scratch = root / "scratch" / run.id
-        remove_empty_folders(scratch)  # most are: to look into a thousand costs more than to try
+        remove_empty_folders(scratch)  # most are: to list a thousand costs more than to try
         for folder in (repository.own / "runs" / run.id, scratch):
             remove_tree(folder)
         # A worktree of which no patch could be made holds the only copy of its worker's changes.
@@ -34,7 +34,7 @@ def clear_run(repository: Repository, state: RunState, base: str) -> None:
 
 
 def clear_ended_runs(repository: Repository) -> None:
-    """Do so for the runs that were over, and whose runtime was killed before it could."""
+    """Do so for ended runs whose runtime was killed before it could."""
     for run in runs_of(repository.root, closed=False):
         state = read_run(run)
         if state is None or state.is_unfinished or is_locked(run.path / "run.lock"):

@@ -1,7 +1,7 @@
-"""The events of a run's journal: what each says, and how a record of it is written and read.
+"""The events of a run's journal, and how their records are written and read.
 
-`docs/commands.md` has the records as the outside sees them. A record of an event that is not known here, or
-of another shape than ours, is passed over.
+`docs/commands.md` documents the records. A record of an unknown event, or of another shape than ours, is
+skipped.
 """
 
 from collections.abc import Mapping
@@ -23,22 +23,22 @@ from tickets.types import AgentName, Outcome, Verdict
 from tickets.value import Value, as_json
 
 PricedBy = Literal["agent", "table", "unpriced"]
-"""Who says what it cost; `unpriced`: nobody, so it is counted in tokens alone."""
+"""The source of the cost; `unpriced`: none, so it is counted in tokens alone."""
 Kind = Literal["first", "again", "thread", "asked"]
-"""How an attempt begins. `again`: with the ticket and what an earlier attempt left; `thread`: on in that
-one's thread; `asked`: for what its report lacks."""
+"""How an attempt begins. `again`: with the ticket and the earlier attempt's changes; `thread`: in that
+attempt's thread; `asked`: for missing parts of its report."""
 ViolationKind = Literal[
     "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"
 ]
 SettledBy = Literal["lead", "rule", "gate", "hook", "conflict", "dependency", "harm"]
-"""`harm`: what the gate's commands did to the user's repository."""
+"""`harm`: changes of the user's repository by the gate's commands."""
 
 
-# What events are made of
+# Parts of events
 
 
 class Usage(Value):
-    """What attempts used. Tokens include cached ones; USD are None where nobody told them."""
+    """The use of attempts. Tokens include cached ones; USD are None where they are not reported."""
 
     input_tokens: Tokens
     output_tokens: Tokens
@@ -51,32 +51,32 @@ NO_USAGE = Usage(0, 0, None)
 
 
 class Violation(Value):
-    """Something a worker did that its ticket did not allow."""
+    """An act of a worker that its ticket did not allow."""
 
     kind: Annotated[ViolationKind, text]
     path: str
 
 
 class Begin(Value):
-    """How an attempt begins: from nothing, or from what the one before it left."""
+    """How an attempt begins: from nothing, or from the result of the one before it."""
 
     kind: Kind = "first"
     thread: str | None = None
     reason: str = ""
-    """Why the attempt before it ended, or what its report lacks."""
+    """Why the attempt before it ended, or which parts its report lacks."""
     changed: tuple[str, ...] = ()
-    """What it changed, as far as it is named; `more` counts the rest."""
+    """Its changed paths, as far as they are named; `more` counts the rest."""
     more: Count = 0
     said: str = ""
-    """Its last words."""
+    """Its last message."""
 
     def elsewhere(self) -> "Begin":
-        """Return how another agent begins, which knows nothing of the thread."""
+        """Return how another agent begins, which does not know the thread."""
         return self._replace(kind="again", thread=None) if self.kind == "thread" else self
 
 
 class Try(Value):
-    """The account of one attempt."""
+    """The record of one attempt."""
 
     attempt: Count
     usage: Usage
@@ -92,19 +92,19 @@ class Try(Value):
 
 
 class Claims(Value):
-    """The account in a worker's report, and where the files tell another story."""
+    """The claims of a worker's report, and where they differ from the files."""
 
     status: str | None
     files: tuple[str, ...]
     """Paths that it names as affected."""
     not_found: tuple[str, ...]
-    """Of these, what it did not change."""
+    """Of these, the unchanged ones."""
     not_said: tuple[str, ...]
-    """What it changed and did not name."""
+    """Paths that it changed and did not name."""
 
 
 class AcceptanceResult(Value):
-    """What became of one acceptance command; `output` is the path of what it printed."""
+    """The result of one acceptance command; `output` is the path of its output."""
 
     command: str
     passed: bool
@@ -115,17 +115,17 @@ class AcceptanceResult(Value):
 
 
 class Evidence(Value):
-    """What was found of a worker when it had ended. Paths are relative to the project."""
+    """The findings about a worker when it had ended. Paths are relative to the project."""
 
     fence: str | None = None
     exit_code: int | None = None
     signal: int | None = None
     end: str | None = None
-    """How its process ended, in the words of `workers.files.exit_record`."""
+    """The end of its process, one of the values of `workers.files.exit_record`."""
     attempts: Count = 0
     seconds: Amount = 0.0
     files: tuple[str, ...] = ()
-    """What may land: its changes inside its scope."""
+    """Its changes inside its scope, which may land."""
     violations: tuple[Violation, ...] = ()
     usage: Usage = NO_USAGE
     """Of all its attempts."""
@@ -136,7 +136,7 @@ class Evidence(Value):
     thread: str | None = None
     ignored: tuple[str, ...] = ()
     worktree: str | None = None
-    """Its worktree, where that is kept for holding the only copy of its work."""
+    """Its worktree, where that is kept as the only copy of its work."""
     acceptance: Annotated[tuple[AcceptanceResult, ...], unread] = ()
     started_at: str = ""
     ended_at: str = ""
@@ -161,7 +161,7 @@ class WorkerStarted(Value):
 
 
 class WorkerEnded(Value):
-    """`ended`: a worker's last attempt was judged; the record of a worker, `WORKER.json`, says the same."""
+    """`ended`: a worker's last attempt was judged; its record, `WORKER.json`, has the same fields."""
 
     worker: str
     outcome: Annotated[Outcome, text]
@@ -180,17 +180,17 @@ class WorkerEnded(Value):
 
 
 class WorkerSkipped(Value):
-    """`skipped`: a ticket ends without having been started."""
+    """`skipped`: a ticket ends without a start."""
 
     worker: str
     reason: str
 
 
 class AttemptRepeated(Value):
-    """`retry`, `afresh`, `asked`, `lost`: an attempt has ended, and another one is to follow.
+    """`retry`, `afresh`, `asked`, `lost`: an attempt has ended, and another one follows.
 
-    `afresh` counts as no retry: nobody is to blame. `asked`: its report lacks something. `lost`: its runtime
-    or its tree is gone.
+    `afresh` is not counted as a retry: no worker is at fault. `asked`: its report lacks a part.
+    `lost`: its runtime or its tree is gone.
     """
 
     event: Literal["retry", "afresh", "asked", "lost"]
@@ -203,7 +203,7 @@ class AttemptRepeated(Value):
 
 
 class WorkerReassigned(Value):
-    """`moved`: another agent does a ticket from now on."""
+    """`moved`: another agent does a ticket from here on."""
 
     worker: str
     agent: AgentName
@@ -225,13 +225,13 @@ class ProviderParked(Value):
     until: Time
     reason: str = ""
     named: bool = False
-    """Whether the provider said itself until when."""
+    """Whether the provider itself named the time."""
     limit: int | None = None
     """Workers of that agent that may run from now on; None is not limited."""
 
 
 class CostUnsettled(Value):
-    """`unsettled`: what an attempt cost could not be written into the ledger."""
+    """`unsettled`: the cost of an attempt could not be written into the ledger."""
 
     worker: str
     attempt: Count = 0
@@ -247,7 +247,7 @@ class AcceptanceChecked(Value):
 
 
 class TreeSetUp(Value):
-    """`set_up`: a setup command has ended in a worktree, which has a worker's name or one of its own."""
+    """`set_up`: a setup command has ended in a worktree, named after a worker or by itself."""
 
     worker: str
     command: str
@@ -256,20 +256,20 @@ class TreeSetUp(Value):
 
 
 class PathsNotLinked(Value):
-    """`not_linked`: what `[worktree] link` names and the user's worktree does not have."""
+    """`not_linked`: paths of `[worktree] link` that the user's worktree does not have."""
 
     worker: str
     paths: tuple[str, ...]
 
 
 class RuntimeWarned(Value):
-    """`warned`: the machine is short of something."""
+    """`warned`: the machine is short of a resource."""
 
     reason: str
 
 
 class VerdictSettled(Value):
-    """`settled`: a verdict has changed, and who changed it."""
+    """`settled`: a verdict has changed, with what changed it."""
 
     worker: str
     verdict: Verdict | None
@@ -284,45 +284,45 @@ class GateBegun(Value):
 
 
 class GateRun(Value):
-    """`gate_run`: one command of the gate on one tree; `look` counts how often it is asked on that tree."""
+    """`gate_run`: one command of the gate on one tree; `look` counts the runs on that tree."""
 
     tree: str
     look: int
     command: str
     passed: bool
     words: str
-    """How it went, on one line."""
+    """The result, on one line."""
     last: str = ""
-    """The last line that it printed."""
+    """The last line of its output."""
     seconds: Amount = 0.0
     output: Inside = ""
     fenced: str = ""
-    """What the fence keeps from it, where it failed and that may be why."""
+    """What the fence denies it, if it failed, probably because of that."""
 
 
 class GateSeen(Value):
-    """`gate_seen`: what an unfenced gate did to the user's repository has been looked for."""
+    """`gate_seen`: changes of the user's repository by an unfenced gate have been searched for."""
 
 
 class GateEnded(Value):
-    """`gate`: what the gate came to, on one line."""
+    """`gate`: the result of the gate, on one line."""
 
     result: str
     passed: bool = False
     flaky: bool = False
-    """It was red once and green once on the same tree."""
+    """Whether it failed once and passed once on the same tree."""
     fenced: str = ""
 
 
 class ChangesLanded(Value):
-    """`landed`: the work of some has landed; the commit is None where it is in the user's worktree alone."""
+    """`landed`: the work of some has landed; the commit is None where it is only in the user's worktree."""
 
     commit: str | None
     workers: tuple[str, ...]
 
 
 class StateRecorded(Value):
-    """`recorded`: what the state files show of each worker from now on."""
+    """`recorded`: what the state files show of each worker from here on."""
 
     commit: str | None
     told: Mapping[str, tuple[str | None, ...]]
@@ -335,7 +335,7 @@ class RunStopped(Value):
 
 
 class RunReopened(Value):
-    """`opened`: an interrupted run goes on."""
+    """`opened`: an interrupted run continues."""
 
 
 class Unattributed(Value):
@@ -345,7 +345,7 @@ class Unattributed(Value):
     candidates: tuple[str, ...]
     harm: bool = False
     during: str = ""
-    """`gate`, where that ran the work of the candidates; else they ran themselves."""
+    """`gate`, where that ran the work of the candidates; otherwise they ran themselves."""
     holds: str = ""
     """Why the candidates may not land before the lead has decided."""
 
@@ -359,7 +359,7 @@ RunEvent = (
 
 
 class Noted(Value):
-    """An event and when it was noted: ISO 8601 with its zone; empty where a record does not say it."""
+    """An event and the time of its note: ISO 8601 with its zone; empty where a record has none."""
 
     at: str
     event: RunEvent
@@ -374,19 +374,19 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "gate": GateEnded, "landed": ChangesLanded, "recorded": StateRecorded, "closed": RunStopped,
     "opened": RunReopened, "unattributed": Unattributed,
 }  # fmt: skip
-"""Event as the journal names it."""
+"""Events by their names in the journal."""
 _NAMES = {kind: name for name, kind in EVENTS.items()}
 _WHERE_SO = frozenset(("flaky", "fenced", "during", "holds"))
-"""Fields that are written only where they say something."""
+"""Fields that are written only where they have a value."""
 
 
 def name_of(event: RunEvent) -> str:
-    """Return the word for an event in the journal."""
+    """Return the name of an event in the journal."""
     return event.event if isinstance(event, AttemptRepeated) else _NAMES[type(event)]
 
 
 def encoded(noted: Noted) -> dict[str, Any]:
-    """Return the record of an event as the journal keeps it."""
+    """Return the record of an event for the journal."""
     event = noted.event
     record = {"at": noted.at, "event": name_of(event)}
     if isinstance(event, WorkerEnded):
@@ -396,11 +396,11 @@ def encoded(noted: Noted) -> dict[str, Any]:
 
 
 def decoded(record: Mapping[str, Any]) -> Noted | None:
-    """Return the event of a record; None where it is not known, or has another shape than ours."""
+    """Return the event of a record; None where it is unknown, or has another shape than ours."""
     name = record.get("event")
     kind = EVENTS.get(name) if isinstance(name, str) else None
     at: str = record["at"] if is_time(record.get("at")) else ""
-    # While a worker runs, its time is counted from there.
+    # A running worker's time is counted from it.
     if kind is None or (kind is WorkerStarted and not at):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Commits that no branch reaches and that a run still needs: held by refs of ours while it is on.
+"""Keep-alive refs: they protect the commits without a branch that a running run needs.
 
-What workers start from that build on others is such a commit. Without a ref a `git gc --prune=now` takes it
-once their trees are gone, and with it the only way to read their patches.
+Workers that build on others start from such a commit. Without a ref a `git gc --prune=now` removes it once
+their trees are gone, and then their patches cannot be read.
 """
 
 from orchestrator.runs.state import RunState
@@ -11,7 +11,7 @@ KEEP = "refs/orchestrate/keep"
 
 
 def keep_base(repository: Repository, run_id: str, commit: str) -> str:
-    """Hold a commit for as long as the run is on, and give it."""
+    """Protect a commit while the run lasts, and return it."""
     git(
         f"--git-dir={repository.common}",
         "update-ref",
@@ -22,21 +22,21 @@ def keep_base(repository: Repository, run_id: str, commit: str) -> str:
     return commit
 
 
-def let_bases_go(repository: Repository, state: RunState, base: str) -> None:
-    """Take the refs of a run that began at `base` away."""
+def drop_bases(repository: Repository, state: RunState, base: str) -> None:
+    """Remove the refs of a run that began at `base`."""
     if any(worker.base not in ("", base) for worker in state.workers.values()):
         drop_refs(repository, state.run.id)
 
 
 def kept_refs(repository: Repository, below: str = "") -> list[str]:
-    """Name the refs of all runs, or of the one whose id is given. Raises GitError."""
+    """Return the refs of all runs, or of the one whose id is given. Raises GitError."""
     where, folder = f"--git-dir={repository.common}", f"{KEEP}/{below}"
     found = git_fields(where, "for-each-ref", "--format=%(refname)%00", folder, cwd=repository.root)
     return [name for ref in found if (name := ref.strip())]
 
 
 def drop_refs(repository: Repository, run_id: str) -> None:
-    """Let go of the commits that a run alone needed. Raises GitError."""
+    """Remove the refs of a run. Raises GitError."""
     if feed := "".join(f"delete {name}\n" for name in kept_refs(repository, f"{run_id}/")):
         where = f"--git-dir={repository.common}"
         git(where, "update-ref", "--stdin", cwd=repository.root, feed=feed.encode())

@@ -1,4 +1,4 @@
-"""What is running, from files alone: any process can look, whether a runtime lives or not."""
+"""The running workers, from files alone: any process can read them, with or without a living runtime."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -16,19 +16,19 @@ from workers.files.run_dir import RunDir, runs_of
 
 NOBODY: Mapping[str, str] = {}
 NEXT = 5
-"""How many of those that wait are named; there may be thousands."""
+"""How many waiting workers are named; there may be thousands."""
 
 Doing = Literal[
     "waiting", "waiting: another attempt", "starting", "running", "stopping", "stopped",
     "ended, not judged", "ended", "lost",
 ]  # fmt: skip
-"""What a worker does; `lost`: its shim is gone and left no record."""
+"""The state of a worker; `lost`: its shim is gone and left no record."""
 SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
-"""The same in a word, where there is a column for it."""
+"""The same in a word, for a column."""
 
 
 class Row(Value):
-    """A worker that was started and has no outcome yet. `last` is the last thing it said, on one line."""
+    """A worker that was started and has no outcome yet. `last` is its last message, on one line."""
 
     run: str
     worker: str
@@ -42,7 +42,7 @@ class Row(Value):
 
 
 class Waiting(Value):
-    """A worker that was not started yet, and for what it waits: a slot, a ticket, or a runtime."""
+    """A worker that was not started yet, and what it waits for: a slot, a ticket, or a runtime."""
 
     run: str
     worker: str
@@ -51,8 +51,8 @@ class Waiting(Value):
     waits_for: str
 
 
-class Queue(Value):
-    """Those that were not started yet, counted by what they wait for, and the first few of them."""
+class QueueCounts(Value):
+    """The waiting workers, counted by what they wait for, and the first few of them."""
 
     total: int
     slot: int
@@ -60,49 +60,49 @@ class Queue(Value):
     provider: int
     """Those whose agent's provider is parked."""
     held: int
-    """Those that have their turn, and for which there is no budget or no memory."""
+    """Those that have their turn, but no budget or no memory."""
     first: tuple[Waiting, ...]
 
 
 class LiveRun:
-    """One run as its files tell it, looked at again and again."""
+    """One run by its files, read again and again."""
 
     def __init__(self, state: RunState) -> None:
-        """Take a run of which nothing was read yet, or one that a runtime keeps in step itself."""
+        """Accept a run of which nothing was read yet, or one that a runtime updates itself."""
         self.state = state
         self._reader = JournalReader(state.run.path / JOURNAL)
         self._said: dict[tuple[str, int], str] = {}
 
     @property
     def cursor(self) -> int:
-        """Give the place in the journal up to which it was read, in bytes."""
+        """Return the offset up to which the journal was read, in bytes."""
         return self._reader.offset
 
     @property
     def is_running(self) -> bool:
-        """Tell whether a runtime works on it."""
+        """Return whether a runtime works on it."""
         return is_locked(self.state.run.path / "run.lock")
 
     @property
     def is_going(self) -> bool:
-        """Tell whether something goes on in it: a runtime, or workers that have outlived theirs."""
+        """Return whether it has a runtime, or workers that have outlived theirs."""
         if self.is_running:
             return True
         names = [name for name, worker in self.state.workers.items() if worker.started]
         return any(doing_of(self.state, name, lives=False) == "running" for name in names)
 
     def look(self) -> list[dict[str, Any]]:
-        """Read what is new in the journal, fold it in, and give it."""
+        """Read new records of the journal, fold them in, and return them."""
         records = self._reader.read()
         self.state.take_all(records)
         return records
 
     def since(self, offset: int) -> list[dict[str, Any]]:
-        """Give once more what was read from a place in the journal on."""
+        """Return again the records since an offset in the journal."""
         return JournalReader(self.state.run.path / JOURNAL, offset).read(until=self.cursor)
 
     def rows(self, now: datetime, parked: Mapping[str, str] = NOBODY) -> list[Row]:
-        """Give what the workers do that were started and have no outcome; `parked` as for `queue`."""
+        """Return the started workers without an outcome; `parked` as for `queue`."""
         workers = self.state.workers.items()
         going = [name for name, worker in workers if worker.started and not worker.ended]
         if not going:
@@ -115,11 +115,11 @@ class LiveRun:
 
     def queue(
         self, now: datetime, parked: Mapping[str, str] = NOBODY, ready: Collection[tuple[str, str]] = ()
-    ) -> Queue:
-        """Count those that wait, and say for what the first of them do.
+    ) -> QueueCounts:
+        """Count the waiting workers, and return what the first of them wait for.
 
-        `parked` are the agents whose providers other runs have found to be so, and why; `ready` the runs and
-        workers that have a slot.
+        `parked` are the agents whose providers are parked, with the reason; `ready` the runs and workers that
+        have a slot.
         """
         workers = self.state.workers
         lives = self.is_running
@@ -146,7 +146,7 @@ class LiveRun:
             if len(first) < NEXT:
                 title = self.state.titles[name]
                 first.append(Waiting(self.state.run.id, name, worker.ticket, title, why))
-        return Queue(sum(counted.values()), **counted, first=tuple(first))
+        return QueueCounts(sum(counted.values()), **counted, first=tuple(first))
 
     def _row(self, name: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
         worker = self.state.workers[name]
@@ -176,29 +176,29 @@ class LiveRun:
 
         key = (worker.worker, worker.attempts)
         said = last_said(worker.agent, self.state.run.attempt(*key).stdout)
-        # In the middle of a record that is longer than what is looked at, nothing can be read.
+        # In the middle of a record that is longer than the part that is read, nothing can be parsed.
         self._said[key] = said or self._said.get(key, "")
         return self._said[key]
 
 
-def parked_words(agent: str, until: datetime, now: datetime) -> str:
-    """Say until when a provider is left alone, in the time of whoever reads it."""
+def parked_text(agent: str, until: datetime, now: datetime) -> str:
+    """Describe until when a provider is parked, in the reader's local time."""
     return f"{agent}, parked until {clock(until, now)}"
 
 
 def clock(time: datetime, now: datetime) -> str:
-    """Give a time by the clock of whoever reads it; with its day where that is another one."""
+    """Return a time of the reader's local clock, with its day where that is another one."""
     time, now = time.astimezone(), now.astimezone()
     return f"{time:%H:%M:%S}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
 
 
 def _parked(known: Mapping[str, str], now: datetime) -> dict[str, str]:
     times = ((agent, datetime.fromisoformat(until)) for agent, until in known.items())
-    return {agent: parked_words(agent, until, now) for agent, until in times if until > now}
+    return {agent: parked_text(agent, until, now) for agent, until in times if until > now}
 
 
 def doing_of(state: RunState, name: str, *, lives: bool) -> Doing:
-    """Say what a worker does; `lives` tells whether its run has a runtime."""
+    """Return the state of a worker; `lives` is whether its run has a runtime."""
     worker = state.workers[name]
     if worker.ended:
         return "ended"
@@ -209,7 +209,7 @@ def doing_of(state: RunState, name: str, *, lives: bool) -> Doing:
     files = state.run.attempt(name, worker.attempts)
     if is_held(files.started):
         return "running"
-    # Looked for after the lock: a shim writes its record before it lets go.
+    # Read after the lock: a shim writes its record before it releases the lock.
     ended = read_exit(files.exit)
     if ended is not None:
         return "stopped" if ended.end == "cancelled" else "ended, not judged"
@@ -217,7 +217,7 @@ def doing_of(state: RunState, name: str, *, lives: bool) -> Doing:
 
 
 def live_run(run: RunDir, problems: list[Problem] | None = None) -> LiveRun | None:
-    """Read a run as it stands now; None where it cannot be read, with the reason among `problems`."""
+    """Read a run as it is now; None where it cannot be read, with the reason among `problems`."""
     state = read_roster(run, problems)
     if state is None:
         return None
@@ -234,6 +234,6 @@ def live_run(run: RunDir, problems: list[Problem] | None = None) -> LiveRun | No
 def live_runs(
     root: Path, besides: Collection[str] = (), problems: list[Problem] | None = None
 ) -> list[LiveRun]:
-    """Read the runs of which something more can come, oldest first, besides those with certain ids."""
+    """Read the runs in which something may still happen, oldest first, besides those with certain ids."""
     found = (live_run(run, problems) for run in runs_of(root, closed=False) if run.id not in besides)
     return [one for one in found if one is not None and one.state.is_unfinished]

@@ -1,4 +1,4 @@
-"""`run.json`: what a run was when it began; written once, read by whoever goes on with it."""
+"""`run.json`: the facts of a run at its beginning; written once, read by every runtime that continues it."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SCHEMA = 1
 
 
 class ManifestFile(NamedTuple):
-    """What `run.json` holds, beside its schema. Times are ISO 8601, UTC."""
+    """The content of `run.json`, without its schema. Times are ISO 8601, UTC."""
 
     run: str
     phase: str
@@ -35,32 +35,32 @@ class ManifestFile(NamedTuple):
     """Full name of the branch it lands on; None where HEAD was detached."""
     fence: str
     tickets: tuple[Ticket, ...]
-    """In an order in which every ticket comes after those it depends on."""
+    """In an order in which every ticket comes after its dependencies."""
     dependencies: Mapping[str, tuple[str, ...]]
     reserved: tuple[str, ...]
     project: str
-    skipped: Mapping[str, str] = {}  # nobody writes into it
-    """Ids of tickets that were never to be started, with the reason."""
+    skipped: Mapping[str, str] = {}  # it is never changed
+    """Ids of tickets that are never started, with the reason."""
     links: Mapping[str, str | None] = {}
     ignore_case: bool = False
     files: tuple[str, ...] = ()
-    """Those of the patterns that named a regular file of the base."""
+    """The patterns that named a regular file of the base."""
     deliverable: str = ""
     status_text: str = ""
     decisions_text: str = ""
 
 
 class Manifest(ManifestFile):
-    """All that is needed to go on with a run after a stop."""
+    """Everything needed to continue a run after a stop."""
 
     @cached_property
     def values(self) -> Values:
-        """Give what the templates may ask about the project, as it was when the run began."""
+        """Return the values of the project for the templates, as they were when the run began."""
         return Values(self.project, self.phase, self.deliverable, self.status_text, self.decisions_text)
 
     @cached_property
     def rules(self) -> PathRules:
-        """The facts that the tickets' patterns were proved by."""
+        """The facts by which the tickets' patterns were proved."""
         return PathRules(self.reserved, self.links, self.ignore_case, self.files)
 
     @cached_property
@@ -70,7 +70,7 @@ class Manifest(ManifestFile):
 
     @cached_property
     def phase_criteria(self) -> tuple[str, ...]:
-        """Give the acceptance criteria of the phase, as STATUS.md had them when the run began."""
+        """Return the acceptance criteria of the phase, as STATUS.md had them when the run began."""
         if not self.status_text:
             return ()
         read = status.read(self.status_text.encode())
@@ -80,7 +80,7 @@ class Manifest(ManifestFile):
 
     @cached_property
     def blocks(self) -> Mapping[str, tuple[str, ...]]:
-        """Give, by id, the tickets that wait for one; those that nobody waits for are left out."""
+        """Return, by id, the tickets that wait for one; tickets without any are omitted."""
         found: dict[str, list[str]] = {}
         for ticket in self.tickets:
             for id_ in self.dependencies.get(ticket.id, ()):
@@ -88,7 +88,7 @@ class Manifest(ManifestFile):
         return {id_: tuple(ids) for id_, ids in found.items()}
 
     def by_id(self, ticket_id: str) -> Ticket:
-        """Give a ticket."""
+        """Return a ticket."""
         return self._of_id[ticket_id]
 
     @cached_property
@@ -97,7 +97,7 @@ class Manifest(ManifestFile):
 
 
 def roster_of(manifest: Manifest) -> Roster:
-    """Return the part of a manifest that `status` and `ps` can read in no time."""
+    """Return the part of a manifest that `status` and `ps` can read quickly."""
     workers_of = {ticket.id: ticket.worker for ticket in manifest.tickets}
     return Roster(
         manifest.phase,
@@ -116,8 +116,8 @@ def roster_of(manifest: Manifest) -> Roster:
 
 
 def write_manifest(run: RunDir, manifest: Manifest) -> None:
-    """Create `roster.json`, then `run.json`: a run that has the second is whole."""
-    # Without the names of none: of ten thousand tickets, each word is read each time.
+    """Create `roster.json`, then `run.json`: a run with the second is complete."""
+    # Without the names of empty fields: with ten thousand tickets every word counts at each read.
     workers = [
         {name: value for name, value in as_json(one).items() if value != []}
         for one in roster_of(manifest).workers
@@ -130,12 +130,12 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
 
 
 def read_manifest(run: RunDir) -> Manifest:
-    """Read `run.json`. Raises Refusal where it is not one of ours."""
+    """Read `run.json`. Raises Refusal where it is not valid."""
     why = "it is damaged, or of another version"
     try:
         found = json.loads(read_whole(run.manifest_path))
         facts = typed(ManifestFile, found)
-        # A worker's name is that of its files: one with a slash would lead out of the run's folder.
+        # A worker's name is part of its files' names: one with a slash would leave the run's folder.
         are_named = all(is_name(ticket.worker) for ticket in facts.tickets)
         if found.get("schema") == SCHEMA and facts.run == run.id and are_named:
             tickets = tuple(ticket.shared() for ticket in facts.tickets)

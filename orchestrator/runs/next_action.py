@@ -1,6 +1,6 @@
-"""What comes next: the command that takes a run further, and the one that takes a project further.
+"""The next command: the one that continues a run, and the one that continues a project.
 
-Of a run it is decided from its state alone: `status` and `ps` ask often.
+A run's is decided from its state alone: `status` and `ps` ask often.
 """
 
 import os
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
 
 RECOVER = "orchestrate resume"
-"""Completes what a killed command had decided, and shows where the project stands."""
+"""Completes changes that a killed command had decided, and shows the state of the project."""
 TEMPLATES = "docs/worker-ticket-templates"
-"""As `tickets.templates.render` has it, which `status` has no time to import."""
+"""As in `tickets.templates.render`, whose import would slow down `status`."""
 _COMMAND = re.compile(r"`(orchestrate [^`]+)`")
 _RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
 _PHASE = re.compile(rb"^phase:", re.MULTILINE)
 HELD_UP = ("gate", "hook", "conflict", "dependency")
-"""Who may make a verdict wait that the rule, or the lead, had already found."""
+"""What may delay a verdict that the rule, or the lead, had already decided."""
 MENDED_FIRST = ("gate", "hook")
-"""Those of them whom the work of anybody else would meet as well."""
+"""Those of them that would delay the work of the other workers as well."""
 MOST_NAMED = 20
-"""Names of one command; after it, the next command names the next ones."""
+"""How many names one command has; after it, the next command has the next ones."""
 _ALWAYS_WHOLE = "read_only_wrote"
 _RAISE = {
     "the run's": "a new run has a budget of its own; where the ticket's is larger, raise it below `[budget]`",
-    "the day's": "go on tomorrow (UTC), or raise the day's limit below `[budget]`",
+    "the day's": "continue tomorrow (UTC), or raise the day's limit below `[budget]`",
     "the ticket's": "raise its own budget in the template",
 }
-"""What helps, by how the reason begins that names the limit."""
+"""The remedy, by the beginning of the reason that names the limit."""
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
 _Workers = Mapping[str, WorkerState]
 _WaitsFor = Mapping[str, Collection[str]]
 
 
 class Step(Value):
-    """What comes next in a project: the P0 that it is about, and the command."""
+    """The next step of a project: its P0, and the command."""
 
     p0: str
     command: str
 
 
 class Rerun(Value):
-    """Tickets of a phase that make lost work again."""
+    """Tickets of a phase that redo lost work."""
 
     phase: str
     tickets: tuple[str, ...]
@@ -64,23 +64,23 @@ class Rerun(Value):
 
 
 class Outlook(Value):
-    """What decides the next step of a project."""
+    """The facts that decide the next step of a project."""
 
     root: Path
     status: "Status | None"
     is_missing: bool
-    """There is no STATUS.md; else, without a `status`, it cannot be read."""
+    """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
     is_interrupted: bool
-    """A command was killed between its decision and its end."""
+    """Whether a command was killed between its decision and its end."""
     waiting: RunState | None
-    """The run that waits for something."""
+    """The run that waits for a command."""
     rerun: Rerun | None
     phases_done: Collection[str]
     """Phases that are complete by the plan, or were run."""
 
 
 def next_of_project(outlook: Outlook) -> Step:
-    """Return the next P0 and the command that takes a project further."""
+    """Return the next P0 and the command that continues a project."""
     status = outlook.status
     first = next(iter(open_p0(status, outlook.phases_done)), "")
     if outlook.is_interrupted:
@@ -96,15 +96,15 @@ def next_of_project(outlook: Outlook) -> Step:
     phase = status.phase_slug
     if phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
         return Step(first, f"orchestrate plan {quoted(phase)}")
-    # Run already, or nothing to run: what is next is for the lead to say, and the list is where it is said.
+    # Run already, or nothing to run: the lead decides what is next, and the list shows it.
     return Step(first, "orchestrate todo list")
 
 
 def next_of_run(run: RunState) -> str:
-    """Return the command that takes a run further."""
+    """Return the command that continues a run."""
     match run.status():
         case "integrated":
-            if failed := run.to_read_up_on:
+            if failed := run.to_examine:
                 return f"orchestrate logs {run.run.id} {failed[0]}"
             if left := undone(run.workers, run.waits_for):
                 return again_with_fallen(run.phase, left, run.workers, run.waits_for)
@@ -118,7 +118,7 @@ def next_of_run(run: RunState) -> str:
 
 
 def quoted(word: str) -> str:
-    """Return a word as a shell takes it."""
+    """Return a word quoted for a shell."""
     if word.isascii() and word.replace("-", "").replace("_", "").isalnum():
         return word
     import shlex  # noqa: PLC0415 - for start-up time: names of phases are plain
@@ -130,9 +130,9 @@ def quoted(word: str) -> str:
 
 
 def open_p0(status: "Status | None", done: Collection[str]) -> Sequence[str]:
-    """Return what is open of P0, but for the running of a phase that is done.
+    """Return the open P0 items, without the one to run a phase that is done.
 
-    Nobody may have ticked it, and whoever follows it would go through the same phase again and again.
+    It may not be ticked, and a lead that follows it would run the same phase again and again.
     """
     return [text for text in open_todo(status, "P0") if not _is_over(text, done)]
 
@@ -156,8 +156,8 @@ def has_templates(root: Path, phase: str) -> bool:
             try:
                 text = bytes_of(folder / name)
             except OSError:
-                continue  # what is wrong with a template, `plan` says
-            # One that names no phase is of any.
+                continue  # `plan` reports the faults of templates
+            # A template without a phase belongs to every phase.
             if named.search(text) or not _PHASE.search(text):
                 return True
     return False
@@ -172,16 +172,16 @@ def _is_over(text: str, done: Collection[str]) -> bool:
 
 
 class Pending(Value):
-    """The workers of a run whose verdict is still to be found, by what helps."""
+    """The workers of a run with a pending verdict, by their remedy."""
 
     asked: tuple[str, ...]
-    """They wait for the lead's decision: accepted, they land as far as they are in scope."""
+    """They wait for the lead's decision: accepted, their changes inside their scope land."""
     outside: tuple[str, ...]
-    """So do these; but nothing of what they changed lies inside their scope, so nothing would land."""
+    """They wait for it too, but none of their changes is inside their scope, so nothing would land."""
     held_up: tuple[str, ...]
     """A gate, a hook, a conflict or another worker keeps these from landing, whatever the lead decides."""
     mend_first: bool
-    """What holds them up would hold up the others, too."""
+    """Their obstacle would delay the others, too."""
 
 
 def pending_of(workers: _Workers) -> Pending:
@@ -202,11 +202,11 @@ def pending_of(workers: _Workers) -> Pending:
 
 
 def settles(run: str, workers: _Workers) -> str:
-    """Return the one command that takes all pending workers further."""
+    """Return the one command that settles as many pending workers as possible."""
     found = pending_of(workers)
     command = f"orchestrate integrate {run}"
     if found.mend_first or not (found.asked or found.outside):
-        # What is held up is accepted already: saying so again would not land it.
+        # Delayed work is accepted already: to accept it again would not land it.
         return command
     room = MOST_NAMED
     for option, names in (("--accept", found.asked), ("--reject", found.outside)):
@@ -217,9 +217,9 @@ def settles(run: str, workers: _Workers) -> str:
 
 
 def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -> tuple[list[str], int]:
-    """Return the names that mean just these workers, and how many workers they leave out.
+    """Return the names that mean exactly these workers, and how many workers are omitted.
 
-    A fan-out of which all that is pending is meant goes by its name: so `integrate` reads it.
+    A fan-out whose pending workers are all meant is named as a whole: `integrate` reads it so.
     """
     pending = {name: worker.ticket for name, worker in workers.items() if worker.verdict == "pending"}
     called = short_names(names, pending, workers)
@@ -228,16 +228,16 @@ def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -
 
 
 def again(phase: str, names: Sequence[str], workers: _Workers) -> str:
-    """Return the command that runs the tickets of some workers once more."""
+    """Return the command that reruns the tickets of some workers."""
     tickets = ((workers[name].ticket, name) for name in names[:MOST_NAMED])
-    # A fan-out's ticket needs quotes in a shell; its worker is known by its own name, too.
+    # A fan-out's ticket needs quotes in a shell; its worker's name does not.
     return f"orchestrate run {phase} --only {' '.join(name if '[' in one else one for one, name in tickets)}"
 
 
 def _lands_nothing(worker: WorkerState) -> bool:
     """Return whether a worker changed something, and all of it outside its scope.
 
-    One that was to write nothing is accepted for what it found.
+    A read-only worker is accepted for its findings.
     """
     evidence = worker.evidence
     kinds = {one.kind for one in evidence.violations}
@@ -263,7 +263,7 @@ def undone(workers: _Workers, waits_for: _WaitsFor) -> list[str]:
 
 
 def broke_the_gate(worker: WorkerState) -> bool:
-    """Return whether a worker is rejected since the gate fails with its work."""
+    """Return whether a worker is rejected because the gate fails with its work."""
     return (worker.verdict, worker.settled_by) == ("rejected", "gate")
 
 
@@ -273,12 +273,12 @@ def _was_cancelled_early(worker: WorkerState) -> bool:
 
 
 def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits_for: _WaitsFor) -> str:
-    """Return the command that runs some again, those that fell with them, and those that they depend on."""
+    """Return the command that reruns some workers, with their dependents and dependencies."""
     fallen = set(roots)
-    for name, worker in workers.items():  # those that others depend on stand first
+    for name, worker in workers.items():  # dependencies come first
         if _fell(worker) and not fallen.isdisjoint(waits_for.get(name, ())):
             fallen.add(name)
-    # A ticket is not run without those that it depends on, also where these have landed.
+    # A ticket is never run without its dependencies, even if these have landed.
     needed, left = set(fallen), sorted(fallen)
     while left:
         before = set(waits_for.get(left.pop(), ())) - needed
@@ -291,12 +291,12 @@ def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits
 
 
 def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
-    """Return what another run of some tickets helps, and the commands: over budget, or skipped too early."""
+    """Return problems for tickets that another run helps, with commands: over budget, skipped too early."""
     return [*unpaid_problems(phase, workers, waits_for), *_freed_problems(phase, workers, waits_for)]
 
 
 def _freed_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
-    """Return who was skipped because of a worker that has been accepted since, and how to run them."""
+    """Return problems for workers skipped because of one that has been accepted since, with the command."""
     found = []
     for name in workers:
         if freed := _freed_by(name, workers, waits_for):
@@ -312,7 +312,7 @@ def _fell(worker: WorkerState) -> bool:
 
 
 def _freed_by(name: str, workers: _Workers, waits_for: _WaitsFor) -> str | None:
-    """Return the accepted worker whose earlier verdict had a ticket skipped."""
+    """Return the accepted worker whose earlier verdict caused a ticket to be skipped."""
     if workers[name].outcome != "skipped":
         return None
     accepted = (one for one in waits_for.get(name, ()) if workers[one].lands)
@@ -321,7 +321,7 @@ def _freed_by(name: str, workers: _Workers, waits_for: _WaitsFor) -> str | None:
 
 
 def unpaid_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
-    """Return what helps the workers that a budget stopped, by the limit, and how to run them again."""
+    """Return the remedies for workers stopped by a budget, by the limit, with the command to rerun them."""
     stopped = [name for name, worker in workers.items() if worker.outcome == "over_budget"]
     found: dict[str, list[str]] = {}
     for name in stopped:

@@ -1,6 +1,6 @@
-"""The roster of STATUS.md beside the runs that are there: what became of workers whose run is gone.
+"""The roster of STATUS.md compared with the existing runs: what became of workers whose run is gone.
 
-A run is gone that `.taskers/` does not have any more: its workers have landed, are sent out again, or are
+A run is gone if `.taskers/` has it no more: its workers have landed, are started again, or are
 lost. The lines of a run that is there are committed with it, so they count as no change of the file's own.
 """
 
@@ -36,7 +36,7 @@ class LostWorker(NamedTuple):
     """Its process still holds a slot: it must not be started a second time."""
     phase: str
     ticket: str
-    """The ticket that makes it again; empty where no template does."""
+    """The ticket that reruns it; empty where no template makes one."""
 
 
 class _Landing(NamedTuple):
@@ -49,7 +49,7 @@ class _Landing(NamedTuple):
 def lost_workers(
     repository: Repository, gone: Iterable[ActiveWorker], status: Status, texts: Mapping[str, bytes | None]
 ) -> tuple[LostWorker, ...]:
-    """Return workers on the roster whose runs are gone with the tickets that make them again."""
+    """Return workers on the roster whose runs are gone, with the tickets that rerun them."""
     living = {
         (taken.holder.get("run"), taken.holder.get("worker"))
         for taken in holders(repository.own / "slots")
@@ -70,9 +70,9 @@ def lost_workers(
 def landed_meanwhile(
     repository: Repository, gone: Sequence[ActiveWorker], at: datetime, lead: str
 ) -> tuple[RunIntegrated, ...]:
-    """Return what the history says of runs that are gone: what has landed is done, and is recorded as that.
+    """Return what the history tells of missing runs: landed work is done, and is recorded.
 
-    A run that was lost between its landing and its record would else be done twice.
+    Otherwise a run that was lost between its landing and its record would be done twice.
     """
     events = []
     for run in dict.fromkeys(one.run for one in gone):
@@ -87,7 +87,7 @@ def landed_meanwhile(
 def superseded(
     repository: Repository, roster: Iterable[RosterEntry], at: datetime, lead: str
 ) -> tuple[RunClosed, ...]:
-    """Return the end of each run that is gone and whose workers are all sent out again."""
+    """Return the end of each missing run whose workers are all started again."""
     text = read_state(repository.root, "STATUS.md")
     there = {run.id for run in runs_of(repository.root)}
     active = read(text).active if text else ()
@@ -103,9 +103,9 @@ def superseded(
 
 
 def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
-    """Return the runs whose workers are all that STATUS.md has beyond its commit; None if more was changed.
+    """Return the runs whose workers are the only change of STATUS.md since its commit; None for more changes.
 
-    What was changed for a run that is gone is more: no run is left that would commit it.
+    Changes for a missing run count as more: no run is left to commit them.
     """
     known = {run.id for run in runs_of(repository.root)}
     committed = git("cat-file", "blob", f"HEAD:{PATH}", cwd=repository.root, check=False)
@@ -152,8 +152,8 @@ def _inside(scope: str, files: Iterable[str]) -> tuple[str, ...]:
 def _tickets(
     root: Path, status: Status, texts: Mapping[str, bytes | None]
 ) -> list[tuple[str, str, str, str]]:
-    """Render every template there is: (phase, ticket, worker, title); a broken phase has none."""
-    # For start-up time: only who lost `.taskers/` needs the templates.
+    """Render all templates: (phase, ticket, worker, title); a broken phase has none."""
+    # For start-up time: only after a loss of `.taskers/` are the templates needed.
     from tickets.templates.render import FOLDER, Values, is_template, phase_of, read_templates, render_tickets  # noqa: PLC0415
 
     files = {f"{FOLDER}/{name}": text for name, text in _texts(root / FOLDER, is_template)}
@@ -178,7 +178,7 @@ def _tickets(
 
 
 def _texts(folder: Path, is_one: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """Read the templates that can be read, by name: what is wrong with the others, `plan` says."""
+    """Read the readable templates by name: `plan` reports the faults of the others."""
     names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
     for name in filter(is_one, names):
         with suppress(OSError):
@@ -186,7 +186,7 @@ def _texts(folder: Path, is_one: Callable[[str], bool]) -> Iterator[tuple[str, b
 
 
 def _without_roster(text: bytes, known: Collection[str]) -> tuple[list[bytes], tuple[str, ...]]:
-    """Return the lines that say something, without the date and the roster of known runs; and those runs."""
+    """Return the lines with content, without the date and the roster of known runs; and those runs."""
     document = opened(PATH, text)
     roster = [one for one in active_workers(document) if one.run in known]
     stamp = field(document, header(document), "Last Updated")

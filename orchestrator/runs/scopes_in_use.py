@@ -1,4 +1,4 @@
-"""Scopes in use: what the runs of a repository still own, in whichever of its worktrees they run.
+"""Scopes in use: the paths that the runs of a repository still own, in all of its worktrees.
 
 Each run leaves what it owns in `<git common dir>/orchestrate/scopes/`, out of reach of workers and of whoever
 deletes `.taskers/`. The runtime locks that file for life, a shim holds its slot; what neither holds is told
@@ -29,7 +29,7 @@ from workers.pool.slots import holders
 
 SCHEMA = 1
 MOST_SHOWN = 20
-"""Conflicts that one refusal lists; two runs of a thousand tickets may have as many."""
+"""How many conflicts one refusal lists; two runs of a thousand tickets may have as many."""
 
 Standing = Literal["running", "interrupted", "not landed"]
 
@@ -53,7 +53,7 @@ class _Holding(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """What one worker of another run still owns."""
+    """The paths that one worker of another run still owns."""
 
     run: str
     root: Path
@@ -62,9 +62,9 @@ class Claimed(NamedTuple):
     excludes: tuple[str, ...]
     standing: Standing
     files: tuple[str, ...] = ()
-    """What an ended worker changed and has not landed; nothing else of its scope is in use then."""
+    """The changes of an ended worker that have not landed; nothing else of its scope is in use then."""
     rules: PathRules = PathRules()
-    """Those of its run; whether case counts is a fact of the file system that both runs are on."""
+    """The rules of its run; case sensitivity is a fact of the file system that both runs share."""
 
     def scope(self, *, ignore_case: bool) -> Scope:
         """Return the paths that it may change; the whole repository where its patterns cannot be read."""
@@ -76,17 +76,17 @@ class Claimed(NamedTuple):
 
 
 class Conflict(Value):
-    """A ticket that cannot start, the worker that is in its way, and a path that both own."""
+    """A ticket that cannot start, the worker that blocks it, and a path that both own."""
 
     ticket: Ticket
     other: Claimed
     witness: str
     patterns: tuple[str, ...]
-    """Those of the ticket that own the path."""
+    """The patterns of the ticket that own the path."""
     others: tuple[str, ...]
 
     def problem(self) -> Problem:
-        """Say it as a message does."""
+        """Return the problem of this conflict."""
         mine, theirs = _listed(self.patterns), _listed(self.others)
         who = f"{self.other.worker} of run {self.other.run}"
         place = self.ticket.place("owns")
@@ -109,7 +109,7 @@ class Conflict(Value):
 
 
 def holding_path(repository: Repository, run: RunDir) -> Path:
-    """Give the file that says what a run owns: a run's id is only its own within one worktree."""
+    """Return the file of a run's scopes: a run's id is unique only within one worktree."""
     import hashlib  # noqa: PLC0415 - for start-up time: a plan beside no run needs none
 
     place = hashlib.sha256(str(run.root).encode()).hexdigest()[:8]
@@ -117,12 +117,12 @@ def holding_path(repository: Repository, run: RunDir) -> Path:
 
 
 def ids(repository: Repository) -> set[str]:
-    """Give the ids of the runs in use in all work trees; what those share goes by the id alone."""
+    """Return the ids of the runs in use in all work trees; whatever they share is named by the id alone."""
     return {path.stem.rpartition("-")[0] for path in (repository.own / "scopes").glob("*.json")}
 
 
 def write(repository: Repository, run: RunDir, manifest: Manifest) -> None:
-    """Say what a run owns, before anything of it starts."""
+    """Write the scopes of a run, before any worker of it starts."""
     tickets = [
         {"id": ticket.id, "worker": ticket.worker, "owns": ticket.owns, "excludes": ticket.excludes}
         for ticket in manifest.tickets
@@ -138,23 +138,23 @@ def write(repository: Repository, run: RunDir, manifest: Manifest) -> None:
 
 
 def drop(repository: Repository, run: RunDir) -> None:
-    """Take back what a run owned, once nothing more can come of it."""
+    """Withdraw the scopes of a run, once nothing more can happen in it."""
     holding_path(repository, run).unlink(missing_ok=True)
 
 
 @contextmanager
 def held(repository: Repository, run: RunDir, manifest: Manifest) -> Iterator[None]:
-    """Own what a run owns for as long as the block lasts, whatever becomes of `.taskers/`."""
+    """Own the scopes of a run during the block, whatever happens to `.taskers/`."""
     path = holding_path(repository, run)
-    if not path.exists():  # a closed run that is judged once more
+    if not path.exists():  # a closed run that is judged again
         with suppress(FileExistsError):
             write(repository, run, manifest)
     with held_lock(path):
         yield
 
 
-def picture(repository: Repository) -> Collection[Any]:
-    """Give what changes whenever somebody may have let go of a scope."""
+def fingerprint(repository: Repository) -> Collection[Any]:
+    """Return a value that changes whenever a scope may have been released."""
     seen: list[Any] = [_living(repository)]
     for path, said in _said(repository):
         journal = RunDir(Path(said["root"]), said["run"]).path / "events.jsonl"
@@ -164,17 +164,17 @@ def picture(repository: Repository) -> Collection[Any]:
 
 
 def drop_stale(repository: Repository) -> None:
-    """Take away what runs left of which nothing more can come, `.taskers/` deleted or not."""
+    """Remove the files of runs in which nothing more can happen, `.taskers/` deleted or not."""
     living = _living(repository)
     for path, said in _said(repository):
         run = RunDir(Path(said["root"]), said["run"])
         state = read_run(run)
-        # One that is there and cannot be read is not gone: its work may still be to land.
+        # An unreadable run is not gone: its work may still be to land.
         gone = not state.is_unfinished if state else not run.manifest_path.exists()
         if gone and said["run"] not in living and not _is_run(path, said):
             path.unlink(missing_ok=True)
     for path in (repository.own / "scopes").glob("*.json"):
-        # Cut short by a crash: it says nothing of anybody.
+        # Cut short by a crash: it names no owner.
         if read_json(path) is None and path.is_file() and not is_locked(path):
             path.unlink(missing_ok=True)
 
@@ -189,14 +189,14 @@ def claimed(repository: Repository, branch: str | None, besides: RunDir | None =
             continue
         state = read_run(run)
         runs = _is_run(path, said)
-        # A run that an older version began does not say what was reserved.
+        # A run of an older version does not list the reserved paths.
         rules = PathRules(tuple(said.get("reserved", ())), said["links"], files=tuple(said["files"]))
         is_hidden = state is None and run.manifest_path.exists()
         for one in said["tickets"]:
             is_alive = one["worker"] in living.get(run.id, ())
             standing, files = _standing(state, one["worker"], runs=runs, is_alive=is_alive)
             if is_hidden and standing is None:
-                standing = "interrupted"  # nobody can tell what it has left to land
+                standing = "interrupted"  # its unlanded changes cannot be known
             if standing == "not landed" and (said["branch"] != branch or run.root != repository.root):
                 continue
             if standing is not None:
@@ -216,7 +216,7 @@ def conflicts(
     *,
     ignore_case: bool,
 ) -> list[Conflict]:
-    """List every ticket and worker of another run that own the same path. Raises PatternError."""
+    """List every conflict of a ticket with a worker of another run. Raises PatternError."""
     mine = {ticket.id: ticket for ticket in tickets if ticket.id in scopes}
     if not others or not mine:
         return []
@@ -240,25 +240,25 @@ def conflicts(
 
 
 def refuse_conflicts(found: Collection[Conflict]) -> None:
-    """Refuse to start what others own. Raises Refusal with exit code 5 where there is a conflict."""
+    """Refuse to start tickets whose paths others own. Raises Refusal with exit code 5 on a conflict."""
     if not found:
         return
     problems = [conflict.problem() for conflict in found][:MOST_SHOWN]
     if len(found) > MOST_SHOWN:
         more = f"and {len(found) - MOST_SHOWN} more tickets own what other runs hold"
-        problems.append(Problem("run", more, "see them one run after the other"))
+        problems.append(Problem("run", more, "resolve them one run after another"))
     raise Refusal(*problems, exit_code=HELD, next_action=next_action(found))
 
 
 def next_action(found: Collection[Conflict]) -> str:
-    """Give the command that would take the first conflict out of the way."""
+    """Return the command that would resolve the first conflict."""
     other = next(iter(found)).other
     word = {"running": "wait", "interrupted": "resume", "not landed": "integrate"}[other.standing]
     return f"orchestrate {word} {other.run}"
 
 
 def is_holding(found: Any) -> bool:
-    """Return whether this says what a run owns."""
+    """Return whether this is the content of a run's file."""
     try:
         typed(_Holding, found)
     except UnsoundError:
@@ -276,7 +276,7 @@ def _said(repository: Repository) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _living(repository: Repository) -> dict[str, set[str]]:
-    """Give the workers that hold a slot, by run: their shims live, or are being started."""
+    """Return the workers that hold a slot, by run: their shims live, or are being started."""
     found: dict[str, set[str]] = {}
     for taken in holders(repository.own / "slots"):
         if not taken.dirty:
@@ -285,17 +285,17 @@ def _living(repository: Repository) -> dict[str, set[str]]:
 
 
 def _is_run(path: Path, said: Mapping[str, Any]) -> bool:
-    """Tell whether a runtime works on a run, its folder deleted or not."""
+    """Return whether a runtime works on a run, its folder deleted or not."""
     return is_locked(path) or is_locked(RunDir(Path(said["root"]), said["run"]).path / "run.lock")
 
 
 def _standing(
     state: RunState | None, worker: str, *, runs: bool, is_alive: bool
 ) -> tuple[Standing | None, tuple[str, ...]]:
-    """Say why a worker's scope is in use, and the files that are all of it that is; None where it is not."""
+    """Return why a worker's scope is in use, and the files to which that is limited; None where it is not."""
     known = state.workers.get(worker) if state is not None else None
     if state is None or known is None:
-        # `.taskers/` was deleted: nothing tells who has ended, and whoever lives may still write.
+        # `.taskers/` was deleted: no file shows which workers have ended, and living ones may still write.
         return ("running", ()) if runs or is_alive else (None, ())
     if is_alive or (runs and not known.ended):
         return "running", ()

@@ -1,4 +1,4 @@
-"""What a run looks like from outside: its roster, and its journal folded into one state."""
+"""A run's state: its roster, and its journal folded into one value."""
 
 import os
 import re
@@ -41,10 +41,10 @@ _AGAIN = r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)"
 
 
 class RosterWorker(Value):
-    """One worker as `roster.json` names it."""
+    """One worker in `roster.json`."""
 
     worker: Name
-    """Its files have this name, so it must not lead out of the run's folder."""
+    """Part of its files' names, so it must not leave the run's folder."""
     ticket: str
     agent: AgentName
     title: str
@@ -61,58 +61,58 @@ class Roster(Value):
 
 
 class GateState:
-    """What the gate has come to so far."""
+    """The results of the gate so far."""
 
     result = "none"
     """On one line."""
     fenced = ""
-    """What the fence keeps from it, where that may be why it failed."""
+    """What the fence denies it, where that may be why it failed."""
     unseen = False
-    """An unfenced gate was begun, and what it did has not been looked for: its runtime was killed."""
+    """An unfenced gate was begun, and its changes have not been searched for: its runtime was killed."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, int, str], GateRun] = {}
-        """Tree, look and command to a run whose answer still counts."""
+        """Tree, look and command to a run whose result still counts."""
         self.looks: set[tuple[str, int]] = set()
-        """Trees and looks since the state files were last told."""
+        """Trees and looks since the state files were last updated."""
         self.broken: dict[str, None] = {}
         """Workers that broke it since then, in order."""
 
     def add(self, run: GateRun) -> None:
         """Add one run of one command."""
         key = run.tree, run.look, run.command
-        self.known.pop(key, None)  # so that the newest stands last
+        self.known.pop(key, None)  # so that the newest comes last
         self.known[key] = run
         self.looks.add(key[:2])
 
     def end(self, ended: GateEnded) -> None:
-        """Forget what failed: who asks the gate again has changed something, if only on the machine."""
+        """Forget failures: before the gate is run again something has changed, if only on the machine."""
         self.result, self.fenced = ended.result, ended.fenced
         self.known = {key: run for key, run in self.known.items() if run.passed}
 
     def settle(self, settled: VerdictSettled) -> None:
-        """Note who breaks it, by the newest verdict."""
+        """Note by the newest verdict whether a worker breaks it."""
         self.broken.pop(settled.worker, None)
         if (settled.by, settled.verdict) == ("gate", "rejected"):
             self.broken[settled.worker] = None
 
     def tell(self) -> None:
-        """Begin to count anew: the state files have been told."""
+        """Start a new count: the state files have been updated."""
         self.looks, self.broken = set(), {}
 
 
 class RunState:
-    """A run as its journal tells it; the runtime keeps one in step with what it appends."""
+    """The state of a run by its journal; the runtime keeps it in step with its appends."""
 
     def __init__(self, run: RunDir, roster: Roster) -> None:
         self.run = run
         self.phase = roster.phase
         self.titles: dict[str, str] = {}
         self.waits_for: dict[str, tuple[str, ...]] = {}
-        """Worker to those workers that must have ended before it starts, where there are some."""
+        """Worker to the workers that must have ended before it starts, where there are some."""
         self.workers: dict[str, WorkerState] = {}
         self.unavailable: set[str] = set()
-        """Workers whose agent is off or missing: a warning, not a failure."""
+        """Workers whose agent is disabled or missing: a warning, not a failure."""
         for one in roster.workers:
             name = one.worker
             self.titles[name] = one.title
@@ -127,13 +127,13 @@ class RunState:
         self.state_commit: str | None = None
         self.gate = GateState()
         self.recorded: dict[str, tuple[str | None, ...]] = {}
-        """What the state files were last told, by worker."""
+        """What the state files showed last, by worker."""
         self.closed: str | None = None
         self.parked: dict[str, str] = {}
-        """Agent to the time (UTC) until which its provider was last left alone."""
+        """Agent to the time (UTC) until which its provider was last parked."""
 
     def take(self, noted: Noted) -> None:
-        """Fold in one event; one of a worker that is not on the roster says nothing."""
+        """Fold in one event; one of a worker that is not on the roster is ignored."""
         event = noted.event
         worker = self.workers.get(getattr(event, "worker", ""))
         if worker is not None:
@@ -197,20 +197,20 @@ class RunState:
                     worker.harm = ()
 
     def take_all(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Fold in what was read from a journal, and pass over what makes no sense."""
+        """Fold in records of a journal, and skip malformed ones."""
         for record in records:
-            # Half of a record may stand there as a whole one, where a disk was full: what it said is lost.
+            # After a full disk half a record may be on a line of its own: its content is lost.
             if (noted := decoded(record)) is not None:
                 self.take(noted)
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether every worker has an outcome."""
+        """Return whether every worker has an outcome."""
         return all(worker.ended for worker in self.workers.values())
 
     def forgotten(self) -> list[str]:
-        """Name the workers with an attempt that the journal does not know: its records are lost."""
-        # Listed once: of ten thousand workers most have not begun, and each would be asked for.
+        """Return the workers with an attempt that the journal does not know: its records are lost."""
+        # Listed once: of ten thousand workers most have not begun, and each would need a system call.
         there = self.run.started_attempts()
         return [
             name
@@ -220,54 +220,54 @@ class RunState:
 
     @property
     def is_integrated(self) -> bool:
-        """Tell whether every verdict is final, landed where it is to land, and stands in the state files."""
+        """Return whether every verdict is final, landed if it is to land, and shown in the state files."""
         return self.has_ended and all(
             worker.verdict in FINAL
-            and self.recorded.get(name) == told_of(worker)
+            and self.recorded.get(name) == shown_of(worker)
             and (name in self.landings or not self.is_to_land(name))
             for name, worker in self.workers.items()
         )
 
     @property
     def has_failures(self) -> bool:
-        """Tell whether a worker's work was not accepted; one whose agent is off or missing is no failure."""
+        """Return whether a worker's work was not accepted; a disabled or missing agent is no failure."""
         return any(not worker.lands and name not in self.unavailable for name, worker in self.workers.items())
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """Name the workers that were started and did not end as they should: what they printed says why."""
+        """Return the workers that were started and failed: their output shows why."""
         return tuple(
             name for name, worker in self.workers.items() if worker.started and worker.outcome in WENT_WRONG
         )
 
     @property
-    def to_read_up_on(self) -> tuple[str, ...]:
-        """Name those of them whose work the lead has not accepted all the same."""
+    def to_examine(self) -> tuple[str, ...]:
+        """Return those of them whose work the lead has not accepted nevertheless."""
         return tuple(name for name in self.failed if not self.workers[name].lands)
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Name the workers whose verdict is still to be found."""
+        """Return the workers with a pending verdict."""
         return tuple(name for name, worker in self.workers.items() if worker.verdict == "pending")
 
     @property
     def is_unfinished(self) -> bool:
-        """Tell whether anything more can come of it: an interrupted run goes on, a cancelled one does not."""
+        """Return whether more can happen: an interrupted run can continue, a cancelled one cannot."""
         return not self.is_integrated and self.closed != "cancelled"
 
     def mark_end(self) -> None:
-        """Leave word whether anything more can come of the run: nobody looks into a thousand old journals."""
+        """Mark whether more can happen in the run, so that a thousand old journals need not be read."""
         if self.is_unfinished:
             self.run.closed_path.unlink(missing_ok=True)
         else:
             self.run.closed_path.touch()
 
     def is_to_land(self, worker: str) -> bool:
-        """Tell whether a worker has accepted changes."""
+        """Return whether a worker has accepted changes."""
         return self.workers[worker].lands and bool(self.workers[worker].evidence.files)
 
     def status(self) -> str:
-        """Say where the run is, in the words of the outside contract."""
+        """Return the status of the run, a value of the documented output."""
         if self.is_integrated:
             return "integrated"
         if is_locked(self.run.path / "run.lock"):
@@ -277,7 +277,7 @@ class RunState:
         return "finished" if self.has_ended else "interrupted"
 
     def document(self, next_action: str) -> dict[str, Any]:
-        """Return the run in the form of the outside contract."""
+        """Return the run in the form of the documented output."""
         return {
             "schema": 1,
             "run": self.run.id,
@@ -291,13 +291,13 @@ class RunState:
 
 
 def _is_same_wait(before: str, now: str) -> bool:
-    """Tell whether just the figures behind a reason have changed: many wait, and each change is an event."""
+    """Return whether only the figures of a reason have changed: many wait, and each change is an event."""
     return before.partition(" (")[0] == now.partition(" (")[0]
 
 
-def told_of(worker: WorkerState) -> tuple[str | None, ...]:
-    """Give what the state files show of a worker: told once, it need not be told again."""
-    # Which of a check's outputs it was is no news: each look at a red gate makes another.
+def shown_of(worker: WorkerState) -> tuple[str | None, ...]:
+    """Return what the state files show of a worker: once shown, it is not recorded again."""
+    # The path of a check's output is no change: each run of a red gate makes another.
     return _told((worker.outcome, worker.verdict, worker.reason))
 
 
@@ -318,7 +318,7 @@ def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | N
 
 
 def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState | None:
-    """Read who is in a run, and nothing yet of what happened; None where that cannot be read."""
+    """Read the roster of a run, without its journal; None where that cannot be read."""
     try:
         found = read_json(run.roster_path)
         roster = sound_roster(found) if found is not None and found.get("schema") == 1 else None
@@ -327,9 +327,9 @@ def read_roster(run: RunDir, problems: list[Problem] | None = None) -> RunState 
         why: OSError | str = "it is damaged, or of another version"
     except OSError as error:
         why = error
-    # Without a journal it never began: nobody lacks anything of it.
+    # Without a journal it never began: nothing of it is lost.
     if os.path.lexists(run.path / JOURNAL):
-        goes_on = f"put it back; `orchestrate resume {run.id}` goes on without it"
+        goes_on = f"put it back; `orchestrate resume {run.id}` continues without it"
         _add(problems, unreadable(run, run.roster_path.name, why)._replace(do=goes_on))
     return None
 
@@ -346,14 +346,14 @@ def sound_roster(found: Any) -> Roster | None:
 
 
 def unreadable(run: RunDir, name: str, why: OSError | str) -> Problem:
-    """Say that a run is left out, since nobody can know what became of its workers."""
+    """Return the problem of an omitted run, whose workers cannot be known."""
     said = why if isinstance(why, str) else (why.strerror or "unknown reason").lower()
-    what = f"cannot be read: {said}; so nothing is known of this run"
-    return Problem(f"{run.relative(run.path)}/{name}", what, "put it back, or take the run's folder away")
+    what = f"cannot be read: {said}; so the state of this run is not known"
+    return Problem(f"{run.relative(run.path)}/{name}", what, "restore it, or delete the run's folder")
 
 
 def unfinished_runs(root: Any, problems: list[Problem] | None = None) -> list[RunState]:
-    """List the runs that are not integrated, oldest first; why others cannot be read is among `problems`."""
+    """List the runs that are not integrated, oldest first; unreadable ones are among `problems`."""
     found = (read_run(run, problems) for run in runs_of(root, closed=False))
     return [state for state in found if state is not None and state.is_unfinished]
 

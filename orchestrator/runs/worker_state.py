@@ -1,4 +1,4 @@
-"""What a run's journal tells of one worker so far."""
+"""The state of one worker by a run's journal."""
 
 from typing import Literal
 
@@ -8,26 +8,26 @@ from tickets.types import AgentName, Outcome, Verdict
 LANDS = ("accepted", "partial")
 """Verdicts with which a worker's changes land."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
-"""Outcomes that the lead reads up on before the ticket is run again."""
+"""Outcomes that the lead examines before the ticket is rerun."""
 
 
 class WorkerState:
     """One worker, as `RunState` folds it from the journal.
 
-    What does not differ from the class is not in the instance: of ten thousand tickets most wait.
+    Values equal to the class's are not in the instance: of ten thousand tickets most wait.
     """
 
     outcome: Outcome | None = None
     reason: str = ""
-    """Why its verdict is what it is."""
+    """The reason of its verdict."""
     verdict: Verdict | None = None
     flags: tuple[str, ...] = ()
     evidence: Evidence = NO_EVIDENCE
     found: str = ""
-    """The reason with which it ended, whatever was decided since."""
+    """The reason of its end, whatever was decided since."""
     started: bool = False
     ended: bool = False
-    """It has an outcome."""
+    """Whether it has an outcome."""
     attempts: int = 0
     """The newest attempt; they are numbered from one."""
     kind: Kind = "first"
@@ -39,21 +39,21 @@ class WorkerState:
     retries: int = 0
     """Attempts that count against `retries` of its ticket."""
     retrying: bool = False
-    """An attempt has ended, and the next one has not started."""
+    """Whether an attempt has ended, and the next one has not started."""
     begin: Begin | None = None
-    """How the next attempt was to begin, when that was decided last."""
+    """How the next attempt was to begin, by the last decision."""
     tries: tuple[Try, ...] = ()
     held: str = ""
     """Why it does not start although it has its turn."""
     held_news: tuple[str, ...] = ()
-    """Times of the `held` events that said something new."""
+    """Times of the `held` events with something new."""
     settled_by: SettledBy | Literal[""] = ""
     lead_said: tuple[Verdict | None, str] | None = None
-    """The verdict and the reason that the lead decided on last."""
+    """The verdict and the reason of the lead's last decision."""
     harm: tuple[Unattributed, ...] = ()
-    """What the gate did, oldest first, for which it waits for the lead's decision."""
+    """The gate's tampering, oldest first, because of which it waits for the lead's decision."""
     despite: frozenset[str] = frozenset()
-    """The paths of such harm in spite of which the lead has accepted it."""
+    """The paths of such tampering despite which the lead has accepted it."""
 
     def __init__(self, worker: str, ticket: str, agent: AgentName) -> None:
         self.worker = worker

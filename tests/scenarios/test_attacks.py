@@ -84,12 +84,12 @@ def attacked(lab, fence):
         worker, at_gate = workers[f"command-{number}"], filled(attack.at_gate, number)
         told = any(at_gate in one["paths"] if at_gate else worker["worker"] in one["candidates"]
                    for one in said if bool(at_gate) == ("during" in one))  # fmt: skip
-        words = told_of(worker) | ({"unattributed"} if told else set())
+        words = shown_of(worker) | ({"unattributed"} if told else set())
         found[attack.name] = Came(done.returncode == 0, "+".join(sorted(words)) or "-", printed(lab, worker))
     return found, workers
 
 
-def told_of(worker):
+def shown_of(worker):
     """Return the words by which a worker's own record reports what it did."""
     words = {one["kind"] for one in worker["violations"]}
     if worker["outcome"] != "complete":

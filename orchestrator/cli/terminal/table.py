@@ -12,7 +12,7 @@ from orchestrator.cli.terminal.progress import event_line
 from orchestrator.cli.terminal.width import cells, cut, elapsed
 from orchestrator.money import amount, thousands
 from orchestrator.runs.events import Noted
-from orchestrator.runs.live import SHORT, LiveRun, Queue, Row
+from orchestrator.runs.live import SHORT, LiveRun, QueueCounts, Row
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 
@@ -137,7 +137,7 @@ def _running(row: Row) -> Fields:
     )
 
 
-def _waiting(queue: Queue) -> list[Fields]:
+def _waiting(queue: QueueCounts) -> list[Fields]:
     return [Fields(one.worker, one.ticket, "waiting", last=f"for {one.waits_for}") for one in queue.first]
 
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from orchestrator.runs.live import NEXT, clock, live_run, live_runs, parked_words
+from orchestrator.runs.live import NEXT, clock, live_run, live_runs, parked_text
 from workers.agents.follow import last_said
 from workers.files.journal import JournalReader
 from workers.files.run_dir import RunDir, runs_of
@@ -169,7 +169,7 @@ def test_a_time_is_told_by_the_readers_clock_and_with_its_day_where_that_is_anot
         now = datetime(2026, 2, 16, 10, 0, tzinfo=ZoneInfo(zone))
         for later, said in ((timedelta(seconds=90), "10:01:30"), (timedelta(days=3), "2026-02-19 10:00")):
             assert clock((now + later).astimezone(UTC), now.astimezone(UTC)) == said
-            assert said in parked_words("codex", (now + later).astimezone(UTC), now.astimezone(UTC))
+            assert said in parked_text("codex", (now + later).astimezone(UTC), now.astimezone(UTC))
     finally:
         monkeypatch.undo()
         time.tzset()

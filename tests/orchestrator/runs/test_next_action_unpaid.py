@@ -43,7 +43,7 @@ def test_those_who_fell_with_them_and_those_they_depend_on_stand_in_the_command(
             "the run's budget of $3.00 is spent ($3.00 spent)",
             "a new run has a budget of its own; where the ticket's is larger, raise it",
         ),
-        ("the day's budget of $3.00 is spent", "go on tomorrow (UTC), or raise the day's limit below"),
+        ("the day's budget of $3.00 is spent", "continue tomorrow (UTC), or raise the day's limit below"),
         ("the ticket's budget of 10 tokens is spent", "raise its own budget in the template, then: "),
         ("Reached maximum budget", "raise what it may cost, in the template or below `[budget]`, then: "),
     ],
