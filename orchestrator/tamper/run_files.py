@@ -68,6 +68,7 @@ class RunFiles:
             create_file(directory / _FIRST, json.dumps(first).encode())
         self._known = {str(paths[name]): Fingerprint((), str(first[name])) for name in paths if name in first}
         """What must not change. `GONE` is what must not exist, or not before orchestrate has written it."""
+        self._invalid: dict[str, str] = {}
         self._invalid = self._invalid_files()
         for path in (repository.own / "store.lock", run.path / "run.lock"):
             if path.is_file():

@@ -301,6 +301,19 @@ def test_a_pipe_in_the_place_of_a_file_of_ours_is_told_and_nobody_waits_for_it(g
     assert guard.blamed("W-1") == (f".git/orchestrate/{name}",)
 
 
+def test_an_intent_is_judged_when_no_process_carries_it_out_any_more(lab):
+    _, make = begun(lab)
+    own = find_repository(lab.root).own
+    with held_lock(own / "store.lock"):
+        guard = make(ran={})
+        guard.entered("W-1")
+        (own / "intent.json").write_text("evil")
+        assert ended(guard, "W-1") == []
+    guard.entered("W-2")
+    assert ended(guard, "W-2") == []
+    assert (guard.blamed("W-1"), guard.blamed("W-2")) == ((), (".git/orchestrate/intent.json",))
+
+
 @pytest.mark.parametrize("text", [b"[1]", b"7", b"[" * 100_000])
 def test_an_intent_that_says_nothing_is_told(guard, text):
     guard.entered("W-1")
