@@ -13,7 +13,6 @@ from tickets.value import Value
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
-from workers.pool.slots import holders
 
 IsLive = Callable[[RunDir, str], bool]
 """Returns whether a worker of a run may still cost something."""
@@ -192,6 +191,8 @@ def liveness(folder: Path) -> IsLive:
         if running[run]:
             return True
         if marks is None:
+            from workers.pool.slots import holders  # noqa: PLC0415 - for start-up time: most attempts are settled
+
             taken = holders(folder.parent / "slots")
             marks = [str(one.holder.get("mark", "")) for one in taken if not one.dirty]
         return any(mark.startswith(f"{run.path}/{worker}/") for mark in marks)

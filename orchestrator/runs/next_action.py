@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
-from tickets.templates.fan_out import short_names
 from tickets.value import Value
 
 if TYPE_CHECKING:
@@ -222,6 +221,8 @@ def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -
     A fan-out whose pending workers are all meant is named as a whole: `integrate` reads it so.
     """
     pending = {name: worker.ticket for name, worker in workers.items() if worker.verdict == "pending"}
+    from tickets.templates.fan_out import short_names  # noqa: PLC0415 - for start-up time: few wait for a verdict
+
     called = short_names(names, pending, workers)
     said = list(called)[: max(0, most)]
     return said, sum(called.values()) - sum(called[one] for one in said)

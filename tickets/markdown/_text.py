@@ -1,7 +1,6 @@
 """Foreign text as one safe line of a document, and back."""
 
 import re
-import unicodedata
 
 # Left as text until a line needs them: a reader of documents writes none.
 _ANSI = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -61,6 +60,8 @@ def plain(text: str) -> str:
 def _printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
+    import unicodedata  # noqa: PLC0415 - for start-up time: most text is plain
+
     kept = []
     for char in re.sub(_ANSI, "", text):
         kind = unicodedata.category(char)

@@ -16,7 +16,7 @@ from tickets.markdown._lines import Lines, prevailing_end
 from tickets.problems import MarkdownError, Problem
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_TASKLISTS
-_LONE_TAG = re.compile(rb"[ \t]*</?([A-Za-z][A-Za-z0-9-]*)(?:\s[^<>]*)?/?>[ \t]*$")
+_LONE_TAG = rb"[ \t]*</?([A-Za-z][A-Za-z0-9-]*)(?:\s[^<>]*)?/?>[ \t]*$"
 _ITEM_MARK = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|(?=[\r\n]|$))")
 _BOX = re.compile(rb"\[([ xX])\](?=[ \t\r\n]|$)[ \t]*")
 _STARS_IN_TAG = re.compile(rb"<[^<>]*\*\*")
@@ -165,7 +165,7 @@ def _without_lone_tags(body: bytes) -> bytes:
         start = max(body.rfind(b"\n", 0, at), body.rfind(b"\r", 0, at)) + 1
         found = _LINE_END.search(body, at)
         end = found.start() if found else len(body)
-        match = _LONE_TAG.match(body, start, end)
+        match = re.match(_LONE_TAG, body[start:end])
         if match and match.group(1).lower() not in _BLOCK_TAGS:
             out[start:end] = b" " * (end - start)
         at = body.find(b"<", end)

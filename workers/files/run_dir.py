@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tickets.value import Value
-from workers.files.durable import create_file
 from workers.files.read import NotRegularError, read_whole
 
 RUNS = ".taskers/runs"
@@ -172,6 +171,8 @@ def new_run_dir(root: Path, at: datetime, taken: Collection[str] = ()) -> RunDir
 
     `taken` are the ids of runs in the repository's other work trees.
     """
+    from workers.files.durable import create_file  # noqa: PLC0415 - as in `create_json`
+
     stem = at.astimezone(UTC).strftime("%Y%m%d_%H%M%S")
     (root / RUNS).mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -220,6 +221,8 @@ def _age(name: str) -> tuple[str, int]:
 
 def create_json(path: Path, value: Mapping[str, Any]) -> None:
     """Create a JSON file whole or not at all, one field a line."""
+    from workers.files.durable import create_file  # noqa: PLC0415 - for start-up time: readers write nothing
+
     create_file(path, json_lines(value))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from tickets.value import Value
-from workers.files.durable import created
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -145,6 +144,8 @@ def _end_group(process: "Popen[bytes]") -> None:
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
     """Run git with its standard output in a new file, whole or not at all, whatever its size."""
+    from workers.files.durable import created  # noqa: PLC0415 - for start-up time: most answers stay in memory
+
     with created(path) as file:
         git(*arguments, cwd=cwd, env=env, into=file)
 

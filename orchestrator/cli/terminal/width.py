@@ -1,7 +1,6 @@
 """Lines that fit the terminal: cut in one line, wrapped over several, paths shortened in their middle."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 from orchestrator.cli.terminal.terminal import columns
@@ -89,6 +88,8 @@ def _beginning(text: str, room: int) -> str:
 
 
 def _cells_of(char: str) -> int:
+    import unicodedata  # noqa: PLC0415 - for start-up time: most text is ASCII
+
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

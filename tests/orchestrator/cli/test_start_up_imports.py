@@ -92,10 +92,10 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.document",
         "tickets.markdown._edits", "tickets.markdown._front_matter",
         "tickets.markdown._text", "tickets.markdown._lines", "tickets.markdown.sections",
-        "tickets.markdown._tables", "tickets.problems", "tickets.templates.fan_out", "tickets.types",
+        "tickets.markdown._tables", "tickets.problems", "tickets.types",
         "tickets.value", "workers.git.run", "workers.files.journal",
-        "workers.files.run_dir", "workers.pool.slots",
-        "workers.files.durable", "workers.files.locks", "workers.files.read", "workers.shim.atomic",
+        "workers.files.run_dir",
+        "workers.files.locks", "workers.files.read",
     }  # fmt: skip
 
 
