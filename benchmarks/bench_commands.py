@@ -21,7 +21,7 @@ ASKS = (("status",), ("ps",), ("logs", "last"), ("wait", "last"))
 LEADS = (
     ("todo", "list"), ("todo", "add", "Item %", "--priority", "P2"), ("deliverable", "add", "Part %"),
     ("decide", "Title %", "--context", "c", "--decision", "d"), ("resume",), ("report",),
-    ("handoff", "--check"), ("validate",),
+    ("handoff", "--check"), ("validate",), ("doctor",),
 )  # fmt: skip
 TARGETS = {**dict.fromkeys(ASKS, "<= 4"), **dict.fromkeys(LEADS, "<= 8")}
 COUNTED = """

@@ -1,7 +1,7 @@
 """Edits of old decisions in the history of git: which entries, and in which commit."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -30,8 +30,8 @@ class LastCommit(Value):
 
     at: datetime | None
     """Its time; None where there is no commit."""
-    log: list[bytes]
-    """The decision log in it, archives included."""
+    log: Mapping[str, bytes]
+    """The files of the decision log in it, archives included, by their blobs."""
 
 
 class Tampering(Value):
@@ -62,7 +62,7 @@ def all_edits(root: Path, last: LastCommit | None = None) -> list[Tampering]:
         return []
     now, found = log_of(there), _since(last, there)
     first: dict[str, str] = {}
-    for commit, before, after in _logs(root):
+    for commit, before, after in _logs(root, last.log):
         found += [Tampering(edit, commit) for edit in edits(before, after)]
         for title, was in (*before.items(), *after.items()):
             first.setdefault(title, was)
@@ -79,11 +79,11 @@ def last_commit(root: Path) -> LastCommit:
     blobs = _blobs_of(archives.data, len(archives.id) // 2) if archives else ()
     made = re.search(rb"^committer .* (\d+) [+-]\d{4}$", commit.data, re.MULTILINE) if commit else None
     at = datetime.fromtimestamp(int(made[1]), UTC) if made else None
-    return LastCommit(at, [one.data for one in (log, *_objects(root, list(blobs))) if one])
+    return LastCommit(at, {one.id: one.data for one in (log, *_objects(root, list(blobs))) if one})
 
 
 def _since(last: LastCommit, there: Iterable[bytes]) -> list[Tampering]:
-    return [Tampering(edit, None) for edit in edits(log_of(last.log), log_of(there))]
+    return [Tampering(edit, None) for edit in edits(log_of(last.log.values()), log_of(there))]
 
 
 def _blobs_of(tree: bytes, size: int) -> Iterator[str]:
@@ -114,13 +114,17 @@ def _written(root: Path) -> list[bytes] | None:
     return texts
 
 
-def _logs(root: Path) -> Iterator[tuple[str, Log, Log]]:
-    """Yield each commit that changed the log with the log before and after; few texts are held at a time."""
+def _logs(root: Path, read: Mapping[str, bytes]) -> Iterator[tuple[str, Log, Log]]:
+    """Yield each commit that changed the log with the log before and after; few texts are held at a time.
+
+    `read` are the blobs that have been read already.
+    """
     steps = list(_steps(root))
     known: dict[tuple[str, ...], Log] = {}
     for at in range(0, len(steps), _AT_ONCE):
         some = steps[at : at + _AT_ONCE]
-        texts = _contents(root, {blob for _, old, new in some for blob in (*old, *new)})
+        wanted = {blob for _, old, new in some for blob in (*old, *new)}
+        texts = {**read, **_contents(root, wanted - read.keys())}
         for commit, *sides in some:
             # The text after a commit is mostly the text before the next one.
             known = {
