@@ -1,4 +1,4 @@
-"""What a worker says that it did, beside what was found: claims are kept, evidence decides."""
+"""The claims of a worker's report beside the findings: claims are kept, evidence decides."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from tickets.report import Report, read_report
 MOST_NAMED = 50
 """Paths of each kind that a record keeps; a report may name thousands."""
 NO_CHANGES = "No changes:"
-"""What a report's line begins with that says why nothing was changed."""
+"""The beginning of a report's line that explains why nothing was changed."""
 
 # Up to "no changes" it stays on its line: over lines, a thousand of dashes would take a minute.
 _REASON = re.compile(r"^(?:[^\w\n]|_)*no changes?\b[\W_]*\w", re.IGNORECASE | re.MULTILINE)
@@ -41,16 +41,16 @@ def says_why_nothing_changed(report: Report) -> bool:
 
 
 def missing_of(text: str, *, changed: bool | None) -> tuple[str, ...]:
-    """List what a final answer owes and does not have; `changed` is None where no change is asked for.
+    """List the missing parts of a final answer; `changed` is None where no change is asked for.
 
-    Who is blocked or has a question has said what counts.
+    For a blocked worker, or one with a question, the status and its details are enough.
     """
     report = read_report(text)
     if report.status not in (None, "COMPLETE"):
         return ()
     missing = list(report.missing)
     if changed is False and report.status == "COMPLETE" and not says_why_nothing_changed(report):
-        missing.append(f"a line `{NO_CHANGES}` that says why no file was changed")
+        missing.append(f"a line `{NO_CHANGES}` with the reason why no file was changed")
     return tuple(missing)
 
 

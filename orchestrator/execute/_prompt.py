@@ -1,4 +1,4 @@
-"""The rendered ticket of a worker, written in its turn: only then are its dependencies' outputs there."""
+"""The rendered ticket of a worker, written when its turn comes: only then its dependencies' outputs exist."""
 
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ def write_prompt(runtime: Runtime, ticket: Ticket) -> None:
 
 
 def add_to_prompt(runtime: Runtime, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:
-    """Create `tickets/WORKER.N.md`, what a later attempt is told: `alone`, or below the whole ticket."""
+    """Create `tickets/WORKER.N.md`, the prompt of a later attempt: `alone`, or below the whole ticket."""
     path = runtime.run.ticket(ticket.worker, number)
     if not path.exists():
         whole = "" if alone else read_whole(runtime.run.ticket(ticket.worker)).decode() + "\n"

@@ -1,4 +1,4 @@
-"""What decides when an attempt may start and what it may cost, beside the other runtimes of a repository."""
+"""The schedule of one runtime: when an attempt may start and what it may cost, beside other runtimes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from workers.pool.slots import Pool, PoolLimits
 
 
 class Schedule:
-    """The slots, turns, providers, logins and budgets of one runtime; `warn` reports what delays all."""
+    """The slots, turns, providers, logins and budgets of one runtime; `warn` reports delays of all."""
 
     def __init__(self, project: Project, warn: Callable[[str], None]) -> None:
         own, settings = project.repository.own, project.settings

@@ -1,4 +1,4 @@
-"""How an attempt begins: from nothing, in the thread of the one before it, or for what a report lacks."""
+"""The beginning of an attempt: from nothing, in the thread of the one before it, or as a follow-up."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from workers.engine.job import Ended
 from workers.engine.process import stopped_with_runtime
 
 SHOWN = 20
-"""Paths that a later attempt is told of; the rest it sees for itself."""
+"""How many paths a later attempt's prompt names; the worker can find the rest itself."""
 
 FIRST = Begin()
 
 
 def going_on(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str] = ()) -> Begin:
-    """Return how to go on after an attempt that did not get to its end: in its thread, where it has one."""
+    """Return the beginning after an attempt that did not reach its end: in its thread, where it has one."""
     thread = None if ticket.agent == "command" else answer.thread
     begin = Begin(
         "again", None, reason, tuple(changed[:SHOWN]), max(0, len(changed) - SHOWN), answer.text[-2000:]
@@ -27,7 +27,7 @@ def going_on(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str]
 
 
 def asked_for(ticket: Ticket, answer: Answer, *, changed: bool | None) -> Begin | None:
-    """Return how to ask an agent for what its report lacks; None where nothing is lacking or it cannot be.
+    """Return the follow-up for missing report parts; None where nothing is missing or it cannot be asked.
 
     `changed` is None where no change is asked for.
     """
@@ -38,9 +38,9 @@ def asked_for(ticket: Ticket, answer: Answer, *, changed: bool | None) -> Begin 
 
 
 def answered(before: Ended, after: Ended, *, changed: bool | None) -> Ended:
-    """Return what counts after a follow-up question about a report: the answer where it lacks less.
+    """Return the answer that counts after a follow-up about a report: the new one where it lacks less.
 
-    How the question was answered says nothing about the work: that had ended well before.
+    The result of the follow-up does not affect the work, which had ended well before.
     """
     ended, answer = after
     if ended.end == "cancelled" and not stopped_with_runtime(ended):
@@ -53,7 +53,7 @@ def answered(before: Ended, after: Ended, *, changed: bool | None) -> Ended:
 
 
 def text_of(begin: Begin) -> str:
-    """Return what a later attempt is told; nothing for the first one."""
+    """Return the text for a later attempt; empty for the first one."""
     left = "\n".join(f"- `{path}`" for path in begin.changed)
     left += f"\n- and {begin.more} more" if begin.more else ""
     match begin.kind:
@@ -61,24 +61,24 @@ def text_of(begin: Begin) -> str:
             return ""
         case "thread":
             return (
-                f"You were cut off: {begin.reason}. Go on with your ticket from where you were.\n"
-                "What your last call left in the files is not known: look at them before you build on them.\n"
+                f"You were interrupted: {begin.reason}. Continue your ticket from where you were.\n"
+                "The effect of your last tool call is not known: check the files before you build on them.\n"
                 "End with the whole report, as the ticket asks for it.\n"
             )
         case "asked":
             return (
                 f"Your report lacks: {begin.reason}.\n"
-                "Change no file any more. Answer once more with the whole report, all of its sections,\n"
+                "Change no more files. Answer again with the whole report, all of its sections,\n"
                 "the last of them `## Status` with one word of COMPLETE, BLOCKED, NEEDS_CLARIFICATION.\n"
-                f"If no file had to be changed, its Summary has a line `{NO_CHANGES}` that says why.\n"
+                f"If no file had to be changed, its Summary has a line `{NO_CHANGES}` with the reason.\n"
             )
         case "again":
             return (
                 "## Earlier Attempt\n\n"
-                f"Somebody has begun this ticket and did not end it: {begin.reason}.\n"
-                + (f"What it changed stands in the files:\n\n{left}\n\n" if left else "It changed no file.\n")
-                + "Look at what is there first; keep what is right.\n"
-                + (f"\nIts last words were:\n\n{_quoted(begin.said)}\n" if begin.said.strip() else "")
+                f"Another attempt has begun this ticket and did not finish it: {begin.reason}.\n"
+                + (f"Its changes are in these files:\n\n{left}\n\n" if left else "It changed no file.\n")
+                + "Read them first; keep what is right.\n"
+                + (f"\nIts last message was:\n\n{_quoted(begin.said)}\n" if begin.said.strip() else "")
             )
 
 

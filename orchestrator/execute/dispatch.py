@@ -1,4 +1,4 @@
-"""When a ticket's attempt starts, and with which agent: its turn, its slot, its provider, its budget."""
+"""The start of a ticket's attempt, and its agent: turn, slot, provider, budget."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +22,7 @@ from workers.engine.launch import mark_of
 from workers.pool.slots import Slot
 
 LOOK = 0.1
-"""Seconds between two polls of what other processes have found out about the providers."""
+"""Seconds between two polls of what other processes noted about the providers."""
 MOVE_LOOKS = 5
 """Polls after which it is checked which tickets another agent can do sooner."""
 TOLD_AGAIN = 30.0
@@ -88,7 +88,7 @@ def moved(runtime: Runtime, ticket: Ticket) -> Ticket:
 def park(runtime: Runtime, ticket: Ticket, reason: str, until: float | None) -> None:
     """Start nothing with a ticket's provider until a time (epoch seconds), else for a growing pause.
 
-    Of many workers that were out when it said so, one tells all.
+    Of many workers that were running at that time, the first one counts.
     """
     agent, began = ticket.agent, datetime.fromisoformat(runtime.of(ticket).started_at).timestamp()
     before = runtime.schedule.providers.parked(agent)
@@ -116,14 +116,14 @@ async def release_budget(runtime: Runtime, reservation: Reservation | None) -> N
 
 
 def most_usd(reservation: Reservation | None) -> float | None:
-    """Return the USD at which an agent that can stop itself is to do so."""
+    """Return the USD at which an agent that can stop itself must do so."""
     if reservation is None:
         return None
     return hard_limit(reservation.usd, reservation.run_left, reservation.day_left)
 
 
 async def wait_for_budget(runtime: Runtime, ticket: Ticket, refused: Refused) -> None:
-    """Wait for other attempts to release what they hold of a budget, and note that."""
+    """Wait until other attempts release their part of a budget, and note that."""
     hold_up(runtime, ticket, refused.reason)
     runtime.schedule.budget_waits += 1
     try:

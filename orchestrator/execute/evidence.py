@@ -1,4 +1,4 @@
-"""What an attempt amounts to: the verdict by rule, the acceptance commands, and the record that stays."""
+"""The result of an attempt: the verdict by rule, the acceptance commands, and the permanent record."""
 
 import contextlib
 import shutil
@@ -48,7 +48,7 @@ TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 class Judged(NamedTuple):
-    """What one attempt amounts to."""
+    """The judgement of one attempt."""
 
     judgement: Judgement
     result: Result
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
 async def judge_attempt(
     runtime: Runtime, ticket: Ticket, number: int, result: Result, before: Ended | None = None
 ) -> Judged:
-    """Decide what an attempt amounts to; `before` is the one whose report it was asked to complete."""
+    """Judge an attempt; `before` is the one whose report it was asked to complete."""
     files = runtime.run.attempt(ticket.worker, number)
     git_writes = [*await _git_writes(runtime, ticket), *([result.left_base] if result.left_base else [])]
     found = result.found
@@ -89,12 +89,12 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
         failed = next((check for check in checks if not check.passed), None)
         if failed is not None and failed.end == "cancelled":
             if runtime.stopping:
-                return  # stopped with us, not failed: the next runtime asks again
+                return  # stopped with the runtime, not failed: the next runtime runs it again
             judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
         elif failed is not None:
             why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
             judgement = judgement._replace(outcome="failed", reason=why)
-    # No patch holds what is in a submodule: its tree is the only copy.
+    # A patch has no changes inside submodules: its tree is the only copy.
     holds_more = result.found is None or bool(result.found.inside)
     kept = result.tree.path if result.tree is not None and holds_more else None
     judged = judged._replace(judgement=judgement)
@@ -114,7 +114,7 @@ def _evidence(
     *,
     kept: Path | None,
 ) -> Evidence:
-    """Return what the record of a worker says was found when its last attempt had ended."""
+    """Return the findings for a worker's record when its last attempt had ended."""
     run, worker, (_, result, violations) = runtime.run, runtime.of(ticket), judged
     ended, answer, found = result.exit, result.answer, result.found
     changes = found.changes if found else ()
@@ -177,7 +177,7 @@ def account(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> Tr
 
 
 def so_far(runtime: Runtime, ticket: Ticket) -> Evidence:
-    """Return what is known of a ticket that ends between two attempts, or before its first."""
+    """Return the known facts of a ticket that ends between two attempts, or before its first."""
     worker = runtime.of(ticket)
     files = runtime.run.attempt(ticket.worker, max(1, worker.attempts))
     evidence = Evidence(
@@ -200,7 +200,7 @@ def so_far(runtime: Runtime, ticket: Ticket) -> Evidence:
 
 
 def used(ticket: Ticket, answer: Answer, tries: Sequence[Try]) -> AgentUsage:
-    """Return what an attempt itself used: some CLIs report the sum of the whole thread that they resume."""
+    """Return the use of one attempt alone: some CLIs report the sum of the whole resumed thread."""
     usage = answer.usage or AgentUsage()
     is_sum = agent_named(ticket.agent).SUMS_THREAD_USAGE and answer.thread is not None
     for one in tries:
@@ -217,7 +217,7 @@ def _priced(runtime: Runtime, ticket: Ticket, usage: AgentUsage) -> Usage:
 
 
 def total(usages: Sequence[Usage]) -> Usage:
-    """Add up what the attempts of a worker used; USD are None where no attempt told of any."""
+    """Sum up the use of a worker's attempts; USD are None where no attempt reported any."""
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     by = {usage.cost_by for usage in usages if usage.cost_usd is not None}
     return Usage(
@@ -236,7 +236,7 @@ def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, text: str) -> N
 
 
 async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
-    """Check the user's repository; return what this worker alone can have changed there."""
+    """Check the user's repository; return the changes that only this worker can have made."""
     if runtime.guard is None:
         return ()
     forged = runtime.forged_paths()
@@ -247,7 +247,7 @@ async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
 
 
 async def _after_its_code_ran(runtime: Runtime, ticket: Ticket, judged: Judged) -> Judged:
-    """Check the repository again, after acceptance commands have run what the worker wrote."""
+    """Check the repository again, after acceptance commands have run the worker's code."""
     known = {violation.path for violation in judged.violations}
     new = [path for path in await _git_writes(runtime, ticket) if path not in known]
     return judged._replace(violations=(*judged.violations, *map(harm_at, new)))

@@ -1,4 +1,4 @@
-"""What a worker's evidence amounts to. Pure: exit record, answer, changes in; outcome, violations out."""
+"""The judgement of a worker's evidence. Pure: exit record, answer, changes in; outcome, violations out."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -31,7 +31,7 @@ class Judgement(NamedTuple):
 
 
 def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ...]) -> Judgement:
-    """Decide the outcome from how the process ended, what its stream says and what it changed."""
+    """Decide the outcome from the end of the process, its stream and its changes."""
     flags = _flags(ticket, ended, answer, changes)
     stopped = _stopped(ticket, ended)
     if answer.question and (ended.end == "idle" or (stopped is None and answer.ended != "success")):
@@ -48,9 +48,9 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
 def violations_of(
     ticket: Ticket, left: Found, scope: Scope, state_files: Scope, git_writes: Sequence[str]
 ) -> tuple[Violation, ...]:
-    """List what the changes break: outside the scope, in a state file, in a tree that was to be read only."""
+    """List the violations of the changes: outside the scope, in a state file, in a read-only tree."""
     found: list[Violation] = []
-    # What is in a submodule is another repository's: no scope of this one covers it.
+    # Files in a submodule belong to another repository: no scope of this one covers them.
     paths = [(change.path, scope.covers(change.path)) for change in left.changes]
     paths += [(path, scope.covers(path)) for path in left.special] + [(path, False) for path in left.inside]
     for path, is_owned in paths:
@@ -108,7 +108,7 @@ def _flags(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, .
     found = list(answer.flags)
     if ticket.mode == "write" and not changes:
         found.append("no_changes")
-    # What a cancel killed was at work; left behind is what outlived its worker.
+    # Processes killed by a cancel were working; `left_processes` means those that outlived their worker.
     if ended.survivors and ended.end != "cancelled":
         found.append("left_processes")
     if ended.cut:
@@ -133,7 +133,7 @@ def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
             return Judgement("timed_out", f"ran longer than its timeout of {_span(ticket.timeout)}")
         case "idle":
             idle = _span(ticket.idle_timeout)
-            return Judgement("timed_out", f"said and did nothing for {idle}", retryable=True)
+            return Judgement("timed_out", f"no output and no activity for {idle}", retryable=True)
         case "output_cap":
             streams = " and ".join(ended.cut) or "its output"
             return Judgement("failed", f"printed more than output_cap allows ({streams} cut)")
@@ -173,10 +173,10 @@ def _of_report(
     if not answer.text.strip() and not (changes and report.status is None):
         return Judgement("failed", "no result: its answer is empty", flags)
     if report.status is None and wrote_nothing:
-        return Judgement("failed", "no changes, and no report that says why", flags)
+        return Judgement("failed", "no changes, and no report that explains it", flags)
     if report.status == "COMPLETE" and wrote_nothing and not says_why_nothing_changed(report):
         named = claims_of(answer.text, ()).files
-        why = f"though its report names {named[0]}" if named else "and its report does not say why"
+        why = f"though its report names {named[0]}" if named else "and its report does not explain it"
         return Judgement("failed", f"no changes, {why}", flags)
     said = ""
     if report.blocked is not None:
@@ -189,7 +189,7 @@ def _of_report(
 def _of_status(status: str, said: str, flags: tuple[str, ...]) -> Judgement:
     line = _line(said)
     if status == "blocked":
-        return Judgement("blocked", line or "it says that it is blocked", flags)
+        return Judgement("blocked", line or "it reports that it is blocked", flags)
     if status == "needs_clarification":
         return Judgement("needs_clarification", line or "it has a question", flags)
     return Judgement("complete", "", flags)

@@ -1,4 +1,4 @@
-"""The changes of ended workers, as their patches keep them: what may land, and what others build on."""
+"""The changes of ended workers from their patches: the part that may land, and that others build on."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A run while a runtime works on it: what its stages share, and the one journal that they write."""
+"""A run while a runtime works on it: the values that its stages share, and its one journal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ CANCEL_LOOK = 0.1
 
 
 class Wait(NamedTuple):
-    """A ticket that waits; `ends` says what ends it beside a stop and a cancel.
+    """A waiting ticket; `ends` names what ends the wait beside a stop and a cancel.
 
     `moved`: another agent can do it sooner; `parked`: its provider is parked for long.
     """
@@ -71,7 +71,7 @@ class Runtime:
         self.engine = LocalEngine(_site(project, run), nursery, self.checker)
         """Runs the attempts and checks of the run."""
         self.patches: dict[str, tuple[Change, ...]] = {}
-        """Patch to the changes that this runtime made it of: to read them back is two starts of git each."""
+        """Patch to the changes from which this runtime made it: reading them back starts git twice."""
         self.guard: Guard | None = None
         """Watches the user's repository while unfenced workers run."""
         self.tampered: list[Unattributed] = []
@@ -131,11 +131,11 @@ class Runtime:
                 del self.waits[scope]
 
     def as_it_is(self, ticket: Ticket) -> Ticket:
-        """Return a ticket with the agent that does it now: a fallback is another one than its template's."""
+        """Return a ticket with its current agent: a fallback differs from its template's."""
         return ticket.done_by(self.of(ticket).agent)
 
     def stop(self) -> None:
-        """Start nothing more, and have every worker of the run stopped within its grace."""
+        """Start nothing more, and stop every worker of the run within its grace."""
         self.stopping = True
         self.run.stopping_path.parent.mkdir(exist_ok=True)
         self.run.stopping_path.touch()
@@ -173,7 +173,7 @@ class Runtime:
                 scope.cancel()
 
     def of(self, ticket: Ticket) -> WorkerState:
-        """Return what is known of a ticket's worker."""
+        """Return the state of a ticket's worker."""
         return self.state.workers[ticket.worker]
 
 

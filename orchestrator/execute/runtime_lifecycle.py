@@ -1,4 +1,4 @@
-"""A runtime's start and end: it alone works on its run, obeys signals and cancels, and keeps the roster."""
+"""The start and end of a runtime: its lock on the run, signals and cancels, and the roster."""
 
 import contextlib
 import signal
@@ -46,7 +46,9 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
         held_lock(run.path / "run.lock") as is_ours,
     ):
         if not is_ours:
-            problem = Problem(run.id, "another runtime works on this run", "wait for it, or look at `ps`")
+            problem = Problem(
+                run.id, "another runtime works on this run", "wait for it, or check `orchestrate ps`"
+            )
             raise Refusal(problem, exit_code=HELD, next_action=f"orchestrate wait {run.id}")
         # Left by a runtime that was interrupted: this one continues the run, and its workers are to run.
         run.stopping_path.unlink(missing_ok=True)
@@ -91,7 +93,7 @@ async def heeding_stops(runtime: Runtime) -> AsyncIterator[Callable[[], int | No
 
 
 def refuse_overtaken(runtime: Runtime) -> None:
-    """Refuse to go on with a run while another one holds what its workers would write to.
+    """Refuse to continue a run while another one holds paths that its workers would write to.
 
     Both have locked what they own before they look: of two that start at once, one at least sees the other.
     """
@@ -107,7 +109,7 @@ def refuse_overtaken(runtime: Runtime) -> None:
 
 
 def return_to_roster(runtime: Runtime) -> list[Problem]:
-    """Record that the workers of an interrupted run go on; nothing for another run."""
+    """Record that the workers of an interrupted run continue; nothing for another run."""
     if runtime.state.closed != "interrupted":
         return []
     manifest = runtime.manifest
@@ -141,7 +143,7 @@ def _record(runtime: Runtime, event: Event) -> list[Problem]:
 
 @contextlib.contextmanager
 def _refusing_deleted(run: RunDir) -> Iterator[None]:
-    """Refuse with the reason, where an error comes from the run's folder having been deleted meanwhile."""
+    """Turn an error into a refusal where the run's folder was deleted meanwhile."""
     try:
         yield
     except (OSError, BaseExceptionGroup) as error:
@@ -159,7 +161,7 @@ def _refuse_forgotten(state: RunState) -> None:
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         what = f"says nothing of an attempt of {lost[0]}{more}: its records are lost"
-        do = "put it back, or run its phase once more with `--new`; what the run left stays"
+        do = "restore it, or run its phase again with `--new`; the run's files stay"
         raise Refusal(Problem(f"{state.run.relative(state.run.path)}/{JOURNAL}", what, do))
 
 

@@ -1,6 +1,6 @@
 """The main path of one ticket: turn, slot, attempt, judgement; a further attempt where that helps; its end.
 
-Read from top to bottom: what is called stands below its caller.
+Read from top to bottom: callees are below their callers.
 """
 
 from functools import partial
@@ -45,15 +45,15 @@ from workers.files.exit_record import Exit
 from workers.git.run import GitError
 
 LOCKED = "database is locked"
-"""What an agent CLI says whose files another one has open just now, before it has begun anything."""
+"""The message of an agent CLI whose files another one has open at that moment, before it has begun."""
 LOCKED_OUT = 9
-"""How often that does not count as one of a ticket's retries: fifteen may share the files of one login."""
+"""How often that is not counted as one of a ticket's retries: fifteen may share the files of one login."""
 
 
 async def execute(runtime: Runtime) -> list[Problem]:
-    """Run every ticket to its end, each when those that it depends on have ended.
+    """Run every ticket to its end, each once its dependencies have ended.
 
-    Return the tampering that was found meanwhile.
+    Returns the tampering that was found meanwhile.
     """
     # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
     awaited = {before for some in runtime.manifest.dependencies.values() for before in some}
@@ -136,7 +136,7 @@ async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
 async def _take_over(runtime: Runtime, ticket: Ticket) -> Begin | None:
     """Wait for the attempt that an earlier runtime has started, and judge it; it is never started twice.
 
-    Return how the next attempt begins, where one is to follow.
+    Returns the beginning of the next attempt, if one follows.
     """
     worker, number = runtime.of(ticket), runtime.of(ticket).attempts
     if worker.retrying and worker.begin is not None:
@@ -164,7 +164,7 @@ async def _take_over(runtime: Runtime, ticket: Ticket) -> Begin | None:
 
 
 async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin | None:
-    """Make one attempt when its turn has come; return how the attempt begins that is to follow.
+    """Make one attempt when its turn has come; return the beginning of the attempt that follows.
 
     That is the same one where its turn did not come: another agent may do it, or others hold its budget.
     """
@@ -183,7 +183,7 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
         await wait_for_budget(runtime, ticket, permit)
         return begin
     if is_asked:
-        hold_up(runtime, ticket, f"nobody is asked: {permit.reason}")
+        hold_up(runtime, ticket, f"not asked for it: {permit.reason}")
         await _accept_report(runtime, ticket)
     else:
         end(runtime, ticket, Judgement("over_budget", permit.reason), _left(runtime, ticket))
@@ -191,7 +191,7 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
 
 
 async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, permit: Permit) -> Result:
-    """Have the engine run an attempt; what was reserved for one that does not come about is released."""
+    """Let the engine run an attempt; the reservation of one that does not start is released."""
     emit = event_handler(runtime, ticket, number, begin.kind)
     try:
         result = await runtime.engine.run(await new_job(runtime, ticket, number, begin, permit), emit)
@@ -211,7 +211,7 @@ async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, perm
 async def _judge(
     runtime: Runtime, ticket: Ticket, number: int, result: Result, *, is_asked: bool
 ) -> Begin | None:
-    """Judge an attempt and close its ticket, or return how the attempt begins that is made instead."""
+    """Judge an attempt and close its ticket, or return the beginning of the attempt that replaces it."""
     if runtime.stopping and stopped_with_runtime(result.exit):
         return None
     before = await read_ended(runtime.run, ticket, number - 1) if is_asked else None
@@ -234,7 +234,7 @@ async def _judge(
 def _next_attempt(
     runtime: Runtime, ticket: Ticket, entry: Try, judged: Judged
 ) -> tuple[Literal["retry", "afresh", "asked"], Begin] | None:
-    """Return how the next attempt begins where one helps: no worker is at fault, or a report lacks something.
+    """Return the beginning of the next attempt if one helps: no worker is at fault, or a report lacks parts.
 
     For what its report lacks a worker is asked once.
     """
@@ -254,7 +254,7 @@ def _next_attempt(
 
 
 async def _accept_report(runtime: Runtime, ticket: Ticket) -> None:
-    """Judge a worker by the report that it has: it cannot be asked, soon or at all, for what that lacks."""
+    """Judge a worker by its existing report: it cannot be asked, soon or at all, for the missing parts."""
     number, kind = runtime.of(ticket).attempts, runtime.of(ticket).kind
     result = await runtime.engine.read_again(
         started_job(runtime, ticket), event_handler(runtime, ticket, number, kind)
@@ -276,7 +276,7 @@ def _is_judged_without_slot(runtime: Runtime, ticket: Ticket, result: Result) ->
 
 
 def _tell_provider(runtime: Runtime, ticket: Ticket, answer: Answer) -> None:
-    """Record what an attempt shows about its provider: rate limited, or fine."""
+    """Record an attempt's result for its provider: rate limited, or fine."""
     if ticket.agent == "command":
         return
     if answer.failure in ("rate_limited", "overloaded") and answer.ended != "success":
@@ -320,13 +320,13 @@ def _close_off(runtime: Runtime, ticket: Ticket, why: str) -> None:
 
 
 def _left(runtime: Runtime, ticket: Ticket) -> Evidence:
-    """Return what is known of a worker, with its tree: that may be the only copy of its work."""
+    """Return the known facts of a worker, with its tree, which may be the only copy of its work."""
     place = runtime.run.worktree(ticket.worker)
     return so_far(runtime, ticket)._replace(worktree=runtime.run.relative(place) if place.is_dir() else None)
 
 
 def _in_words(runtime: Runtime, error: Exception) -> str:
-    """Describe an error that kept a worker from being run or judged, without its number."""
+    """Describe an error that prevented a worker's run or judgement, without its number."""
     if isinstance(error, OSError) and error.strerror:
         place = str(error.filename or "the system").removeprefix(f"{runtime.repository.root}/")
         return f"{place}: {error.strerror.lower()}"
@@ -334,7 +334,7 @@ def _in_words(runtime: Runtime, error: Exception) -> str:
 
 
 async def _begin_to_guard(runtime: Runtime) -> None:
-    """Watch the user's repository from here on; the guard is told which workers ran before."""
+    """Watch the user's repository from here on; the guard gets the workers that ran before."""
     workers = runtime.state.workers.items()
     guard = partial(
         Guard,

@@ -1,4 +1,4 @@
-"""Where a ticket's worker works: the commit that its tree is made from, and how that is set up."""
+"""The workspace of a ticket's worker: the commit that its tree is made from, and its setup."""
 
 import anyio.to_thread
 
@@ -16,7 +16,7 @@ from workers.worktree.checkout import Furniture
 
 
 async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
-    """Plan the tree of an attempt: that of the attempts before it, else a new one. Raises WorkerError."""
+    """Plan the tree of an attempt: that of earlier attempts, else a new one. Raises WorkerError."""
     if runtime.of(ticket).started:
         return kept_tree(runtime, ticket)
     base = runtime.manifest.base
@@ -26,13 +26,13 @@ async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
 
 
 def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
-    """Plan the tree of a worker that has been started: the one that it worked in."""
+    """Plan the tree of a started worker: the one that it worked in."""
     base, set_up = runtime.of(ticket).base, set_up_of(runtime.settings)
     return TreePlan(base, set_up, is_shared=_shares(runtime, ticket), is_kept=True)
 
 
 def set_up_of(settings: Settings) -> SetUp:
-    """Return how the trees of a run are set up."""
+    """Return the setup of a run's trees."""
     tree, limits = settings.worktree, settings.limits
     return SetUp(
         Furniture(tree.copy, tree.link),
@@ -43,7 +43,7 @@ def set_up_of(settings: Settings) -> SetUp:
 
 
 async def close_shared_trees(runtime: Runtime) -> None:
-    """Remove the trees that several workers have read, and note what was changed there."""
+    """Remove the trees that several workers have read, and note the changes there."""
     for shared in await runtime.engine.close_shared(runtime.settings.limits.patch_cap):
         if shared.paths:
             runtime.note_tampering(Unattributed(shared.paths, shared.readers, harm=True))
@@ -58,7 +58,7 @@ def _shares(runtime: Runtime, ticket: Ticket) -> bool:
 
 
 def _base_of(runtime: Runtime, ticket: Ticket) -> str:
-    """Return the run's base with the accepted work of all that a ticket depends on."""
+    """Return the run's base with the accepted work of a ticket's dependencies."""
     wanted = set(runtime.manifest.dependencies.get(ticket.id, ()))
     for earlier in reversed(runtime.manifest.tickets):
         if earlier.id in wanted:

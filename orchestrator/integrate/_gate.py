@@ -151,11 +151,11 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
     if found.flaky is None:
         return Gated(kept, tree, broken)
     looks = gate.looks_at(await gate.tree_of(found.flaky))
-    what = f"it failed once and passed once on the same tree, so nobody is blamed for it: {looks}"
+    what = f"it failed once and passed once on the same tree, so no worker is blamed for it: {looks}"
     if kept:
-        told = Problem("gate", what, "make it steady", "warning")
+        told = Problem("gate", what, "make the gate reliable", "warning")
         return Gated(kept, tree, broken, "", (told,), flaky=True)
-    return Gated(kept, tree, broken, f"the gate is not steady: {what}")
+    return Gated(kept, tree, broken, f"the gate is flaky: {what}")
 
 
 async def _search(runtime: Runtime, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
@@ -238,7 +238,7 @@ class _Gate:
         if self._runtime.stopping and not result.passed:
             raise _NoWord
         if result.end not in EVIDENCE:
-            raise _NoWord(f"the gate said nothing: {result.in_words()}")
+            raise _NoWord(f"the gate did not run: {result.in_words()}")
         lines = read_tail(self._runtime.run.root / result.output).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         run = GateRun(

@@ -1,4 +1,4 @@
-"""What an integration leaves for the lead: a broken gate, what waits for a decision, what was overruled."""
+"""The problems that an integration leaves for the lead: a broken gate, open decisions, overruled findings."""
 
 from orchestrator.integrate._gate_tampering import HARM
 from orchestrator.integrate._overrule import against
@@ -9,17 +9,17 @@ from tickets.problems import Problem
 
 
 def open_problems(state: RunState) -> list[Problem]:
-    """Return what the lead is told of a run after its integration, with the command that helps."""
+    """Return the problems of a run after its integration, each with the command that helps."""
     return [*_of_gate(state), *_of_tampering(state), *_of_outside(state), *_of_overruled(state)]
 
 
 def mended(fenced: str, do: str) -> str:
-    """Return what to do about a gate that failed, with what the fence may have to do with it."""
+    """Return the remedy of a failed gate, with the fence's possible part in it."""
     return f"{fenced}; {do}" if fenced else do
 
 
 def _of_gate(state: RunState) -> list[Problem]:
-    """Return a problem for the workers that broke the gate in its last run, with what the lead can do."""
+    """Return a problem for the workers that broke the gate in its last run, with the lead's options."""
     names = [name for name, worker in state.workers.items() if broke_the_gate(worker)]
     gate = state.gate
     if not names or "broken by" not in gate.result:
@@ -27,7 +27,7 @@ def _of_gate(state: RunState) -> list[Problem]:
     # The gate finds the same in the same work: to run it again helps only if something else was fixed.
     run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
     accept = f"orchestrate integrate {state.run.id} --accept {' '.join(names)}"
-    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, mend that, then: {accept}"
+    do = f"run it again: {run_again}; or, where the gate or the branch is at fault, fix that, then: {accept}"
     return [Problem("gate", gate.result, mended(gate.fenced, do))]
 
 
@@ -42,20 +42,20 @@ def _of_tampering(state: RunState) -> list[Problem]:
         return []
     done = [tampering_problem(one) for worker in held.values() for one in worker.harm]
     whys = dict.fromkeys(worker.reason for worker in held.values())
-    do = f"look at what they wrote, then: orchestrate integrate {state.run.id} --accept {' '.join(held)}"
+    do = f"check their changes, then: orchestrate integrate {state.run.id} --accept {' '.join(held)}"
     return [*done, *(Problem("gate", why, f"{do} (or --reject)") for why in whys)]
 
 
 def _of_outside(state: RunState) -> list[Problem]:
-    """Return a problem for the workers of which accepting would land nothing, with what helps instead."""
+    """Return a problem for the workers whose acceptance would land nothing, with what helps instead."""
     workers = state.workers
     names = pending_of(workers).outside
     if not names:
         return []
     said, more = called_by(names, workers)
     place = ", ".join(said) + (f" and {more} more" if more else "")
-    what = "nothing of what they changed lies inside their scope, so accepting lands nothing"
-    do = f"reject, mend `owns` or the prompt, then: {again(state.phase, names, workers)}"
+    what = "none of their changes is inside their scope, so accepting lands nothing"
+    do = f"reject, fix `owns` or the prompt, then: {again(state.phase, names, workers)}"
     return [Problem(place, what, do, "warning")]
 
 
@@ -65,6 +65,6 @@ def _of_overruled(state: RunState) -> list[Problem]:
     for name, worker in state.workers.items():
         if name in state.landings and worker.evidence.files and worker.outcome != "complete":
             commit = state.landings[name]
-            do = f"have a ticket mend it, or: git revert {commit[:10]}" if commit else "have a ticket mend it"
+            do = f"let a ticket fix it, or: git revert {commit[:10]}" if commit else "let a ticket fix it"
             found.append(Problem(name, f"landed, although {against(worker)}", do, "warning"))
     return found

@@ -117,7 +117,7 @@ def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
         worker = runtime.state.workers.get(name)
         if worker is None:
             known = ", ".join(runtime.state.workers)
-            problems.append(Problem(name, f"is no worker of run {runtime.run.id}", f"there are: {known}"))
+            problems.append(Problem(name, f"is not a worker of run {runtime.run.id}", f"there are: {known}"))
         elif worker.outcome == "skipped" or not worker.ended:
             problems.append(Problem(name, "left nothing to judge", "run its ticket again"))
         elif name in runtime.state.landings and name in decision.accept:
@@ -129,7 +129,7 @@ def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
                 Problem(name, f"is {worker.outcome} and changed nothing", "there is nothing to accept")
             )
     both = set(decision.accept) & set(decision.reject)
-    problems += [Problem(name, "is both accepted and rejected", "say one of them") for name in sorted(both)]
+    problems += [Problem(name, "is both accepted and rejected", "write one of them") for name in sorted(both)]
     if problems:
         raise Refusal(*problems)
 
@@ -138,10 +138,10 @@ def _taking_back(runtime: Runtime, name: str) -> str:
     """Describe how to revert the work of a worker that has landed, and which other work goes with it."""
     commit = runtime.state.landings[name]
     if not commit:  # it was never committed
-        return "take its changes out of the work tree by hand"
+        return "remove its changes from the work tree by hand"
     others = [one for one, landed in runtime.state.landings.items() if landed == commit and one != name]
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    also = f" takes it back, with the work of {', '.join(others[:3])}{more}" if others else " takes it back"
+    also = f" reverts it, with the work of {', '.join(others[:3])}{more}" if others else " reverts it"
     return f"`git revert {commit[:10]}`{also}"
 
 
@@ -175,7 +175,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
             _take_gate(runtime, fitting, gated)
             problems = list(gated.problems)
             if gated.held:
-                do = mended(gated.fenced, f"mend it, then: orchestrate integrate {runtime.run.id}")
+                do = mended(gated.fenced, f"fix it, then: orchestrate integrate {runtime.run.id}")
                 problems.append(Problem("gate", gated.held, do))
             if not gated.kept:
                 return problems
@@ -191,7 +191,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
                     runtime.settle(candidate.ticket, "pending", why, "hook")
                 return [
                     *problems,
-                    Problem("hook", why, f"mend it, then: orchestrate integrate {runtime.run.id}"),
+                    Problem("hook", why, f"fix it, then: orchestrate integrate {runtime.run.id}"),
                 ]
             new = repo.commit_tree(tree, old, message)
             problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))

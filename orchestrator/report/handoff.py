@@ -207,9 +207,9 @@ _POINTS: tuple[tuple[str, _Check, str], ...] = (
     ("Tests status shown", _tests, "`orchestrate handoff --verify` takes it from `[checks]`"),
 )
 
-_RESUME = """1. `orchestrate resume` (reads what follows, finishes what was cut off, names the next step)
-2. STATUS.md: where the project stands
-3. DECISIONS.md: what was decided lately, the newest at the top
+_RESUME = """1. `orchestrate resume` (reads what follows, finishes interrupted changes, names the next step)
+2. STATUS.md: the state of the project
+3. DECISIONS.md: recent decisions, the newest at the top
 4. AGENTS.md: the rules, the pool and the approval gates
 5. `orchestrate resume --verify`: the smoke tests
 6. The next action above"""

@@ -1,1 +1,1 @@
-"""What workers that no fence holds changed beside their own tree."""
+"""Changes of unfenced workers outside their own tree."""

@@ -1,4 +1,4 @@
-"""Tamper detection for workers that no fence holds: what is watched, when it is compared, who is responsible.
+"""Tamper detection for unfenced workers: what is watched, when it is compared, which worker is responsible.
 
 Watched are the user's git metadata, checkout and start-up files (`workers.git.snapshot`), and the files that
 orchestrate writes about the run (`run_files`). They are compared with the last comparison when a worker ends,
@@ -39,21 +39,21 @@ LONGEST = 1.0
 
 
 def tampering_problem(found: Unattributed) -> Problem:
-    """Return the problem for the lead: harm is an error, what everyday work does too a warning."""
+    """Return the problem for the lead: an error for harm, a warning for changes of everyday work."""
     more = f" and {len(found.paths) - SHOWN} more" if len(found.paths) > SHOWN else ""
     who = ", ".join(found.candidates)
     who = f"the {found.during} ran on the work of {who}" if found.during else f"{who} ran"
     what = f"unattributed: {', '.join(found.paths[:SHOWN])}{more} changed while {who}"
     if not found.harm:
-        return Problem("repository", what, "look at it unless it was you", severity="warning")
-    do = "look at it before you run git again, and undo what is not yours"
+        return Problem("repository", what, "check it, unless you did it", severity="warning")
+    do = "check it before you run git again, and undo changes that are not yours"
     if all(path.startswith(".taskers/") for path in found.paths):
-        do = "do not trust what stands there; what had been read before is what counted"
+        do = "do not trust the changed files; the values read before the change were used"
     return Problem("repository", what, do)
 
 
 class Guard:
-    """Compares the repository and the run's files with what they were; all methods are the event loop's."""
+    """Compares the repository and the run's files with their earlier state; only called on the event loop."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Guard:
         """When there may be another comparison for many workers, by `time.monotonic`."""
         self._running: set[str] = set()
         self._open: set[str] = set()
-        """Who has started and is not judged."""
+        """The workers that have started and are not judged."""
         self._exposed: set[str] = set(ran)
-        """The candidates: who ran since the last comparison."""
+        """The candidates: the workers that ran since the last comparison."""
         self._blamed: dict[str, tuple[str, ...]] = {}
         remembered = directory / "before.json"
         found = None
@@ -165,7 +165,7 @@ class Guard:
         return [one._replace(during=what) for one in await self._compare()]
 
     def blamed(self, worker: str) -> tuple[str, ...]:
-        """Return the harm that a worker did as the only candidate, without what the user may have done."""
+        """Return the harm of a worker as the only candidate, without what the user may have done."""
         return self._blamed.get(worker, ())
 
     def is_alone(self, worker: str) -> bool:
@@ -184,7 +184,7 @@ class Guard:
             except BaseException:
                 self._exposed |= earlier  # what was found is for the next comparison
                 raise
-            candidates = earlier | self._exposed  # also who started meanwhile
+            candidates = earlier | self._exposed  # also workers that started meanwhile
             harm, moves = compare(self._before, after, own_moves(self._own))
             harm += self._files.take_found()
             self._before = after

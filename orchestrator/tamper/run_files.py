@@ -29,7 +29,7 @@ from workers.git.run import Repository
 WHOLE = 1 << 20
 """Bytes up to which a file is known by its content; a larger one by its head, its length and its time."""
 OURS = ("txt", "json", "patch")
-"""What orchestrate itself writes of an attempt, once it has ended."""
+"""The files that orchestrate itself writes about an attempt, once it has ended."""
 _FIRST = "first.json"
 _WRITTEN_FIRST = (
     "filters.json", "before.json", "git/config", "git/HEAD", "git/info/exclude", "git/info/attributes",
@@ -67,7 +67,7 @@ class RunFiles:
             first = {name: fingerprint_of(str(path)).digest for name, path in paths.items() if path.is_file()}
             create_file(directory / _FIRST, json.dumps(first).encode())
         self._known = {str(paths[name]): Fingerprint((), str(first[name])) for name in paths if name in first}
-        """What must not change. `GONE` is what must not exist, or not before orchestrate has written it."""
+        """The files that must not change. `GONE` must not exist, or not before orchestrate has written it."""
         self._invalid: dict[str, str] = {}
         self._invalid = self._invalid_files()
         for path in (repository.own / "store.lock", run.path / "run.lock"):
@@ -128,7 +128,7 @@ class RunFiles:
         return is_taken
 
     def look(self) -> None:
-        """Find changes since the last call; `take_found` returns them."""
+        """Search for changes since the last call; `take_found` returns them."""
         for path in self._early():
             self._plant(path)
         for path, before in list(self._known.items()):
@@ -138,7 +138,7 @@ class RunFiles:
         self._invalid = invalid
 
     def take_found(self) -> list[str]:
-        """Return what was found, as a reader knows it, and forget it: each change is reported once."""
+        """Return the found changes by the names that readers know, and forget them: each is reported once."""
         found = list(self._found)
         self._found.difference_update(found)
         common, root = f"{self._repository.common}/", f"{self._run.root}/"
@@ -206,7 +206,7 @@ class RunFiles:
         return (_stem(worker, number) for number in range(1, self._begun.get(worker, 1) + 1))
 
     def _left_by(self, worker: str) -> Iterator[str]:
-        """List all that a worker may have left, and the records of its setup and acceptance commands."""
+        """List the files a worker may have left, and the records of its setup and acceptance commands."""
         for stem in self._attempts(worker):
             yield from (*self._of_attempt(stem), f"{self._folder}/tickets/{stem}.md")
         yield self._messages(worker)
@@ -260,7 +260,7 @@ def refuse_altered(run: RunDir, directory: Path) -> None:
     first, path = read_json(directory / _FIRST) or {}, run.manifest_path
     if path.name in first and first[path.name] != fingerprint_of(str(path)).digest:
         what = "is not what it was when the run began: its scopes and its base cannot be trusted"
-        do = "put it back if you can; else begin a new run of its phase"
+        do = "restore it if you can; else begin a new run of its phase"
         raise Refusal(Problem(run.relative(path), what, do))
 
 

@@ -48,7 +48,7 @@ SOON = 45.0
 """Seconds; each needs a few, but they share two processors, and a connection is tried again once or twice."""
 EXPECTED = {
     "stall": ("timed_out", rf"ran longer than its timeout of {TIMEOUT} s", TIMEOUT + GRACE + 2.0),
-    "silence": ("timed_out", rf"said and did nothing for {IDLE} s", SOON),
+    "silence": ("timed_out", rf"no output and no activity for {IDLE} s", SOON),
     "killed": ("failed", r"killed by signal 9 \(SIGKILL\), not by us", SOON),
     "quiet": ("complete", r"^$", SOON),  # its tool is at work: that is not idleness
     "child": ("complete", r"^$", SOON),

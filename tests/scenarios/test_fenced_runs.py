@@ -84,7 +84,7 @@ def test_a_gate_whose_fence_was_killed_while_it_went_up_says_nothing_and_is_aske
     env = frail(mine, dies=2)  # once more at once
     first = mine.call("integrate", run, "--json", env=env)
     assert (first.code, first.document["workers"][0]["verdict"]) == (1, "pending")
-    assert "the gate said nothing" in first.document["problems"][0]["what"]
+    assert "the gate did not run" in first.document["problems"][0]["what"]
     again = mine.call("integrate", run, "--json", env=env)
     assert (again.code, again.document["workers"][0]["verdict"]) == (0, "accepted"), again
 

@@ -1,4 +1,4 @@
-"""The wait for a worker's end, and what its output amounts to; an agent's stream is read meanwhile."""
+"""The wait for a worker's end, with its stream read meanwhile, and the result of its output."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,15 +14,15 @@ from workers.files.exit_record import Exit
 from workers.files.run_dir import AttemptFiles
 
 POLL = 0.1
-"""Seconds between two polls of what an agent CLI has printed."""
+"""Seconds between two polls of an agent CLI's output."""
 ANSWERS = ("text", "tool", "tool_end", "question")
-"""What a stream says only once its provider has answered."""
+"""Records that a stream has only after an answer of its provider."""
 
 
 async def follow(
     agent: AgentName, files: AttemptFiles, grace: float, waiting: Callable[[], Awaitable[Exit]], emit: Emit
 ) -> Ended:
-    """Wait for a worker; read an agent's stream meanwhile, which says what its processes do not.
+    """Wait for a worker; meanwhile read an agent's stream, which shows more than its processes.
 
     `grace` is how many seconds it has to exit after its terminal record.
     """
@@ -39,13 +39,13 @@ async def follow(
 
 
 async def ended(agent: AgentName, files: AttemptFiles, found: Exit) -> Ended:
-    """Read once more what the output of an attempt that has ended amounts to."""
+    """Read again the result of an ended attempt's output."""
     return await _ended(agent, files, found, Follower(agent, files.stdout, files.stderr))
 
 
 async def _ended(agent: AgentName, files: AttemptFiles, found: Exit, follower: Follower) -> Ended:
     if found.cancelled_by == str(files.done):
-        # It said its last word and would not go; how it went then says nothing.
+        # It printed its closing record and did not exit; the later kill means nothing.
         found = found._replace(end="exited", exit_code=None)
     answer = partial(follower.answer, exit_code=found.exit_code, stderr=files.stderr)
     if agent == "command":
@@ -54,12 +54,12 @@ async def _ended(agent: AgentName, files: AttemptFiles, found: Exit, follower: F
 
 
 async def _read_stream(follower: Follower, files: AttemptFiles, grace: float, emit: Emit) -> None:
-    """Keep a worker with an open tool call from being taken for idle; stop one that said its last word."""
+    """Keep a worker with an open tool call from counting as idle; stop one after its closing record."""
     has_answered = is_busy = False
     while not follower.has_ended:
         await anyio.sleep(POLL)
-        # What it printed may be gone, or the disk full: its end is awaited all the same, and nobody else's
-        # worker falls with it.
+        # Its output may be gone, or the disk full: its end is still awaited, and no other worker
+        # fails with it.
         with suppress(OSError):
             progress = follower.read_more()
             if not has_answered and any(one.kind in ANSWERS for one in progress):

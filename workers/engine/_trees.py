@@ -1,4 +1,4 @@
-"""The worktrees of a run on this machine: made, set up, found again, shared by those that only read."""
+"""The worktrees of a run on this machine: made, set up, found again, shared by read-only workers."""
 
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ from workers.worktree.worktree import Place, found_place, remove_place, start_of
 
 
 class SharedTree(NamedTuple):
-    """A worktree that several workers read, and all who did."""
+    """A worktree that several workers read, with their names."""
 
     place: Place
     readers: set[str]
 
 
 class Trees:
-    """The worktrees of one run; those that are shared are known by their base."""
+    """The worktrees of one run; shared ones are known by their base."""
 
     def __init__(self, site: Site, nursery: Nursery, checker: Checker) -> None:
         self._site, self._nursery, self._checker = site, nursery, checker
@@ -62,11 +62,11 @@ class Trees:
         return place
 
     def is_shared(self, job: Job, place: Place) -> bool:
-        """Return whether a job's tree is other workers' as well."""
+        """Return whether a job shares its tree with other workers."""
         return place.path != self._site.run.worktree(job.ticket.worker)
 
     def take_shared(self) -> list[SharedTree]:
-        """Return the trees that were shared; from here on they are known no more."""
+        """Return the shared trees, and forget them."""
         taken = [*self._shared.values()]
         self._shared.clear()
         return taken
@@ -113,7 +113,7 @@ class Trees:
 
     def _found_shared(self, base: str) -> Place | None:
         place = self._found(_shared_name(base), base)
-        # What was killed in the making has no record of its start.
+        # A tree whose making was killed has no record of its start.
         return place if place is not None and start_of(place) is not None else None
 
     def _index(self, name: str) -> Path:

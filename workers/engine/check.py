@@ -20,7 +20,7 @@ EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
 
 
 class Check(NamedTuple):
-    """One command for `sh -c`, to be run in a fresh worktree."""
+    """One command for `sh -c`, run in a fresh worktree."""
 
     name: str
     """Unique in the run; a check that an earlier runtime had begun is run again beside its files."""
@@ -28,15 +28,15 @@ class Check(NamedTuple):
     tree: str
     """The tree object that is checked out."""
     parent: str
-    """The commit that the tree is a change of."""
+    """The commit of which the tree is a change."""
     set_up: SetUp
     limits: Limits
     network: bool = True
     worker: str = ""
-    """The worker whose work is checked, and whose cancel stops it; empty where it is the run's."""
+    """The worker whose work is checked, and whose cancel stops it; empty for the run's own."""
     head: str = ""
-    """The commit that HEAD names in the worktree, where that is not the one checked out."""
-    files: Mapping[str, bytes] = {}  # nobody writes into it
+    """The commit that HEAD names in the worktree, if it is not the checked-out one."""
+    files: Mapping[str, bytes] = {}  # it is never changed
     """Files to make in its folder for temporary files, by name."""
 
 
@@ -55,11 +55,11 @@ class CheckResult(NamedTuple):
     """What the fence denies it, where it failed and its output suggests that as the reason."""
 
     def in_words(self) -> str:
-        """Describe how it failed, on one line."""
+        """Describe its failure on one line."""
         return f"`{self.command}` ({describe_end(self.end, self.exit_code)}; see {self.output})"
 
     def as_failed_set_up(self) -> str:
-        """Describe how a setup command failed, with the last line that it printed."""
+        """Describe the failure of a setup command, with the last line of its output."""
         lines = [line.strip() for line in self.tail.splitlines() if line.strip()]
         last = f": {lines[-1][:300]}" if lines else ""
         fenced = f"; {self.fenced}" if self.fenced else ""
@@ -81,7 +81,7 @@ class TreeCommand(NamedTuple):
 
 
 async def run_in_tree(site: Site, nursery: Nursery, command: TreeCommand) -> CheckResult:
-    """Run a command in a worktree of the run. Raises WorkerError if no shim can be had."""
+    """Run a command in a worktree of the run. Raises WorkerError if no shim is available."""
     run, fence, text = site.run, site.fence, command.text
     run.scratch(command.tree).mkdir(parents=True, exist_ok=True)
     ran = await run_command(
@@ -115,7 +115,7 @@ async def run_in_tree(site: Site, nursery: Nursery, command: TreeCommand) -> Che
 
 
 async def free_stem(site: Site, name: str) -> str:
-    """Return a free name for a command's files; what an earlier runtime left running is stopped first."""
+    """Return a free name for a command's files; an earlier runtime's leftover command is stopped first."""
     folder = site.run.path / "checks"
     free = next(n for n in itertools.count(1) if not (folder / f"{_numbered(name, n)}.started.json").exists())
     for number in range(1, free):
@@ -153,7 +153,7 @@ def fence_signs(level: Level, root: str, command: str, printed: str, *, network:
 
 
 def _cancels(site: Site, command: TreeCommand) -> tuple[Path, ...]:
-    """Return the files that stop a command: its own, and what stops its worker, where it has one."""
+    """Return the files that stop a command: its own, and those of its worker, where it has one."""
     own, everyone, stopping = cancel_paths(site.run, command.stem)
     if command.worker:
         return own, everyone, stopping, site.run.cancel_path(command.worker)

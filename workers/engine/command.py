@@ -1,4 +1,4 @@
-"""A shell command below a shim: what runs setup and acceptance commands, the gate and `--verify`."""
+"""A shell command below a shim, for setup and acceptance commands, the gate and `--verify`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,13 +28,13 @@ class Command(NamedTuple):
     mark: str
     fence: Fence = OPEN
     walls: Walls = Walls(())
-    """What the fence lets it write and see."""
+    """The fence's policy for it."""
     stops_with_runtime: bool = False
-    """It stops when its runtime dies, or when the wait for it is cancelled; else it goes on."""
+    """Whether it stops when its runtime dies, or when the wait for it is cancelled; else it continues."""
 
 
 class Ran(NamedTuple):
-    """How a command ended, and the end of what it printed."""
+    """The end of a command, with the last part of its output."""
 
     ended: Exit
     stdout: str
@@ -52,7 +52,7 @@ async def run_command(nursery: Nursery, command: Command, *, tail: int = 4096) -
     """Run a command, and wait until all of its processes have exited.
 
     `tail` is how many bytes of its output are read.
-    Raises WorkerError if no shim can be had.
+    Raises WorkerError if no shim is available.
     """
     launch = _launch(command)
     ended: Exit | None = None

@@ -1,4 +1,4 @@
-"""What an engine is told and what it returns, as plain data: a job, its tree, its events, its result.
+"""The input and output of an engine, as plain data: a job, its tree, its events, its result.
 
 An engine runs one attempt of one worker. `workers.engine.local` does it on this machine; an engine for other
 machines takes and returns the same values.
@@ -23,19 +23,19 @@ NO_ANSWER = Answer("none", "")
 
 
 class Site(NamedTuple):
-    """What all jobs of a run have in common on this machine."""
+    """The facts that all jobs of a run share on this machine."""
 
     run: RunDir
     repository: Repository
     environ: Mapping[str, str]
-    """The runtime's own environment; a worker sees what is allowed of it."""
+    """The runtime's own environment; a worker sees the allowed part of it."""
     fence: Fence = OPEN
     trust_repository: bool = False
     stops_with_runtime: bool = False
 
 
 class SetUp(NamedTuple):
-    """What makes a fresh tree ready: extra files, then commands."""
+    """The setup of a fresh tree: extra files, then commands."""
 
     furniture: Furniture = Furniture()
     commands: tuple[str, ...] = ()
@@ -51,22 +51,22 @@ class SetUp(NamedTuple):
 
 
 class TreePlan(NamedTuple):
-    """The worktree of a job, and how it is made."""
+    """The worktree of a job, and how to make it."""
 
     base: str
     """The commit that it is made from."""
     set_up: SetUp = SetUp()
     is_shared: bool = False
-    """Read-only workers of the same base have one tree in common."""
+    """Whether read-only workers of the same base share one tree."""
     is_kept: bool = False
-    """An earlier attempt has worked in it: it is used as it is, and made only if it is gone."""
+    """Whether an earlier attempt has worked in it: it is used as it is, and made only if it is gone."""
 
 
 class Job(NamedTuple):
-    """One attempt of a ticket's worker: what is started, in which tree, and how much is kept of it."""
+    """One attempt of a ticket's worker: the process, its tree, and its limits."""
 
     ticket: Ticket
-    """With the agent that does it now."""
+    """With its current agent."""
     number: int
     """Of the attempt, from one."""
     tree: TreePlan
@@ -75,45 +75,45 @@ class Job(NamedTuple):
     prompt: Path
     """The file that is its standard input."""
     thread: str | None = None
-    """The thread of an earlier attempt that is to go on."""
+    """The thread of an earlier attempt to resume."""
     budget_usd: float | None = None
-    """The most that it may spend, where that is less than the ticket says."""
+    """The most that it may spend, where that is less than in the ticket."""
     patch_cap: int = 256 << 20
     """Bytes that its changes may have."""
     lock_fds: tuple[int, ...] = ()
     """Descriptors of the locked files of its slot; the shim holds them from here on."""
     is_adopted: bool = False
-    """An earlier runtime has started it: it is waited for and never started again."""
+    """Whether an earlier runtime has started it: it is waited for and never started again."""
 
 
 class Ended(NamedTuple):
-    """How the process of an attempt ended, and what its output amounts to."""
+    """The end of an attempt's process, and the result of its output."""
 
     exit: Exit
     answer: Answer
 
 
 class Result(NamedTuple):
-    """What an attempt left."""
+    """The result of an attempt."""
 
     exit: Exit
     answer: Answer = NO_ANSWER
     tree: Place | None = None
     """None where it was never made, or is gone."""
     is_shared: bool = False
-    """Other workers read the tree, too; what was changed there is found when the last one has gone."""
+    """Other workers read the tree, too; changes there are found when the last one has gone."""
     found: Found | None = None
-    """None where its tree was not read: it is gone, another attempt goes on in it, or there is an `error`."""
+    """None where its tree was not read: it is gone, another attempt continues in it, or `error` is set."""
     error: str = ""
     """Why its changes cannot be read, or are more than may be kept."""
     patch: Path | None = None
     """The patch of its changes, where there are any."""
     left_base: str | None = None
-    """What it did to the git metadata of its own tree."""
+    """Its changes of the git metadata of its own tree."""
 
 
 class TreeReady(NamedTuple):
-    """The tree of a job stands, and its worker is started next."""
+    """The tree of a job is ready, and its worker is started next."""
 
     base: str
 
@@ -142,7 +142,7 @@ class Throttled(NamedTuple):
     """The worker waits for its provider."""
 
     seconds: float
-    """0 where the provider does not say for how long."""
+    """0 where the provider names no time."""
     message: str
 
 

@@ -35,13 +35,13 @@ ALLOWED_PREFIXES = ("LC_",)
 
 def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
     """Return the mark that the processes of an attempt, and no others, have in their environment."""
-    # Of an attempt, not of a worker: whoever cleans a dirty slot late must not kill the next attempt.
+    # Of an attempt, not of a worker: a late cleaner of a dirty slot must not kill the next attempt.
     # By the run's path, not its id: two repositories may each begin a run in the same second.
     return f"{run.path}/{worker}/{number}"
 
 
 def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
-    """Make everything a job needs but its tree, and return what its shim is told. Raises WorkerError."""
+    """Make everything a job needs except its tree, and return the launch for its shim. Raises WorkerError."""
     run, ticket = site.run, job.ticket
     executable = find_agent(ticket.agent, job.settings, site.environ)
     if executable is None:
@@ -81,7 +81,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         limits=job.limits,
         cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
         busy_path=files.busy if is_cli else None,
-        # An agent CLI that is interrupted closes its stream; one that is terminated may just be gone.
+        # An interrupted agent CLI closes its stream; a terminated one may just exit.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         stops_with_runtime=site.stops_with_runtime,
         mark=mark_of(run, ticket.worker, job.number),
@@ -90,7 +90,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
 
 
 def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
-    """Return how the agent is started, and create its configuration files."""
+    """Return the command line of the agent, and create its configuration files."""
     invocation = agent_named(agent).invocation(request)
     for name, data in invocation.files.items():
         _place(request.home / name, data)
@@ -130,10 +130,10 @@ def worker_environment(
     *,
     fence: Fence = OPEN,
 ) -> dict[str, str]:
-    """Return what every process of a worker sees, agent or check; no key is in it."""
+    """Return the environment of every process of a worker, agent or check, without keys."""
     scratch = run.scratch(worker)
     return {
-        # What the user passes on by name is meant, even where nothing can be written there.
+        # Variables that the user names are passed on, even if nothing can be written to their paths.
         **(cache_environment(scratch) if fence.holds else {}),
         **common_environment(environ, passed),
         "TMPDIR": str(scratch),
@@ -152,7 +152,7 @@ def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
 
 
 def keep_text(files: AttemptFiles, text: str) -> None:
-    """Create the file that a person reads: the final answer, else the standard output itself."""
+    """Create the file for a person: the final answer, else the standard output itself."""
     with contextlib.suppress(FileExistsError):
         if text:
             create_file(files.text, text.encode("utf-8", "replace") + b"\n")

@@ -29,7 +29,7 @@ from workers.worktree.worktree import Place, left_its_base, remove_place
 
 
 class SharedResult(NamedTuple):
-    """What was changed in a tree that several workers have read."""
+    """The changes in a tree that several workers have read."""
 
     readers: tuple[str, ...]
     paths: tuple[str, ...]
@@ -44,7 +44,7 @@ class LocalEngine:
         self._trees = Trees(site, nursery, checker)
 
     async def run(self, job: Job, emit: Emit) -> Result:
-        """Run an attempt, or wait for one that an earlier runtime has started, and read what it left.
+        """Run an attempt, or wait for one that an earlier runtime has started, and read its result.
 
         `Result.tree` is None where the job was cancelled before its worker started, or where the tree of an
         adopted one is gone. The changes of a worker that was stopped with its runtime are not read: another
@@ -65,14 +65,14 @@ class LocalEngine:
             launch = prepare_launch(self._site, job, place.path)
             waiting = partial(self._nursery.run, launch, job.lock_fds)
         found = await follow(job.ticket.agent, files, job.limits.grace, waiting, emit)
-        # One whose shim was killed while its runtime lived is judged as any other.
+        # A worker whose shim was killed while its runtime lived is judged like any other.
         goes_on = stopped_with_runtime(found.exit) and (job.is_adopted or found.exit.end != "lost")
         if place is None or goes_on:
             return self._result(job, found, place)
         return await self._read_changes(job, self._result(job, found, place), place, emit)
 
     async def read_again(self, job: Job, emit: Emit) -> Result:
-        """Read once more what an attempt that has ended left; its patch is written where it is not there."""
+        """Read again the result of an ended attempt; its patch is written where it is missing."""
         found, place = await read_ended(self._site.run, job.ticket, job.number), self._trees.find(job)
         result = self._result(job, found, place)
         if place is None:
@@ -105,7 +105,7 @@ class LocalEngine:
                 await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
 
     async def close_shared(self, patch_cap: int) -> list[SharedResult]:
-        """Remove the shared trees, which no worker reads any more; return what was changed in each."""
+        """Remove the shared trees, which no worker reads any more; return the changes in each."""
         results = []
         for place, readers in self._trees.take_shared():
             try:
@@ -122,11 +122,11 @@ class LocalEngine:
         return Result(found.exit, found.answer, place, is_shared)
 
     async def _read_changes(self, job: Job, result: Result, place: Place, emit: Emit) -> Result:
-        """Add what was changed to a result, and write the patch of it."""
+        """Add the changes of a worker to a result, and write their patch."""
         patch = self._site.run.attempt(job.ticket.worker, job.number).patch
         result = result._replace(left_base=left_its_base(place))
         if result.is_shared:
-            # It is read when its last reader has gone: until then nobody could say whose a change is.
+            # It is read when its last reader has gone: until then a change could not be attributed.
             return result._replace(found=Found((), ()))
         try:
             found = await anyio.to_thread.run_sync(self._checker.look, place, job.patch_cap)
@@ -155,6 +155,6 @@ def _describe(error: WorkerError | GitError | OSError, patch: str) -> str:
 
 
 async def read_ended(run: RunDir, ticket: Ticket, number: int) -> Ended:
-    """Read once more how an attempt that has ended went, and what it said; `lost` where no record says so."""
+    """Read again how an ended attempt ended, and its output; `lost` where no record exists."""
     files = run.attempt(ticket.worker, number)
     return await ended(ticket.agent, files, read_exit(files.exit) or Exit(ticket.worker, "lost"))

@@ -1,4 +1,4 @@
-"""Start workers below shims, wait for how they end, and find those that a dead runtime left behind."""
+"""Workers below shims: started, waited for, and found again after a runtime's death."""
 
 import json
 import os
@@ -38,7 +38,7 @@ _ATTEMPTS = 2
 
 
 class Nursery:
-    """Where shims are forked: one warm process, started again when it is found dead."""
+    """The fork server of shims: one warm process, restarted when it has died."""
 
     def __init__(self, python: str, log: Path) -> None:
         self._python = python
@@ -59,7 +59,7 @@ class Nursery:
 
         Cancelling the wait leaves shim and worker running: `stop` ends them, `wait_adopted` finds them.
         The shim holds the locks behind `lock_fds` from here on, and empties their files at its end.
-        Raises WorkerError if no shim can be had.
+        Raises WorkerError if no shim is available.
         """
         for _ in range(_ATTEMPTS):
             if found := await self._attempt(launch, lock_fds):
@@ -67,10 +67,10 @@ class Nursery:
             if launch.started_record.exists():
                 return await _lost(launch.worker, launch.mark)
             # A shim's first act is to make that file. Without it there was no shim: once more is safe.
-        raise WorkerError(f"no shim can be started: the nursery ends at once; see {self._log}")
+        raise WorkerError(f"no shim can be started: the fork server exits at once; see {self._log}")
 
     async def start(self) -> None:
-        """Start the warm process; done by `open_nursery`, and again when it has died."""
+        """Start the fork server; called by `open_nursery`, and again when it has died."""
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("ab") as log:
             # Its own session: Ctrl-C is for the runtime. None of the runtime's secrets in its environment.
@@ -88,7 +88,7 @@ class Nursery:
         self._socket = ours
 
     async def close(self) -> None:
-        """End the warm process and the shims without a worker, and wait until they exit; others live on."""
+        """End the fork server and the shims without a worker, and wait until they exit; others live on."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -111,7 +111,7 @@ class Nursery:
             self._process = None
 
     async def _attempt(self, launch: Launch, lock_fds: Sequence[int]) -> Exit | None:
-        """Hand a launch over and wait; None where no record says how it ended."""
+        """Send a launch and wait; None where no record has its end."""
         channel = await self._launched(_spec(launch), list(lock_fds))
         told = b""
         try:
@@ -124,7 +124,7 @@ class Nursery:
         return parsed_exit(told[1:]) if told else read_exit(launch.exit_record)
 
     async def _launched(self, spec: bytes, locks: list[int]) -> socket.socket:
-        """Hand a launch to a shim that waits for one, else to a fresh one; return the channel to it."""
+        """Send a launch to a waiting shim, else to a fresh one; return the channel to it."""
         while self._waiting and len(spec) <= _LARGEST:
             channel = self._waiting.pop()
             try:
@@ -167,7 +167,7 @@ class Nursery:
         left = memoryview(len(spec).to_bytes(4, "big") + spec)
         while left:
             try:
-                # In one piece where it fits: the nursery wakes once.
+                # In one piece where it fits: the fork server wakes once.
                 sent = socket.send_fds(channel, [left], descriptors) if descriptors else channel.send(left)
                 left, descriptors = left[sent:], []
             except BlockingIOError:
@@ -176,7 +176,7 @@ class Nursery:
 
 @asynccontextmanager
 async def open_nursery(log: Path, python: str = sys.executable) -> AsyncIterator[Nursery]:
-    """Keep a nursery for the block; what it started may outlive it."""
+    """Keep a fork server for the block; its workers may outlive it."""
     nursery = Nursery(python, log)
     await nursery.start()
     try:
@@ -218,7 +218,7 @@ async def wait_adopted(
 
 
 def stopped_with_runtime(ended: Exit) -> bool:
-    """Return whether a worker was stopped with its runtime, or lost with it, and not by its own fault."""
+    """Return whether a worker was stopped or lost with its runtime, and not by its own fault."""
     if ended.end == "lost":
         return True
     return ended.end == "cancelled" and (
@@ -227,7 +227,7 @@ def stopped_with_runtime(ended: Exit) -> bool:
 
 
 def kill_at_once(started_record: Path) -> None:
-    """Have the shim of a worker that is being stopped kill it without grace; a lock shows that it lives."""
+    """Let the shim of a worker that is being stopped kill it without grace; a lock shows that it lives."""
     with suppress(OSError):
         if is_held(started_record):
             pid = (read_json(started_record) or {}).get("shim_pid")
@@ -237,9 +237,9 @@ def kill_at_once(started_record: Path) -> None:
 
 
 def kill_marked(mark: str) -> int:
-    """Kill every process that carries a mark, and all below it; return how many, once they have exited.
+    """Kill every process with a mark, and all below it; return how many, once they have exited.
 
-    Raises WorkerError naming those that do not die.
+    Raises WorkerError naming those that do not exit.
     """
     wanted = f"{MARK}={mark}".encode()
     killed: set[int] = set()
@@ -252,7 +252,7 @@ def kill_marked(mark: str) -> int:
         killed |= found
         if time.monotonic() > until:
             left = ", ".join(str(pid) for pid in sorted(found))
-            raise WorkerError(f"processes {left}: could not be killed; end them by hand")
+            raise WorkerError(f"processes {left}: could not be killed; kill them yourself")
         time.sleep(0.002)
     return len(killed)
 
@@ -273,7 +273,7 @@ def _has_text(path: Path) -> bool:
 
 
 def _is_claimed(started_record: Path) -> bool:
-    """Make the file that a shim begins with, so that none begins from here on; false where one has."""
+    """Create the file that a shim begins with, so that none begins from here on; False where one has."""
     try:
         os.close(os.open(started_record, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

@@ -65,7 +65,7 @@ def test_a_gate_that_meets_the_fence_says_so_once_and_so_does_an_acceptance_comm
     assert called.code == 1, called
     told = "it ran fenced (an empty /tmp, no keys; only its tree and $TMPDIR are writable)"
     (problem,) = called.document["problems"]
-    assert problem["do"].startswith(f"{told}; mend it, then: ")
+    assert problem["do"].startswith(f"{told}; fix it, then: ")
     held, failed = called.document["workers"]
     assert told not in held["reason"]
     assert failed["reason"].endswith(f"; {told}")

@@ -132,7 +132,7 @@ def test_a_worker_that_leaves_its_scope_waits_for_the_lead(lab):
     assert head(lab) == after
     refused = integrate(lab, document, "--reject", "Command-Worker-1", code=2)
     assert "has landed already" in message_of(refused)
-    back = f"`git revert {accepted['commit']['landing'][:10]}` takes it back"
+    back = f"`git revert {accepted['commit']['landing'][:10]}` reverts it"
     assert refused["problems"][0]["do"] == back
 
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_settled_is_refused_and_changes_nothing(lab):
     document = run(lab, 1)
     before = lab.everything()
     for arguments, word in (
-        (("--accept", "Nobody"), "is no worker of run"),
+        (("--accept", "Nobody"), "is not a worker of run"),
         (("--accept", "Command-Worker-2"), "left nothing to judge"),
         (("--accept", "Command-Worker-1"), "changed nothing"),
         (("--accept", "Command-Worker-1", "--reject", "Command-Worker-1"), "both accepted and rejected"),

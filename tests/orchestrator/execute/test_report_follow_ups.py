@@ -209,10 +209,10 @@ def test_who_changed_nothing_is_asked_why_and_a_reason_is_accepted(prepare):
     asked, failed, said = (lab.worker(document, name) for name in ("claude-1", "codex-1", "gemini-1"))
     assert (asked["outcome"], asked["flags"], asked["attempts"]) == ("complete", ["no_changes"], 2)
     assert (failed["outcome"], failed["attempts"]) == ("failed", 2)
-    assert failed["reason"] == "no changes, and its report does not say why"
+    assert failed["reason"] == "no changes, and its report does not explain it"
     assert (said["outcome"], said["attempts"]) == ("complete", 1)
     told = (lab.run_folder() / "tickets/Codex-Worker-1.2.md").read_text()
-    assert "a line `No changes:` that says why no file was changed" in told
+    assert "a line `No changes:` with the reason why no file was changed" in told
 
 
 def test_what_a_report_claims_stands_beside_what_was_found(prepare):

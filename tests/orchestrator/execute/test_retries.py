@@ -51,7 +51,7 @@ def hears(lab, worker, attempt):
 
 TROUBLES = {
     "cut": (once("cut", bytes=1500), "incomplete output"),
-    "stalled": (once("stall"), "said and did nothing for 1 s"),
+    "stalled": (once("stall"), "no output and no activity for 1 s"),
     "killed": (once("die"), "killed by signal 9 (SIGKILL), not by us"),
     "error": (once("error", status=500, message="internal server error"), "internal server error"),
 }
@@ -74,7 +74,7 @@ def test_what_others_broke_off_goes_on_in_its_own_thread(prepare, agent):
         assert first["thread"] == second["thread"] is not None
         assert hears(lab, worker, 2)
         told = prompt(lab, worker, 2).read_text()
-        assert told.startswith(f"You were cut off: {first['reason']}. Go on with your ticket")
+        assert told.startswith(f"You were interrupted: {first['reason']}. Continue your ticket")
         output = lab.run_folder() / f"{worker['worker']}.stdout"
         assert output.stat().st_size > 0  # each attempt keeps its own files
         assert worker["output"].endswith(f"{worker['worker']}.2.txt")

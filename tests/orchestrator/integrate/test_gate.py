@@ -138,7 +138,7 @@ def test_a_gate_that_passes_the_second_time_is_told_of_and_everything_lands(lab)
     assert out(lab) == {"1", "2"}
     (problem,) = document["problems"]
     assert problem["severity"] == "warning"
-    assert "failed once and passed once on the same tree, so nobody is blamed" in problem["what"]
+    assert "failed once and passed once on the same tree, so no worker is blamed" in problem["what"]
     tree, passed = trees(lab, document)[-1]
     assert (tree, passed) == (
         lab.git("rev-parse", f"{document['commit']['landing']}^{{tree}}").strip(), True,
@@ -155,7 +155,7 @@ def test_one_alone_lands_where_the_gate_passes_the_second_time_and_both_outputs_
     assert out(lab) == {"1"}
     (problem,) = document["problems"]
     assert problem["severity"] == "warning"
-    assert "failed once and passed once on the same tree, so nobody is blamed" in problem["what"]
+    assert "failed once and passed once on the same tree, so no worker is blamed" in problem["what"]
     outputs = re.findall(r"\((exit code \d); see (\S+?)\)", problem["what"])
     assert [(code, (lab.root / path).read_text()) for code, path in outputs] == [
         ("exit code 3", "odd\n"), ("exit code 0", "even\n"),
