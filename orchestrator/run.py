@@ -10,7 +10,7 @@ from orchestrator.execute.runtime_lifecycle import (
     return_to_roster,
 )
 from orchestrator.execute.ticket import execute
-from orchestrator.integrate.integrate import Decision, integrate
+from orchestrator.integrate.integrate import LeadDecision, integrate
 from orchestrator.prepare.prepare import Request
 from orchestrator.prepare.start import start_run
 from orchestrator.project import Project
@@ -60,7 +60,7 @@ async def go_on(
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 
 
-async def judge_run(project: Project, run: RunDir, decision: Decision) -> Ended:
+async def judge_run(project: Project, run: RunDir, decision: LeadDecision) -> Ended:
     """Judge, gate, land and record the outputs of a run; its workers have all ended."""
     async with open_runtime(project, run) as runtime, heeding_stops(runtime) as signalled:
         problems = await integrate(runtime, decision)

@@ -8,7 +8,7 @@ from orchestrator.commands._project import project_of
 from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
-from orchestrator.integrate.integrate import Decision
+from orchestrator.integrate.integrate import LeadDecision
 from orchestrator.run import judge_run
 from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import RunState
@@ -31,5 +31,5 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     read_manifest(run_named(project.repository, arguments.run))  # refuses one that it could not continue
     state = live_named(project.repository, arguments.run).state
     accept, reject = judged(state, arguments.accept), judged(state, arguments.reject)
-    decision = Decision(accept, reject, arguments.reason)
+    decision = LeadDecision(accept, reject, arguments.reason)
     return finish(caller, project, partial(judge_run, project, state.run, decision))

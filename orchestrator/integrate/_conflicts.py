@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from workers.worktree.change import ABSENT, Change
 
 
-class Standing:
+class BranchTree:
     """The tree of the branch as it is once the changes that were taken have landed."""
 
     def __init__(self, entries: dict[str, tuple[str, str]]) -> None:

@@ -61,7 +61,7 @@ def note_gate(runtime: Runtime, gated: Gated) -> None:
         runtime.note(GateEnded(line, bool(gated.kept), gated.flaky, gated.fenced))
 
 
-class _NoWord(Exception):
+class _NoAnswer(Exception):
     """The gate gave no answer."""
 
 
@@ -80,7 +80,7 @@ async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str
         runtime.note(GateBegun(workers))
     try:
         gated = (await _passed(runtime, gate, tuple(candidates), tree))._replace(fenced=gate.fenced())
-    except _NoWord as no_word:
+    except _NoAnswer as no_word:
         gated = Gated(held=str(no_word))
     if guard is None:
         return gated
@@ -97,7 +97,7 @@ def _guard(runtime: Runtime) -> Guard | None:
             runtime.checker.directory,
             runtime.environ,
             runtime.manifest.rules.reserved_scope,
-            # A gate that was cut off may have done what changed since the run began.
+            # A killed gate may have made the changes since the run began.
             afresh=not runtime.state.gate.unseen,
             ran=everyone,
             ended=everyone,
@@ -233,12 +233,12 @@ class _Gate:
         if known is not None:
             return known
         if self._runtime.stopping:
-            raise _NoWord
+            raise _NoAnswer
         result = await run_check(self._runtime, name, command, tree, self._old)
         if self._runtime.stopping and not result.passed:
-            raise _NoWord
+            raise _NoAnswer
         if result.end not in EVIDENCE:
-            raise _NoWord(f"the gate did not run: {result.in_words()}")
+            raise _NoAnswer(f"the gate did not run: {result.in_words()}")
         lines = read_tail(self._runtime.run.root / result.output).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         run = GateRun(

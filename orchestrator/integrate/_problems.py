@@ -13,7 +13,7 @@ def open_problems(state: RunState) -> list[Problem]:
     return [*_of_gate(state), *_of_tampering(state), *_of_outside(state), *_of_overruled(state)]
 
 
-def mended(fenced: str, do: str) -> str:
+def remedy(fenced: str, do: str) -> str:
     """Return the remedy of a failed gate, with the fence's possible part in it."""
     return f"{fenced}; {do}" if fenced else do
 
@@ -28,7 +28,7 @@ def _of_gate(state: RunState) -> list[Problem]:
     run_again = again_with_fallen(state.phase, names, state.workers, state.waits_for)
     accept = f"orchestrate integrate {state.run.id} --accept {' '.join(names)}"
     do = f"run it again: {run_again}; or, where the gate or the branch is at fault, fix that, then: {accept}"
-    return [Problem("gate", gate.result, mended(gate.fenced, do))]
+    return [Problem("gate", gate.result, remedy(gate.fenced, do))]
 
 
 def _of_tampering(state: RunState) -> list[Problem]:

@@ -11,7 +11,7 @@ from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import reached
-from orchestrator.integrate._conflicts import Standing
+from orchestrator.integrate._conflicts import BranchTree
 from orchestrator.integrate._gate import Candidate, Gated, note_gate, pass_gate
 from orchestrator.integrate._gate_tampering import HARM, accepted_harm, held_by_harm
 from orchestrator.integrate._hooks import run_hooks
@@ -24,7 +24,7 @@ from orchestrator.integrate._overrule import (
     outside_of,
     said_of,
 )
-from orchestrator.integrate._problems import mended, open_problems
+from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
 from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
@@ -46,7 +46,7 @@ NOT_RUN = "not run"
 """The result of a gate that did not run on the work that is recorded."""
 
 
-class Decision(NamedTuple):
+class LeadDecision(NamedTuple):
     """The lead's decision about some workers, by name."""
 
     accept: tuple[str, ...] = ()
@@ -54,10 +54,10 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-NOTHING_SAID = Decision()
+NO_DECISION = LeadDecision()
 
 
-async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list[Problem]:
+async def integrate(runtime: Runtime, decision: LeadDecision = NO_DECISION) -> list[Problem]:
     """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
     store = Store(runtime.repository)
     problems = await anyio.to_thread.run_sync(store.finish)
@@ -76,7 +76,7 @@ async def integrate(runtime: Runtime, decision: Decision = NOTHING_SAID) -> list
 # Verdicts
 
 
-def _apply(runtime: Runtime, decision: Decision) -> None:
+def _apply(runtime: Runtime, decision: LeadDecision) -> None:
     """Apply the lead's decision, and the rule to workers that a gate or a conflict had held up."""
     _refuse_unknown(runtime, decision)
     harmed = held_by_harm(runtime.state)
@@ -98,10 +98,10 @@ def _apply(runtime: Runtime, decision: Decision) -> None:
             by_rule = verdict_of(worker.ended_as, violations, runtime.settings.integration.on_violation)
             settled, why = worker.lead_said or by_rule
             runtime.settle(ticket, settled, why, "rule")
-        _fall(runtime, ticket)
+        _reject_dependent(runtime, ticket)
 
 
-def _fall(runtime: Runtime, ticket: Ticket) -> None:
+def _reject_dependent(runtime: Runtime, ticket: Ticket) -> None:
     """Reject a worker if one that it depends on was rejected: its work was made on top of that one's."""
     for before in runtime.manifest.dependencies.get(ticket.id, ()):
         if (
@@ -111,7 +111,7 @@ def _fall(runtime: Runtime, ticket: Ticket) -> None:
             runtime.settle(ticket, "rejected", f"depends on {before}, which was rejected", "dependency")
 
 
-def _refuse_unknown(runtime: Runtime, decision: Decision) -> None:
+def _refuse_unknown(runtime: Runtime, decision: LeadDecision) -> None:
     problems = []
     for name in (*decision.accept, *decision.reject):
         worker = runtime.state.workers.get(name)
@@ -160,7 +160,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
         refuse_elsewhere(repo, runtime.manifest.branch)
         old = repo.value_of(ref) or runtime.manifest.base
         fitting: Sequence[Candidate] = _fitting(
-            runtime, candidates, Standing(runtime.checker.entries(old)), lost
+            runtime, candidates, BranchTree(runtime.checker.entries(old)), lost
         )
         if not fitting:
             return []
@@ -175,7 +175,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
             _take_gate(runtime, fitting, gated)
             problems = list(gated.problems)
             if gated.held:
-                do = mended(gated.fenced, f"fix it, then: orchestrate integrate {runtime.run.id}")
+                do = remedy(gated.fenced, f"fix it, then: orchestrate integrate {runtime.run.id}")
                 problems.append(Problem("gate", gated.held, do))
             if not gated.kept:
                 return problems
@@ -237,7 +237,7 @@ async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]
 
 
 def _fitting(
-    runtime: Runtime, candidates: Sequence[Candidate], standing: Standing, lost: Mapping[str, str]
+    runtime: Runtime, candidates: Sequence[Candidate], standing: BranchTree, lost: Mapping[str, str]
 ) -> list[Candidate]:
     """Return the candidates whose paths are as when they started; the others wait for the lead."""
     fitting: list[Candidate] = []
@@ -277,7 +277,7 @@ def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> 
         runtime.settle(ticket, "rejected", reason, "gate")
     for ticket in runtime.manifest.tickets:
         if ticket.worker not in runtime.state.landings and runtime.of(ticket).ended:
-            _fall(runtime, ticket)
+            _reject_dependent(runtime, ticket)
     why = gated.harm or gated.held
     by: SettledBy = HARM if gated.harm else "gate"
     for candidate in fitting if why else ():

@@ -288,10 +288,6 @@ def test_no_module_has_a_name_that_says_nothing():
     assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
 
 
-PENDING = ("orchestrator/execute", "orchestrator/integrate", "orchestrator/runs", "orchestrator/tamper")
-"""Rooms whose docstrings are not yet in the field's words."""
-
-
 def docstrings(tree):
     """Yield (line, docstring) of a module, its classes and its functions."""
     for node in ast.walk(tree):
@@ -312,7 +308,6 @@ def test_docstrings_begin_with_the_verb_that_the_value_needs():
     found = [
         f"{path}:{line} {text.splitlines()[0]}"
         for path, tree in {**MODULES, **trees}.items()
-        if not path.startswith(PENDING)
         for line, text in docstrings(tree)
         if text.split()[0].rstrip(".,:;") in vague
     ]
@@ -330,6 +325,5 @@ def test_public_class_names_are_unique_in_each_package():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault((path.partition("/")[0], node.name), []).append(path)
     shared = {name: paths for name, paths in places.items() if len(paths) > 1}
-    pending = {"Standing", "Decision", "Decided", "Queue"}
-    assert {name for _, name in shared} - pending == set(SAME_NAME), shared
+    assert {name for _, name in shared} == set(SAME_NAME), shared
     assert all(path.startswith("orchestrator/commands/") for path in shared["orchestrator", "Arguments"])

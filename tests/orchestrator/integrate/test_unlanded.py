@@ -6,12 +6,12 @@ import pytest
 from support.gates import call, folder_of, gate, out, reasons, verdicts, writer
 from support.repository import shell
 
-from orchestrator.integrate._conflicts import Standing
+from orchestrator.integrate._conflicts import BranchTree
 from workers.worktree.change import ABSENT, Change
 
 
 def fits(entries, *changes):
-    return Standing({path: ("100644", digit * 40) for path, digit in entries.items()}).clash(changes)
+    return BranchTree({path: ("100644", digit * 40) for path, digit in entries.items()}).clash(changes)
 
 
 def change(path, old=None, new=None):
@@ -44,7 +44,7 @@ def test_what_the_branch_has_gained_meanwhile_is_in_the_way_or_is_not(entries, c
 
 
 def test_what_lands_first_stands_in_the_way_of_what_comes_after():
-    standing = Standing({"a": ("100644", "1" * 40)})
+    standing = BranchTree({"a": ("100644", "1" * 40)})
     standing.take([change("a", "1"), change("b/c/d", None, "2")])
     assert standing.clash([change("b/c", None, "3")]) == "b/c"
     assert standing.clash([change("a/b", None, "3")]) is None
