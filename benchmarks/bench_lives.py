@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 from lab import ORCHESTRATE, repository, say
 
-from workers.engine.process import Nursery, open_nursery, stop
+from workers.engine.process import ForkServer, open_fork_server, stop
 from workers.shim.spec import Launch, Limits
 
 COUNT = 15
@@ -33,19 +33,19 @@ def main() -> None:
 async def shims() -> None:
     folder = Path(tempfile.mkdtemp(prefix="orchestrate-bench-"))
     try:
-        async with open_nursery(folder / "log") as nursery:
-            await starts(folder, nursery)
-            await memory(folder, nursery)
+        async with open_fork_server(folder / "log") as fork_server:
+            await starts(folder, fork_server)
+            await memory(folder, fork_server)
     finally:
         shutil.rmtree(folder)
 
 
-async def starts(folder: Path, nursery: Nursery) -> None:
+async def starts(folder: Path, fork_server: ForkServer) -> None:
     """Start one after another, in turn with the rival: from the call until the end of `true` is known."""
     ours, bare = [], []
     for number in range(STARTS):
         began = time.perf_counter()
-        ended = await nursery.run(_launch(folder, f"true-{number}", "true"))
+        ended = await fork_server.run(_launch(folder, f"true-{number}", "true"))
         ours.append(time.perf_counter() - began)
         if ended.end != "exited":
             raise SystemExit(f"true: {ended}")
@@ -57,12 +57,12 @@ async def starts(folder: Path, nursery: Nursery) -> None:
     say("  by subprocess.Popen, both streams into files", f"{statistics.median(bare) * 1000:.2f} ms")
 
 
-async def memory(folder: Path, nursery: Nursery) -> None:
+async def memory(folder: Path, fork_server: ForkServer) -> None:
     """Proportional set size while fifteen wait: shared memory is counted once in all."""
     launches = [_launch(folder, f"sleep-{number}", *LASTS) for number in range(COUNT)]
     async with anyio.create_task_group() as group:
         for launch in launches:
-            group.start_soon(nursery.run, launch)
+            group.start_soon(fork_server.run, launch)
         with anyio.fail_after(20):
             # No event: a shim tells of its start by a file.
             while not all(_has_begun(launch) for launch in launches):  # noqa: ASYNC110
@@ -71,7 +71,7 @@ async def memory(folder: Path, nursery: Nursery) -> None:
         shims = sum(_kib(record["shim_pid"], "Pss") for record in records) / COUNT
         resident = sum(_kib(record["shim_pid"], "Rss") for record in records) / COUNT
         workers = sum(_kib(record["pid"], "Pss") for record in records) / COUNT
-        warm = _kib(nursery.pid or 0, "Pss")
+        warm = _kib(fork_server.pid or 0, "Pss")
         for launch in launches:
             group.start_soon(stop, launch)
     say(f"memory for each of {COUNT} shims (PSS; RSS)", f"{shims / 1024:.2f}; {resident / 1024:.1f} MiB")

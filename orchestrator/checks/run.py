@@ -13,7 +13,7 @@ import anyio.to_thread
 from orchestrator.checks.figures import FOLDER, Figure
 from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.files.durable import create_file
 from workers.files.read import read_whole
 from workers.files.run_dir import create_json
@@ -52,11 +52,11 @@ def verify(
     folder = _new_folder(root, at)
 
     async def run_all() -> list[Figure]:
-        async with open_nursery(folder / "shims.log") as nursery:
+        async with open_fork_server(folder / "shims.log") as fork_server:
             found = []
             for name, text in commands.items():
                 command = _command(folder, root, name, text, environ=environ, timeout=timeout)
-                ran = await run_command(nursery, command, tail=_READ)
+                ran = await run_command(fork_server, command, tail=_READ)
                 found.append(await anyio.to_thread.run_sync(partial(_figure, root, command, ran)))
             return found
 

@@ -27,7 +27,7 @@ from tickets.ticket import Ticket
 from tickets.types import Verdict
 from workers.engine.job import Site
 from workers.engine.local import LocalEngine
-from workers.engine.process import Nursery, kill_at_once
+from workers.engine.process import ForkServer, kill_at_once
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
@@ -54,7 +54,7 @@ class Runtime:
     """One run, its project, and the processes and locks that this process holds for it."""
 
     def __init__(
-        self, project: Project, run: RunDir, manifest: Manifest, nursery: Nursery, journal: Journal
+        self, project: Project, run: RunDir, manifest: Manifest, fork_server: ForkServer, journal: Journal
     ) -> None:
         self.repository, self.settings = project.repository, project.settings
         self.environ, self.clock = project.environ, project.clock
@@ -68,7 +68,7 @@ class Runtime:
         self.checker = Checker(
             project.repository.common, project.repository.own / "runs" / run.id, project.repository.root
         )
-        self.engine = LocalEngine(_site(project, run), nursery, self.checker)
+        self.engine = LocalEngine(_site(project, run), fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.patches: dict[str, tuple[Change, ...]] = {}
         """Patch to the changes from which this runtime made it: reading them back starts git twice."""

@@ -23,7 +23,7 @@ from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal
 from workers.files.locks import held_folder, held_lock
@@ -53,8 +53,8 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
         # Left by a runtime that was interrupted: this one continues the run, and its workers are to run.
         run.stopping_path.unlink(missing_ok=True)
         with contextlib.closing(Journal(run.path / JOURNAL)) as journal:
-            async with open_nursery(run.path / "nursery.log") as nursery:
-                runtime = Runtime(project, run, manifest, nursery, journal)
+            async with open_fork_server(run.path / "nursery.log") as fork_server:
+                runtime = Runtime(project, run, manifest, fork_server, journal)
                 _refuse_forgotten(runtime.state)
                 runtime.checker.prepare()
                 run.closed_path.unlink(missing_ok=True)

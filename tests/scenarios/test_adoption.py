@@ -177,13 +177,13 @@ def stopped(pid):
 
 def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(lives):
     """The fork server is blocked, as on a busy machine; it gets the launch when it is no longer wanted."""
-    # A shim that has to clear up after its worker takes no other one: the nursery is asked for another shim.
+    # A shim that has to clear up after its worker takes no other one: so the server forks one more.
     many(lives, 3, "; sleep 60 &")
     lives.pool_of(2)
     run, runtime = lives.detached()
     wait_until(lambda: len(lives.executed()) == 2)
-    (nursery,) = [pid for pid in pids() if parent(pid) == runtime]
-    with stopped(nursery):
+    (fork_server,) = [pid for pid in pids() if parent(pid) == runtime]
+    with stopped(fork_server):
         lives.let_go(1)
         begun = wait_until(lambda: [record for record in journal(run) if record["event"] == "started"][2:])
         wait_until((lives.root / ".taskers/scratch" / run.name / begun[0]["worker"]).exists)
@@ -194,7 +194,7 @@ def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(
         follower = lives.begin("resume", run.name)
         lives.let_go(1)
         wait_until(lambda: len(lives.executed()) == 3)
-    wait_until(lambda: nursery not in pids())
+    wait_until(lambda: fork_server not in pids())
     lives.let_go(1)
     out, err = follower.communicate(timeout=60)
     assert follower.returncode == 0, (out, err)

@@ -15,7 +15,7 @@ import pytest
 from support.paths import ROOT
 from support.repository import Called, Lab
 
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.fence.policy import Walls
 from workers.fence.probe import enclosed, fence_in_force
 from workers.shim.spec import Launch, Limits
@@ -224,8 +224,8 @@ class Den:
 
     async def run(self, *arguments, **options):
         """Run a worker to its end; return its exit record with its output."""
-        async with open_nursery(self.folder / "log") as nursery:
-            found = await nursery.run(self.launch(*arguments, **options))
+        async with open_fork_server(self.folder / "log") as fork_server:
+            found = await fork_server.run(self.launch(*arguments, **options))
         assert (self.folder / "log").read_text() == ""
         return found, (self.files / "out").read_text()
 

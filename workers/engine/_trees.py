@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from workers.engine.check import CheckResult, TreeCommand, free_stem, run_in_tree
 from workers.engine.job import Emit, Job, PathsMissing, SetUp, SetUpRan, Site
-from workers.engine.process import Nursery
+from workers.engine.process import ForkServer
 from workers.errors import WorkerError
 from workers.worktree.changes import Checker
 from workers.worktree.checkout import Made, make_tree
@@ -26,8 +26,8 @@ class SharedTree(NamedTuple):
 class Trees:
     """The worktrees of one run; shared ones are known by their base."""
 
-    def __init__(self, site: Site, nursery: Nursery, checker: Checker) -> None:
-        self._site, self._nursery, self._checker = site, nursery, checker
+    def __init__(self, site: Site, fork_server: ForkServer, checker: Checker) -> None:
+        self._site, self._fork_server, self._checker = site, fork_server, checker
         self._making = anyio.CapacityLimiter(4)
         """Worktrees are made by git, which is bound by processor and disk: more at once are slower."""
         self._shared: dict[str, SharedTree] = {}
@@ -83,7 +83,7 @@ class Trees:
         for at, text in enumerate(set_up.commands, 1):
             stem = await free_stem(self._site, f"{name}.setup-{at}")
             command = TreeCommand(text, stem, name, set_up.limits, set_up.network, worker)
-            result = await run_in_tree(self._site, self._nursery, command)
+            result = await run_in_tree(self._site, self._fork_server, command)
             emit(SetUpRan(name, text, result.passed, result.seconds))
             if not result.passed:
                 return result

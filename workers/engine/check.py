@@ -9,7 +9,7 @@ from typing import NamedTuple
 from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
 from workers.engine.launch import cancel_paths, mark_of, worker_environment
-from workers.engine.process import Nursery, wait_adopted
+from workers.engine.process import ForkServer, wait_adopted
 from workers.fence.policy import worker_walls
 from workers.fence.probe import Level
 from workers.files.exit_record import is_held
@@ -80,12 +80,12 @@ class TreeCommand(NamedTuple):
     """As in `Check`."""
 
 
-async def run_in_tree(site: Site, nursery: Nursery, command: TreeCommand) -> CheckResult:
+async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand) -> CheckResult:
     """Run a command in a worktree of the run. Raises WorkerError if no shim is available."""
     run, fence, text = site.run, site.fence, command.text
     run.scratch(command.tree).mkdir(parents=True, exist_ok=True)
     ran = await run_command(
-        nursery,
+        fork_server,
         Command(
             text,
             run.path / "checks",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import anyio
 
 from workers.agents.follow import read_tail
-from workers.engine.process import Nursery, stop
+from workers.engine.process import ForkServer, stop
 from workers.fence.policy import Walls
 from workers.fence.probe import OPEN, Fence, enclosed
 from workers.files.exit_record import Exit
@@ -48,7 +48,7 @@ class Ran(NamedTuple):
         return self.ended.end == "exited" and self.ended.exit_code == 0
 
 
-async def run_command(nursery: Nursery, command: Command, *, tail: int = 4096) -> Ran:
+async def run_command(fork_server: ForkServer, command: Command, *, tail: int = 4096) -> Ran:
     """Run a command, and wait until all of its processes have exited.
 
     `tail` is how many bytes of its output are read.
@@ -57,7 +57,7 @@ async def run_command(nursery: Nursery, command: Command, *, tail: int = 4096) -
     launch = _launch(command)
     ended: Exit | None = None
     try:
-        ended = await nursery.run(enclosed(launch, command.fence, command.walls))
+        ended = await fork_server.run(enclosed(launch, command.fence, command.walls))
     finally:
         if ended is None and command.stops_with_runtime:
             with anyio.CancelScope(shield=True):

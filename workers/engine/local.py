@@ -19,7 +19,7 @@ from workers.engine._trees import Trees
 from workers.engine.check import Check, CheckResult, TreeCommand, free_stem, run_in_tree
 from workers.engine.job import Emit, Ended, Job, PatchDue, Result, Site, TreeReady
 from workers.engine.launch import mark_of, prepare_launch
-from workers.engine.process import Nursery, stopped_with_runtime, wait_adopted
+from workers.engine.process import ForkServer, stopped_with_runtime, wait_adopted
 from workers.errors import WorkerError
 from workers.files.exit_record import Exit, read_exit
 from workers.files.run_dir import RunDir
@@ -39,9 +39,9 @@ class SharedResult(NamedTuple):
 class LocalEngine:
     """Runs the jobs of one run on this machine."""
 
-    def __init__(self, site: Site, nursery: Nursery, checker: Checker) -> None:
-        self._site, self._nursery, self._checker = site, nursery, checker
-        self._trees = Trees(site, nursery, checker)
+    def __init__(self, site: Site, fork_server: ForkServer, checker: Checker) -> None:
+        self._site, self._fork_server, self._checker = site, fork_server, checker
+        self._trees = Trees(site, fork_server, checker)
 
     async def run(self, job: Job, emit: Emit) -> Result:
         """Run an attempt, or wait for one that an earlier runtime has started, and read its result.
@@ -63,7 +63,7 @@ class LocalEngine:
                 return Result(Exit(worker, "cancelled"))
             emit(TreeReady(place.base))
             launch = prepare_launch(self._site, job, place.path)
-            waiting = partial(self._nursery.run, launch, job.lock_fds)
+            waiting = partial(self._fork_server.run, launch, job.lock_fds)
         found = await follow(job.ticket.agent, files, job.limits.grace, waiting, emit)
         # A worker whose shim was killed while its runtime lived is judged like any other.
         goes_on = stopped_with_runtime(found.exit) and (job.is_adopted or found.exit.end != "lost")
@@ -98,7 +98,7 @@ class LocalEngine:
             for name, data in check.files.items():
                 (scratch / name).write_bytes(data)
             command = TreeCommand(check.command, stem, stem, check.limits, check.network, check.worker)
-            return await run_in_tree(self._site, self._nursery, command)
+            return await run_in_tree(self._site, self._fork_server, command)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove_place, place)

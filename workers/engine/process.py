@@ -29,7 +29,7 @@ MARK = "ORCHESTRATE_MARK"
 """The variable by which a worker's processes are found once its shim is gone."""
 _LARGEST = 1 << 16
 """Bytes of a message to or from a shim, at most; `workers.shim.fork_server` knows it, too."""
-_NURSERY = Path(__file__).resolve().parents[1] / "shim" / "fork_server.py"
+_FORK_SERVER = Path(__file__).resolve().parents[1] / "shim" / "fork_server.py"
 _DESCRIPTORS = Path("/proc/self/fd")
 _SEND_DEADLINE = 10.0
 _DEATH_DEADLINE = 10.0
@@ -37,7 +37,7 @@ _APPEARS = 1.0
 _ATTEMPTS = 2
 
 
-class Nursery:
+class ForkServer:
     """The fork server of shims: one warm process, restarted when it has died."""
 
     def __init__(self, python: str, log: Path) -> None:
@@ -70,12 +70,12 @@ class Nursery:
         raise WorkerError(f"no shim can be started: the fork server exits at once; see {self._log}")
 
     async def start(self) -> None:
-        """Start the fork server; called by `open_nursery`, and again when it has died."""
+        """Start the fork server; called by `open_fork_server`, and again when it has died."""
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("ab") as log:
             # Its own session: Ctrl-C is for the runtime. None of the runtime's secrets in its environment.
             self._process = await anyio.open_process(
-                [self._python, "-I", "-S", str(_NURSERY), str(theirs.fileno())],
+                [self._python, "-I", "-S", str(_FORK_SERVER), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -175,14 +175,14 @@ class Nursery:
 
 
 @asynccontextmanager
-async def open_nursery(log: Path, python: str = sys.executable) -> AsyncIterator[Nursery]:
+async def open_fork_server(log: Path, python: str = sys.executable) -> AsyncIterator[ForkServer]:
     """Keep a fork server for the block; its workers may outlive it."""
-    nursery = Nursery(python, log)
-    await nursery.start()
+    fork_server = ForkServer(python, log)
+    await fork_server.start()
     try:
-        yield nursery
+        yield fork_server
     finally:
-        await nursery.close()
+        await fork_server.close()
 
 
 async def stop(launch: Launch) -> Exit:

@@ -32,7 +32,7 @@ from workers.engine.job import (
     TreeReady,
 )
 from workers.engine.local import LocalEngine, read_ended
-from workers.engine.process import NEVER_STARTED, open_nursery
+from workers.engine.process import NEVER_STARTED, open_fork_server
 from workers.errors import WorkerError
 from workers.fence.probe import OPEN
 from workers.files.run_dir import RunDir
@@ -83,8 +83,8 @@ class Machine:
     @asynccontextmanager
     async def engine(self, fence=OPEN):
         """Open an engine, as each runtime has its own."""
-        async with open_nursery(self.run_dir.path / "nursery.log") as nursery:
-            yield LocalEngine(self.site._replace(fence=fence), nursery, self.checker)
+        async with open_fork_server(self.run_dir.path / "nursery.log") as fork_server:
+            yield LocalEngine(self.site._replace(fence=fence), fork_server, self.checker)
 
     def job(self, script="true", *, worker=W, mode="write", set_up=NOTHING, plan=None, **changes):
         """Describe an attempt of a command worker that runs a shell script."""

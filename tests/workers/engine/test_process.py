@@ -15,7 +15,7 @@ import pytest
 from support.launches import launch, lives, wait_gone
 
 from workers.engine.launch import mark_of
-from workers.engine.process import is_held, kill_marked, open_nursery, read_exit, stop, wait_adopted
+from workers.engine.process import is_held, kill_marked, open_fork_server, read_exit, stop, wait_adopted
 from workers.errors import WorkerError
 from workers.files.run_dir import RunDir
 
@@ -40,9 +40,9 @@ async def test_forty_workers_fifteen_at_a_time_all_end_recorded(tmp_path, mark):
     async def one(number: int) -> None:
         async with limiter:
             it = launch(tmp_path, "sh", "-c", f"echo {number}; exit {number}", name=str(number), mark=mark)
-            found[number] = await nursery.run(it)
+            found[number] = await fork_server.run(it)
 
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
         for number in range(40):
             group.start_soon(one, number)
     assert {number: (it.end, it.exit_code) for number, it in found.items()} == {
@@ -53,27 +53,27 @@ async def test_forty_workers_fifteen_at_a_time_all_end_recorded(tmp_path, mark):
 
 
 async def test_descriptors_of_the_runtime_do_not_add_up(tmp_path, mark):
-    async with open_nursery(tmp_path / "log") as nursery:
-        await nursery.run(launch(tmp_path, "true", name="first", mark=mark))
-        before = count("/proc/self/fd"), count(f"/proc/{nursery.pid}/fd")
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        await fork_server.run(launch(tmp_path, "true", name="first", mark=mark))
+        before = count("/proc/self/fd"), count(f"/proc/{fork_server.pid}/fd")
         for number in range(10):
-            await nursery.run(launch(tmp_path, "true", name=str(number), mark=mark))
-        assert (count("/proc/self/fd"), count(f"/proc/{nursery.pid}/fd")) == before
+            await fork_server.run(launch(tmp_path, "true", name=str(number), mark=mark))
+        assert (count("/proc/self/fd"), count(f"/proc/{fork_server.pid}/fd")) == before
 
 
 async def test_a_large_environment_arrives_whole(tmp_path, mark):
     big = {f"BIG_{number}": "x" * 100_000 for number in range(10)}
-    async with open_nursery(tmp_path / "log") as nursery:
+    async with open_fork_server(tmp_path / "log") as fork_server:
         it = launch(
             tmp_path, "sh", "-c", "echo ${#BIG_9}", env={"PATH": os.environ["PATH"], **big}, mark=mark
         )
-        assert (await nursery.run(it)).exit_code == 0
+        assert (await fork_server.run(it)).exit_code == 0
     assert (tmp_path / "w.out").read_text() == "100000\n"
 
 
 async def test_no_secret_of_a_worker_is_written_to_disk(tmp_path, mark):
-    async with open_nursery(tmp_path / "log") as nursery:
-        await nursery.run(
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        await fork_server.run(
             launch(tmp_path, "true", env={"PATH": os.environ["PATH"], "KEY": "s3cret"}, mark=mark)
         )
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "s3cret" in path.read_text()]
@@ -81,8 +81,8 @@ async def test_no_secret_of_a_worker_is_written_to_disk(tmp_path, mark):
 
 async def test_a_worker_whose_wait_was_cancelled_lives_on_until_it_is_stopped(tmp_path, mark):
     it = launch(tmp_path, "sleep", "60", mark=mark)
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
-        group.start_soon(nursery.run, it)
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
+        group.start_soon(fork_server.run, it)
         pid = json.loads(await wait_text(it.started_record))["pid"]
         group.cancel_scope.cancel()
     assert lives(pid)
@@ -92,74 +92,74 @@ async def test_a_worker_whose_wait_was_cancelled_lives_on_until_it_is_stopped(tm
     assert not lives(pid)
 
 
-async def test_a_dead_nursery_is_replaced_and_its_workers_are_not_harmed(tmp_path, mark):
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
+async def test_a_dead_fork_server_is_replaced_and_its_workers_are_not_harmed(tmp_path, mark):
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
         first = launch(
             tmp_path, "sh", "-c", "while [ ! -e go ]; do sleep 0.01; done", name="first", mark=mark
         )
         ends = []
 
         async def wait_first() -> None:
-            ends.append(await nursery.run(first))
+            ends.append(await fork_server.run(first))
 
         group.start_soon(wait_first)
         await wait_text(first.started_record)
-        former = nursery.pid
+        former = fork_server.pid
         os.kill(former, signal.SIGKILL)
         await wait_gone(former)
-        second = await nursery.run(launch(tmp_path, "true", name="second", mark=mark))
+        second = await fork_server.run(launch(tmp_path, "true", name="second", mark=mark))
         assert (second.end, second.exit_code) == ("exited", 0)
-        assert nursery.pid != former
+        assert fork_server.pid != former
         assert not ends
         (tmp_path / "go").touch()
     assert [(it.end, it.exit_code) for it in ends] == [("exited", 0)]
 
 
-async def test_a_stopped_nursery_that_takes_no_launch_is_replaced_and_seen_dead(tmp_path, mark, monkeypatch):
+async def test_a_stopped_fork_server_that_takes_no_launch_is_replaced_and_ended(tmp_path, mark, monkeypatch):
     monkeypatch.setattr("workers.engine.process._DEATH_DEADLINE", 0.1)
     monkeypatch.setattr("workers.engine.process._SEND_DEADLINE", 0.5)
     big = {"PATH": os.environ["PATH"], **{f"BIG_{number}": "x" * 100_000 for number in range(10)}}
-    async with open_nursery(tmp_path / "log") as nursery:
-        former = nursery.pid
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        former = fork_server.pid
         os.kill(former, signal.SIGSTOP)
-        found = await nursery.run(launch(tmp_path, "true", env=big, mark=mark))
+        found = await fork_server.run(launch(tmp_path, "true", env=big, mark=mark))
         assert (found.end, found.exit_code, lives(former)) == ("exited", 0, False)
-        last = nursery.pid
+        last = fork_server.pid
         os.kill(last, signal.SIGSTOP)
     assert not lives(last)
 
 
-async def test_a_nursery_killed_in_the_middle_of_launches_starts_each_worker_once(tmp_path, mark):
+async def test_a_fork_server_killed_in_the_middle_of_launches_starts_each_worker_once(tmp_path, mark):
     big = {"PATH": os.environ["PATH"], **{f"BIG_{number}": "x" * 100_000 for number in range(10)}}
-    async with open_nursery(tmp_path / "log") as nursery:
-        former = nursery.pid
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        former = fork_server.pid
         os.kill(former, signal.SIGSTOP)  # so that its socket is full while the others wait
         async with anyio.create_task_group() as group:
             for number in range(4):
                 it = launch(
                     tmp_path, "sh", "-c", f"echo x >> {number}", name=f"w{number}", env=big, mark=mark
                 )
-                group.start_soon(nursery.run, it)
-            while select.select([], [nursery._socket], [], 0)[1]:
+                group.start_soon(fork_server.run, it)
+            while select.select([], [fork_server._socket], [], 0)[1]:
                 await anyio.sleep(0.01)
             os.kill(former, signal.SIGKILL)
     assert [(tmp_path / str(number)).read_text() for number in range(4)] == ["x\n"] * 4
 
 
 async def test_where_no_shim_can_be_had_the_reason_is_plain(tmp_path):
-    async with open_nursery(tmp_path / "log", python="/bin/false") as nursery:
-        await wait_gone(nursery.pid)
+    async with open_fork_server(tmp_path / "log", python="/bin/false") as fork_server:
+        await wait_gone(fork_server.pid)
         with pytest.raises(WorkerError, match=r"no shim can be started: .*log"):
-            await nursery.run(launch(tmp_path, "true"))
+            await fork_server.run(launch(tmp_path, "true"))
 
 
 async def test_a_killed_shim_means_lost_and_its_worker_is_found_by_its_mark(tmp_path, mark):
     it = launch(tmp_path, "sh", "-c", "setsid sleep 60 & echo $! > kid; sleep 60", mark=mark)
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
         ends = []
 
         async def wait() -> None:
-            ends.append(await nursery.run(it))
+            ends.append(await fork_server.run(it))
 
         group.start_soon(wait)
         kid = int(await wait_text(tmp_path / "kid"))
@@ -172,12 +172,12 @@ async def test_a_killed_shim_means_lost_and_its_worker_is_found_by_its_mark(tmp_
     assert not it.exit_record.exists()
 
 
-async def test_the_nursery_has_a_session_of_its_own_and_none_of_our_environment(tmp_path, monkeypatch):
+async def test_the_fork_server_has_a_session_of_its_own_and_none_of_our_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_TOKEN", "s3cret")
-    async with open_nursery(tmp_path / "log") as nursery:
-        assert os.getsid(nursery.pid) == nursery.pid
-        assert b"s3cret" not in Path(f"/proc/{nursery.pid}/environ").read_bytes()
-        pid = nursery.pid
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        assert os.getsid(fork_server.pid) == fork_server.pid
+        assert b"s3cret" not in Path(f"/proc/{fork_server.pid}/environ").read_bytes()
+        pid = fork_server.pid
     assert not lives(pid)
 
 
@@ -186,21 +186,21 @@ import sys
 from pathlib import Path
 import anyio
 from workers.shim.spec import Launch, Limits
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.pool.slots import Pool, PoolLimits
 
 async def main(folder, mark):
     pool = Pool(folder / "slots", PoolLimits())
-    async with open_nursery(folder / "log") as nursery, anyio.create_task_group() as group:
+    async with open_fork_server(folder / "log") as fork_server, anyio.create_task_group() as group:
         for name in ("one", "two", "three"):
             slot = await pool.acquire("codex", {"run": "r", "worker": name, "at": "now", "mark": mark})
-            group.start_soon(nursery.run, Launch(
+            group.start_soon(fork_server.run, Launch(
                 worker=name, argv=("sh", "-c", f"while [ ! -e go ]; do sleep 0.01; done; echo {name}"),
                 env={"PATH": "/usr/bin:/bin"}, cwd=folder, stdin=Path("/dev/null"),
                 stdout=folder / f"{name}.out", stderr=folder / f"{name}.err",
                 started_record=folder / f"{name}.started", exit_record=folder / f"{name}.exit",
                 capture="pipe", limits=Limits(total=30), mark=mark), slot.fds)
-        print(nursery.pid, flush=True)
+        print(fork_server.pid, flush=True)
 
 anyio.run(main, Path(sys.argv[1]), sys.argv[2])
 """
@@ -213,10 +213,10 @@ async def test_workers_of_a_killed_runtime_live_on_keep_their_slots_and_are_adop
     with subprocess.Popen(
         [sys.executable, "-c", RUNTIME, tmp_path, mark], stdout=subprocess.PIPE, text=True
     ) as runtime:
-        nursery = int(runtime.stdout.readline())
+        fork_server = int(runtime.stdout.readline())
         workers = [json.loads(await wait_text(tmp_path / f"{name}.started"))["pid"] for name in names]
         runtime.kill()
-    await wait_gone(nursery)
+    await wait_gone(fork_server)
     assert all(lives(pid) for pid in workers)
     pool = Pool(tmp_path / "slots", PoolLimits(total=3, agents={"codex": 3}))
     assert pool.acquire_nowait("codex", {"worker": "new"}) is None

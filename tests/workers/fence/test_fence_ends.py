@@ -10,7 +10,7 @@ import anyio
 import pytest
 from support.fences import HOLDS, fence_of
 
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.shim.spec import Limits
 
 pytestmark = [
@@ -50,8 +50,8 @@ async def test_what_cannot_start_inside_says_why_in_the_same_words(den, level, p
 async def test_a_fence_that_cannot_be_put_up_is_no_exit_of_a_worker(den):
     it = den.launch(fence_of("namespaces"), "true")
     broken = tuple("/nowhere/at/all" if part == str(den.inside) else part for part in it.prefix)
-    async with open_nursery(den.folder / "log") as nursery:
-        found = await nursery.run(it._replace(prefix=broken))
+    async with open_fork_server(den.folder / "log") as fork_server:
+        found = await fork_server.run(it._replace(prefix=broken))
     assert (found.end, found.exit_code, found.pid) == ("not_started", None, None)
     assert found.error.startswith("the fence could not be set up: Can't find source path /nowhere/at/all")
 
@@ -71,8 +71,8 @@ async def killed_from_outside(den, it, sign, victim, number=signal.SIGKILL):
     found = []
 
     async def run():
-        async with open_nursery(den.folder / "log") as nursery:
-            found.append(await nursery.run(it))
+        async with open_fork_server(den.folder / "log") as fork_server:
+            found.append(await fork_server.run(it))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -116,8 +116,8 @@ async def test_a_kill_of_what_stands_around_a_worker_is_a_death_by_signal(den, v
 async def test_what_ends_by_itself_before_the_worker_starts_was_not_killed(den):
     it = den.launch(fence_of("namespaces"), "true")
     prefix = tuple("raise SystemExit(3)" if "workers.shim.init" in part else part for part in it.prefix)
-    async with open_nursery(den.folder / "log") as nursery:
-        found = await nursery.run(it._replace(prefix=prefix))
+    async with open_fork_server(den.folder / "log") as fork_server:
+        found = await fork_server.run(it._replace(prefix=prefix))
     assert (found.end, found.signal, found.error) == (
         "not_started", None, "the fence could not be set up",
     )  # fmt: skip

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from support.pool import HOLDER
 
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 from workers.pool.slots import Pool, PoolLimits, holders
 from workers.shim.spec import Launch, Limits
 
@@ -156,8 +156,8 @@ async def test_a_slot_is_taken_until_its_shim_has_ended_and_clean_after_it(tmp_p
         limits=Limits(total=20),
     )
     slot = pool.acquire_nowait("codex", HOLDER)
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
-        group.start_soon(nursery.run, it, slot.fds)
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
+        group.start_soon(fork_server.run, it, slot.fds)
         with anyio.fail_after(10):
             while not (tmp_path / "started").exists():  # noqa: ASYNC110 - a shim writes it
                 await anyio.sleep(0.01)

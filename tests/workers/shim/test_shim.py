@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.engine.process import Exit, open_nursery
+from workers.engine.process import Exit, open_fork_server
 from workers.shim.spec import Launch, Limits
 
 pytestmark = [
@@ -66,8 +66,8 @@ def python(folder: Path, text: str, **changes) -> Launch:
 
 
 async def run(folder: Path, it: Launch) -> Exit:
-    async with open_nursery(folder / "log") as nursery:
-        found = await nursery.run(it)
+    async with open_fork_server(folder / "log") as fork_server:
+        found = await fork_server.run(it)
     assert (folder / "log").read_text() == ""
     return found
 

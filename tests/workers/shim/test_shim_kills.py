@@ -1,4 +1,4 @@
-"""Shims and their nursery are killed at random while they hold one worker after another."""
+"""Shims and their fork server are killed at random while they hold one worker after another."""
 
 # What is killed is found in /proc: there is no event, and no loop to hold up.
 import contextlib
@@ -13,7 +13,7 @@ import anyio
 import pytest
 from support.launches import launch as launched
 
-from workers.engine.process import Exit, Nursery, open_nursery, read_exit
+from workers.engine.process import Exit, ForkServer, open_fork_server, read_exit
 from workers.errors import WorkerError
 from workers.shim.spec import Launch
 
@@ -28,7 +28,7 @@ def launch(folder: Path, number: int, mark: str, chance: random.Random) -> Launc
     return launched(folder, "sh", "-c", script, name=str(number), **changes)
 
 
-def shims_of(nursery: Nursery) -> list[int]:
+def shims_of(fork_server: ForkServer) -> list[int]:
     """List the children of the warm process that live."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -36,7 +36,7 @@ def shims_of(nursery: Nursery) -> list[int]:
             state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
         except (OSError, ValueError):
             continue
-        if int(parent) == nursery.pid and state not in "ZX":
+        if int(parent) == fork_server.pid and state not in "ZX":
             found.append(int(folder.name))
     return found
 
@@ -60,25 +60,25 @@ async def test_no_worker_is_taken_for_another_whoever_is_killed(tmp_path):
         async with limiter:
             with anyio.fail_after(60):
                 try:
-                    ends.append((it, await nursery.run(it)))
+                    ends.append((it, await fork_server.run(it)))
                 except WorkerError:
                     refused.append(it)  # struck twice before its shim had done anything
 
     async def strike() -> None:
         while not is_over.is_set():
-            if living := shims_of(nursery):
+            if living := shims_of(fork_server):
                 number = chance.choice(STRIKES)
                 try:
                     os.kill(chance.choice(living), number)
                 except ProcessLookupError:
                     continue
                 killed[number.name] += 1
-            if chance.random() < 0.03 and nursery.pid:
-                os.kill(nursery.pid, signal.SIGKILL)
-                killed["nursery"] += 1
+            if chance.random() < 0.03 and fork_server.pid:
+                os.kill(fork_server.pid, signal.SIGKILL)
+                killed["fork_server"] += 1
             await anyio.sleep(0.02)
 
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as striking:
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as striking:
         striking.start_soon(strike)
         async with anyio.create_task_group() as group:
             for at in range(COUNT):

@@ -16,7 +16,7 @@ from support.launches import launch as launched
 from support.launches import lives, wait_gone
 from support.paths import ROOT
 
-from workers.engine.process import NEVER_STARTED, kill_at_once, open_nursery, read_exit, wait_adopted
+from workers.engine.process import NEVER_STARTED, kill_at_once, open_fork_server, read_exit, wait_adopted
 from workers.fence.policy import Walls
 from workers.fence.probe import enclosed, fence_in_force
 from workers.shim.spec import Limits
@@ -34,10 +34,10 @@ def launch(tmp_path, mark):
 
 
 async def test_a_shim_with_nothing_left_below_it_holds_the_next_worker(tmp_path, launch):
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", "sh", "-c", f"{BURN}; echo one; exit 3"))
-        second = await nursery.run(launch("b", "sh", "-c", "echo two; echo hm >&2", capture="pipe"))
-        assert first.shim_pid == second.shim_pid != nursery.pid
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", "sh", "-c", f"{BURN}; echo one; exit 3"))
+        second = await fork_server.run(launch("b", "sh", "-c", "echo two; echo hm >&2", capture="pipe"))
+        assert first.shim_pid == second.shim_pid != fork_server.pid
     assert (first.worker, first.exit_code, second.worker, second.exit_code) == ("a", 3, "b", 0)
     assert read_exit(tmp_path / "a.exit") == first
     assert read_exit(tmp_path / "b.exit") == second
@@ -51,9 +51,9 @@ async def test_a_shim_with_nothing_left_below_it_holds_the_next_worker(tmp_path,
 
 async def test_what_one_worker_used_is_not_counted_for_the_next(tmp_path, launch):
     big = "x = bytearray(80_000_000); sum(range(3_000_000))"
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", sys.executable, "-c", big))
-        second = await nursery.run(launch("b", "true"))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", sys.executable, "-c", big))
+        second = await fork_server.run(launch("b", "true"))
     assert first.shim_pid == second.shim_pid
     assert first.cpu_seconds > 0.02 > second.cpu_seconds
     assert first.max_rss_kb > 80_000 > second.max_rss_kb
@@ -61,9 +61,9 @@ async def test_what_one_worker_used_is_not_counted_for_the_next(tmp_path, launch
 
 async def test_a_silent_worker_is_idle_however_busy_the_one_before_it_was(tmp_path, launch):
     idle = Limits(total=30, grace=1, idle=0.4)
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", "sh", "-c", BURN))
-        second = await nursery.run(launch("b", "sleep", "20", limits=idle))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", "sh", "-c", BURN))
+        second = await fork_server.run(launch("b", "sleep", "20", limits=idle))
     assert first.shim_pid == second.shim_pid
     assert (second.end, second.seconds < 0.4 + 2 * 0.1 + 1) == ("idle", True)
 
@@ -78,33 +78,33 @@ async def test_a_silent_worker_is_idle_however_busy_the_one_before_it_was(tmp_pa
     ],
 )
 async def test_a_shim_that_had_to_act_is_not_used_again(tmp_path, launch, argv, limits, end):
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", *argv, limits=limits))
-        second = await nursery.run(launch("b", "true"))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", *argv, limits=limits))
+        second = await fork_server.run(launch("b", "true"))
     assert (first.end, second.end, second.exit_code) == (end, "exited", 0)
     assert first.shim_pid != second.shim_pid
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 async def test_whoever_ends_a_waiting_shim_ends_nobodys_worker(tmp_path, launch, number):
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", "true"))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", "true"))
         os.kill(first.shim_pid, number)
         await wait_gone(first.shim_pid)
-        second = await nursery.run(launch("b", "sh", "-c", "echo here"))
+        second = await fork_server.run(launch("b", "sh", "-c", "echo here"))
         assert second.shim_pid != first.shim_pid
     assert (second.end, second.exit_code, (tmp_path / "b.out").read_text()) == ("exited", 0, "here\n")
 
 
 async def test_a_slot_is_free_once_its_worker_has_ended_though_the_shim_lives(tmp_path, launch):
     slot = tmp_path / "slot"
-    async with open_nursery(tmp_path / "log") as nursery:
+    async with open_fork_server(tmp_path / "log") as fork_server:
         pids = set()
         for number in range(3):
             slot.write_text("held")
             descriptor = os.open(slot, os.O_RDWR)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            pids.add((await nursery.run(launch(f"w{number}", "true"), [descriptor])).shim_pid)
+            pids.add((await fork_server.run(launch(f"w{number}", "true"), [descriptor])).shim_pid)
             os.close(descriptor)
             with slot.open() as other:
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,10 +114,10 @@ async def test_a_slot_is_free_once_its_worker_has_ended_though_the_shim_lives(tm
 
 async def test_descriptors_of_a_shim_do_not_add_up_and_no_worker_gets_any(tmp_path, launch):
     listed = set()
-    async with open_nursery(tmp_path / "log") as nursery:
+    async with open_fork_server(tmp_path / "log") as fork_server:
         for number in range(12):
             it = launch(f"w{number}", "sh", "-c", "echo /proc/$$/fd/*")
-            pid = (await nursery.run(it._replace(capture="pipe" if number % 2 else "file"))).shim_pid
+            pid = (await fork_server.run(it._replace(capture="pipe" if number % 2 else "file"))).shim_pid
             of_worker = (tmp_path / f"w{number}.out").read_text().split()
             listed.add((pid, len([*Path(f"/proc/{pid}/fd").iterdir()]), len(of_worker)))
     # One shim; and a worker has the three that it was given, and the folder that it reads.
@@ -127,22 +127,22 @@ async def test_descriptors_of_a_shim_do_not_add_up_and_no_worker_gets_any(tmp_pa
 
 async def test_a_launch_too_large_for_a_message_goes_to_a_fresh_shim(tmp_path, launch):
     env = {"PATH": os.environ["PATH"], "BIG": "x" * 100_000}
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", "true"))
-        second = await nursery.run(launch("b", "sh", "-c", "echo ${#BIG}", env=env))
-        third = await nursery.run(launch("c", "true"))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", "true"))
+        second = await fork_server.run(launch("b", "sh", "-c", "echo ${#BIG}", env=env))
+        third = await fork_server.run(launch("c", "true"))
     assert (tmp_path / "b.out").read_text() == "100000\n"
     assert second.shim_pid != first.shim_pid
     assert third.shim_pid in (first.shim_pid, second.shim_pid)
 
 
-async def test_waiting_shims_are_gone_once_the_nursery_is_closed(tmp_path, launch):
+async def test_waiting_shims_are_gone_once_the_fork_server_is_closed(tmp_path, launch):
     pids: set[int] = set()
 
     async def one(number: int) -> None:
-        pids.add((await nursery.run(launch(f"w{number}", "sleep", "0.2"))).shim_pid)
+        pids.add((await fork_server.run(launch(f"w{number}", "sleep", "0.2"))).shim_pid)
 
-    async with open_nursery(tmp_path / "log") as nursery:
+    async with open_fork_server(tmp_path / "log") as fork_server:
         async with anyio.create_task_group() as group:
             for number in range(5):
                 group.start_soon(one, number)
@@ -156,16 +156,16 @@ RUNTIME = """
 import sys, os, json, anyio
 from pathlib import Path
 from workers.shim.spec import Launch, Limits
-from workers.engine.process import open_nursery
+from workers.engine.process import open_fork_server
 folder, mark = Path(sys.argv[1]), sys.argv[2]
 
 async def main():
-    async with open_nursery(folder / "log") as nursery:
+    async with open_fork_server(folder / "log") as fork_server:
         for name in ("a", "b"):
-            found = await nursery.run(Launch(name, ("true",), {"PATH": os.environ["PATH"]}, folder,
+            found = await fork_server.run(Launch(name, ("true",), {"PATH": os.environ["PATH"]}, folder,
                 Path("/dev/null"), folder / f"{name}.out", folder / f"{name}.err", folder / f"{name}.started",
                 folder / f"{name}.exit", limits=Limits(total=30, grace=1), mark=mark))
-        print(json.dumps([nursery.pid, found.shim_pid]), flush=True)
+        print(json.dumps([fork_server.pid, found.shim_pid]), flush=True)
         await anyio.sleep(60)
 
 anyio.run(main)
@@ -198,12 +198,12 @@ async def test_kill_at_once_signals_nobody_but_the_shim_that_has_the_record_open
         with pytest.raises(subprocess.TimeoutExpired):
             innocent.wait(0.2)
         innocent.kill()
-    async with open_nursery(tmp_path / "log") as nursery, anyio.create_task_group() as group:
+    async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
         it = launch("w", "sh", "-c", "trap '' TERM; sleep 60 & wait; wait", limits=Limits(total=60, grace=50))
         ends = []
 
         async def run() -> None:
-            ends.append(await nursery.run(it))
+            ends.append(await fork_server.run(it))
 
         group.start_soon(run)
         with anyio.fail_after(20):
@@ -222,14 +222,14 @@ async def test_a_launch_that_a_held_up_shim_had_not_read_when_its_runtime_died_s
 ):
     it, slot = launch("b", "sh", "-c", "echo ran"), tmp_path / "slot"
     slot.write_text("held")
-    async with open_nursery(tmp_path / "log") as nursery:
-        first = await nursery.run(launch("a", "true"))
+    async with open_fork_server(tmp_path / "log") as fork_server:
+        first = await fork_server.run(launch("a", "true"))
         os.kill(first.shim_pid, signal.SIGSTOP)
         try:
             descriptor = os.open(slot, os.O_RDWR)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             with anyio.move_on_after(0.2):  # as a death would: it hangs up with the launch unread
-                await nursery.run(it, [descriptor])
+                await fork_server.run(it, [descriptor])
             os.close(descriptor)
             lost = await wait_adopted("b", it.exit_record, it.started_record)
             assert (lost.end, lost.error) == ("lost", NEVER_STARTED)
@@ -246,14 +246,14 @@ async def test_what_held_a_worker_holds_neither_its_shim_nor_the_next_worker(tmp
     fence = fence_in_force(level)
     assert fence.level == {"auto": "namespaces"}.get(level, level), fence.reason
     found = []
-    async with open_nursery(tmp_path / "log") as nursery:
+    async with open_fork_server(tmp_path / "log") as fork_server:
         for name in ("a", "b"):
             inside = tmp_path / f"{name}.tree"
             inside.mkdir()
             script = "echo x > here; echo x > ../a.tree/there; echo x > ../b.tree/there"
             it = launch(name, "sh", "-c", f"{script}; exit 7", cwd=inside)
             walls = Walls(writable=(inside,), shown=(tmp_path,))
-            ended = await nursery.run(enclosed(it, fence, walls))
+            ended = await fork_server.run(enclosed(it, fence, walls))
             found.append(
                 (ended.shim_pid, ended.exit_code, len([*Path(f"/proc/{ended.shim_pid}/fd").iterdir()]))
             )
