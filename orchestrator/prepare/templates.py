@@ -44,8 +44,10 @@ def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
     for phase in (phases or [""]) if is_whole else ():
         tickets[phase], wrong = render_read(templates, faults, values._replace(phase=phase))
         problems += wrong
-    repo = UserRepo(repository)
     every = [ticket for some in tickets.values() for ticket in some]
+    if not every:
+        return TemplatesFound(phases, tuple(problems))
+    repo = UserRepo(repository)
     rules = path_rules(repository.root, repo, FAMILIES, every, has_base=repo.head().sha is not None)
     for some in tickets.values():
         plan = make_plan(some, rules)
