@@ -72,7 +72,7 @@ async def judge_attempt(
         result = result._replace(exit=ended.exit, answer=ended.answer)
     _keep(runtime, ticket, files, result.answer.text)
     if result.patch is not None:
-        # Also where one stood there: what lands is what was found, whoever has written that.
+        # Also over an existing one: the found changes land, whatever process has written a patch there.
         runtime.patches[runtime.run.relative(result.patch)] = found.changes
     judgement = judge(ticket, result.exit, result.answer, found.changes)
     scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
@@ -120,7 +120,7 @@ def _evidence(
     changes = found.changes if found else ()
     landing = landable(ticket, changes, runtime.manifest.scopes[ticket.id])
     tries = (
-        # Its own line stands there already where nobody could be asked for what its report lacks.
+        # An attempt that could not be asked for missing report parts has its own line already.
         *(one for one in worker.tries if one.attempt != number),
         account(runtime, ticket, number, judged),
     )
@@ -307,7 +307,7 @@ def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Eviden
     if runtime.guard is not None:
         runtime.guard.gone(ticket.worker)
         runtime.guard.writing(ticket.worker, record)
-    # What another process has put there stays too, and is told: the journal has ours.
+    # A file of another process stays too, and is reported: the journal has our record.
     with contextlib.suppress(FileExistsError):
         create_file(record, data)
     if runtime.guard is not None:

@@ -102,7 +102,7 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
             if runtime.is_cancelled(ticket) and not runtime.stopping and not runtime.of(ticket).ended:
                 _close_waiting(runtime, ticket)
         except (WorkerError, GitError, TicketError, OSError) as error:
-            # The other tickets go on.
+            # The other tickets continue.
             if not runtime.of(ticket).ended:
                 end(runtime, ticket, Judgement("failed", _in_words(runtime, error)), _left(runtime, ticket))
     if runtime.of(ticket).ended and ticket.id in done:
@@ -199,7 +199,7 @@ async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, perm
         await release_budget(runtime, permit.reservation)
         if begin.kind != "asked":
             raise
-        # The work is done, and its first report stands.
+        # The work is done, and its first report counts.
         result = await runtime.engine.read_again(started_job(runtime, ticket), emit)
         ended = Exit(ticket.worker, "not_started", error=_in_words(runtime, error))
         return result._replace(exit=ended, answer=NO_ANSWER)
@@ -224,7 +224,7 @@ async def _judge(
         await conclude(runtime, ticket, number, judged)
         return None
     if runtime.stopping:
-        return None  # the next runtime finds the same, and goes on from there
+        return None  # the next runtime finds the same, and continues from there
     event, begin = next_
     reason = f"its report lacks: {begin.reason}" if event == "asked" else judged.judgement.reason
     runtime.note(AttemptRepeated(event, ticket.worker, number, reason, entry, begin))
@@ -343,7 +343,7 @@ async def _begin_to_guard(runtime: Runtime) -> None:
         runtime.environ,
         runtime.manifest.rules.reserved_scope,
         ran={name: one.attempts for name, one in workers if one.started},
-        # Also who ended before it began, for want of money or disk: there is a record of it, and it is ours.
+        # Also tickets that ended before they began, without budget or disk space: their records are ours.
         ended=[name for name, one in workers if one.ended and one.outcome != "skipped"],
     )
     runtime.guard = await anyio.to_thread.run_sync(guard)
@@ -354,5 +354,5 @@ def _clear_slots(runtime: Runtime) -> None:
     try:
         runtime.schedule.pool.clear_after(runtime.run.id)
     except (WorkerError, OSError) as error:
-        # No work depends on it: who takes the slot next meets the same error, and reports it.
+        # No work depends on it: the next holder of the slot meets the same error, and reports it.
         warning("slots not cleared", run=runtime.run.id, reason=str(error))

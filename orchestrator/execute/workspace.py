@@ -52,7 +52,7 @@ async def close_shared_trees(runtime: Runtime) -> None:
 def _shares(runtime: Runtime, ticket: Ticket) -> bool:
     if ticket.mode != "read-only":
         return False
-    # Where a worker can write, the next one would read what it wrote, and nobody could say whose it is.
+    # Where a worker can write, the next one would read its changes, which could not be attributed.
     holds = fence_in_force(runtime.settings.fence).level == "namespaces"
     return {"auto": holds, "always": True, "never": False}[runtime.settings.worktree.shared]
 

@@ -190,7 +190,7 @@ class Guard:
             self._before = after
             took = time.monotonic() - began
             self._next_at = began + took + max(took, min(9 * took, LONGEST))
-        # State files have a writer of their own, who reports manual edits.
+        # State files have a writer of their own, which reports manual edits.
         moves = [path for path in moves if not self._state_files.covers(path)]
         return _unattributed(harm, candidates, harm=True) + _unattributed(moves, candidates, harm=False)
 

@@ -171,7 +171,7 @@ class RunFiles:
         logs = str(message_log(self._run, "").parent)
         folders = {self._folder: "", f"{self._folder}/shims": "", logs: f"{self._run.id}."}
         for folder, prefix in folders.items() if waiting else ():
-            # All names at once, then who has begun: a worker may begin in between.
+            # All names at once, then the begun workers: a worker may begin in between.
             for name in _names(folder):
                 worker = name.removeprefix(prefix).partition(".")[0]
                 if worker in waiting and worker not in self._begun:

@@ -80,7 +80,10 @@ class ForkServer:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={**_language(), "LD_BIND_NOW": "1"},  # else each shim looks up the same symbols anew
+                env={
+                    **_language(),
+                    "LD_BIND_NOW": "1",
+                },  # otherwise each shim resolves the same symbols again
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
