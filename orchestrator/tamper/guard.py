@@ -35,7 +35,7 @@ SHOWN = 5
 PAUSE = 0.1
 """Seconds from one comparison for many workers to the next, at least."""
 LONGEST = 1.0
-"""Seconds that this pause grows to, so that comparisons take a tenth of the time; half of it in the end."""
+"""Seconds that this pause grows to, so that slower comparisons take a tenth of the time, or half at most."""
 
 
 def tampering_problem(found: Unattributed) -> Problem:
@@ -53,7 +53,7 @@ def tampering_problem(found: Unattributed) -> Problem:
 
 
 class Guard:
-    """Compares the repository and the run's files with their earlier state; only called on the event loop."""
+    """Compares the repository and the run's files with their last state; only its scans run in a thread."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Guard:
     def writing(self, worker: str, path: Path) -> None:
         """Note that orchestrate is about to create a file of an attempt; an existing one is tampering."""
         if self._files.writing(worker, path):
-            # Else the next worker to run alone would be the only candidate.
+            # Otherwise the next worker that runs alone would be the only candidate.
             self._exposed.add(worker)
 
     def judged(self, worker: str, tree: Path | None = None) -> None:
