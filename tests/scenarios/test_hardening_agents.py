@@ -24,7 +24,8 @@ def of_size(lab, agent, size):
     lab.prepare({f"{agent}-1": ticket(step("hash"), agent=agent)})
     (small,) = lab.run()["workers"]
     more = size - prompt(lab, small).stat().st_size
-    body = ("Look at every one of these lines.\n" * (more // 34 + 1))[: more - 1]
+    # A line end at the very end would be stripped, and the prompt be a byte short.
+    body = ("Look at every one of these lines.\n" * (more // 34 + 1))[: more - 2] + "."
     text = ticket(step("hash"), body, agent=agent, retries=3)
     lab.lab.commit({f"docs/worker-ticket-templates/{agent}-1.md": text})
     return lab.run("run", "phase-1", "--new")["workers"][0]
