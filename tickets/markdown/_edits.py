@@ -288,7 +288,7 @@ def _landmarks(document: Document, spans: Sequence[tuple[int, int]] = ()) -> lis
     data = document.data
     marks = [(kind, name, first, first + len(data[first:last].rstrip())) for kind, name, first, last in marks]
     for item in document.items:
-        if not _holds(item, spans):
+        if not _holds(data, item, spans):
             kind = f"item{' with a box' if item.done is not None else ''}"
             marks.append((kind, item.text, item.start, item.start + 1))
     return sorted(marks)
@@ -336,11 +336,13 @@ class _Moves:
         return at >= 0 and end <= self._ends[at] and start < self._ends[at]
 
 
-def _holds(item: Item, spans: Sequence[tuple[int, int]]) -> bool:
+def _holds(data: bytes, item: Item, spans: Sequence[tuple[int, int]]) -> bool:
     """Return whether one of some ordered spans begins behind the start of an item and ends inside it."""
     at = bisect_right(spans, item.start, key=lambda span: span[0])
     if at == len(spans):
         return False
     # The first one behind its start: where that reaches past the item, all others do.
     start, end = spans[at]
-    return start < max(item.end, item.text_end + 1) and end <= item.end
+    # The last line of a file may have no line end: what is written there is the item's as well.
+    behind = item.end + (data[item.end - 1 : item.end] not in (b"\n", b"\r"))
+    return start < max(behind, item.text_end + 1) and end <= item.end

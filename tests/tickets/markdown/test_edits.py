@@ -298,6 +298,9 @@ FIRST_LINES = {
         "## A\nK: v\n", lambda one: set_field(one, section(one, "A"), "K", "w"), "## A\nK: w\n",
     ),
     "field": ("K: v\n\n## A\n", lambda one: set_field(one, header(one), "K", "w"), "K: w\n\n## A\n"),
+    "field at the very end": (
+        "K: v\n- **Lead**: ", lambda one: set_field(one, header(one), "Lead", "w"), "K: v\n- **Lead**: w",
+    ),
     "bold field": ("**K:** v\n", lambda one: set_field(one, header(one), "K", "w"), "**K:** w\n"),
     "item": ("- [ ] a\n- b\n", lambda one: remove_items(one, [one.items[0]]), "- b\n"),
     "trailer": ("**T End**\n", lambda one: append_section(one, "## A"), "## A\n\n**T End**\n"),
