@@ -355,7 +355,7 @@ def test_headings_are_where_two_other_parsers_see_them(raw):
     found = [(one.level, one.line - first) for one in document.headings]
     body = raw[document.body :].decode().replace("<area>", "      ")
     assert found == markdown_it_headings(body)
-    # For tree-sitter-markdown a row of blank cells ends the table there, and a rule right below a table is none:
+    # For tree-sitter-markdown a row of blank cells ends the table, and a rule right below a table is none:
     # either hides the heading below it.
     blank = [
         row for grid in document.grids for row in grid.rows if not raw[row.start : row.end].strip(b"| \r\n")
