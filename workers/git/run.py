@@ -1,7 +1,7 @@
 """Git by subprocess: one way to call it, independent of any repository that the environment names."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -120,26 +120,28 @@ def git(
         try:
             printed, said = process.communicate(feed if isinstance(feed, bytes) else None, patience)
         except subprocess.TimeoutExpired:
-            _end_group(process)
+            _end(process, os.killpg)
             raise GitError(arguments, -9, f"git did not end within {patience:g} s") from None
         except BaseException:
-            process.kill()
+            # Also after Ctrl-C: a git that is killed at once leaves its lock on the user's index.
+            _end(process, os.kill if patience is None else os.killpg)
             raise
     if process.returncode and check:
         raise GitError(arguments, process.returncode, said.decode("utf-8", "replace"), printed or b"")
     return printed or b""
 
 
-def _end_group(process: "Popen[bytes]") -> None:
-    """End a git and the filters that it has started; given the time, it removes its lock files."""
+def _end(process: "Popen[bytes]", signal: Callable[[int, int], None]) -> None:
+    """End a git, or its whole group with the filters of it; given the time, it removes its lock files."""
     import subprocess  # noqa: PLC0415 - as above
     from signal import SIGKILL, SIGTERM  # noqa: PLC0415 - as above
 
-    os.killpg(process.pid, SIGTERM)
+    with suppress(ProcessLookupError):
+        signal(process.pid, SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, SIGKILL)
+        signal(process.pid, SIGKILL)
 
 
 def git_into(path: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:

@@ -106,7 +106,7 @@ def test_every_operation_of_a_command_that_goes_wrong_leaves_all_old_or_all_new(
         why = (fault, stage.steps[fault.at - 1], outcome, said)
         acknowledged = not outcome.killed and told(outcome, why)
         after = stage.command(NEXT)
-        assert after.code == 0, (why, after)
+        assert after.code == 0, f"{why} {after.out} {after.err}"
         is_new = stage.settled(why)
         assert is_new or not acknowledged, why
         seen[fault.mode, "new" if is_new else "old"] += 1
@@ -134,7 +134,7 @@ def test_a_recovery_that_is_killed_at_any_operation_is_recovered_from(stage, cap
         why = (death, stage.steps[death.at - 1], again, second, said)
         assert second.killed, why
         after = stage.command(NEXT)
-        assert after.code == 0, (why, after)
+        assert after.code == 0, f"{why} {after.out} {after.err}"
         seen["new" if stage.settled(why) else "old"] += 1
     with capsys.disabled():
         print(f"\n{number} pairs of a kill and one in the recovery, {said}: {dict(sorted(seen.items()))}")
