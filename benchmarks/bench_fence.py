@@ -1,6 +1,7 @@
 """Fifteen write workers of a second each, template to landing and record; beside peers, and by fence."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from lab import ORCHESTRATE, repository, say, timed
+
+from workers.fence._bubblewrap import programs
 
 WORKERS, AGENT_SECONDS, ROUNDS = 15, 1.0, 3
 LEVELS = {"off": "off", "landlock": "landlock", "namespaces": "auto"}
@@ -56,6 +59,8 @@ x
 
 
 def main() -> None:
+    # Peers look along PATH; where the system has no bubblewrap they get the one that we bring along.
+    os.environ["PATH"] += "".join(f"{os.pathsep}{Path(program).parent}" for program in programs())
     folder = Path(tempfile.mkdtemp(prefix="orchestrate-peers-"))
     try:
         contenders: dict[str, Callable[[], float]] = {}
