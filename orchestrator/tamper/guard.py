@@ -74,8 +74,10 @@ class Guard:
         self._state_files, self._own = state_files, repository.own
         self._lens = Lens(repository, environ)
         self._turn = anyio.Lock()
-        self._next_at = 0.0
-        """When there may be another comparison for many workers, by `time.monotonic`."""
+        self._compared_at = 0.0
+        """When the last comparison ended, by `time.monotonic`."""
+        self._took = 0.0
+        """How many seconds it took."""
         self._running: set[str] = set()
         self._open: set[str] = set()
         """The workers that have started and are not judged."""
@@ -132,7 +134,8 @@ class Guard:
         self._running.discard(worker)
         found = _unattributed(forged, {*self._exposed, *running}, harm=True)
         if self._open == {worker} and not self.is_alone(worker):
-            await anyio.sleep(max(0.0, self._next_at - time.monotonic()))
+            # Where others start and end all the time, comparisons take half of the time at most.
+            await anyio.sleep(max(0.0, self._compared_at + self._took - time.monotonic()))
         if self._open == {worker} or self.is_alone(worker):
             found += await self._compare({worker})
         its = [one for one in found if one.harm and one.candidates == (worker,)]
@@ -142,7 +145,8 @@ class Guard:
     async def watch(self, report: Callable[[Unattributed], None]) -> None:
         """Compare for the workers that ended beside others, for as long as this runs."""
         while True:
-            await anyio.sleep(max(PAUSE, self._next_at - time.monotonic()))
+            pause = max(self._took, min(9 * self._took, LONGEST))
+            await anyio.sleep(max(PAUSE, self._compared_at + pause - time.monotonic()))
             try:
                 found = await self.last()
             except OSError:
@@ -188,8 +192,8 @@ class Guard:
             harm, moves = compare(self._before, after, own_moves(self._own))
             harm += self._files.take_found()
             self._before = after
-            took = time.monotonic() - began
-            self._next_at = began + took + max(took, min(9 * took, LONGEST))
+            self._compared_at = time.monotonic()
+            self._took = self._compared_at - began
         # State files have a writer of their own, which reports manual edits.
         moves = [path for path in moves if not self._state_files.covers(path)]
         return _unattributed(harm, candidates, harm=True) + _unattributed(moves, candidates, harm=False)
