@@ -31,14 +31,16 @@ class Value(tuple[Any, ...], metaclass=_ValueType):
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Return a value of the class, with the defaults of missing fields."""
-        rest = cls._fields[len(values) :]
-        defaults = cls._field_defaults
+        fields, defaults = cls._fields, cls._field_defaults
+        if len(values) == len(fields) and not named:
+            return tuple.__new__(cls, values)
+        rest = fields[len(values) :]
         more = (named.pop(one) if one in named else defaults[one] for one in rest)
         try:
-            made = tuple.__new__(cls, (*values, *more))
+            made = tuple.__new__(cls, [*values, *more])
         except KeyError as missing:
             raise TypeError(f"{cls.__name__} lacks {missing}") from None
-        if named or len(made) != len(cls._fields):
+        if named or len(made) != len(fields):
             raise TypeError(f"{cls.__name__}: {values}, {named}")
         return made
 
@@ -53,7 +55,10 @@ class Value(tuple[Any, ...], metaclass=_ValueType):
         return dict(self._pairs())
 
     def _replace(self, **changes: Any) -> Self:
-        return type(self)(**{**self._asdict(), **changes})
+        made = tuple.__new__(type(self), map(changes.pop, self._fields, self))
+        if changes:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(changes)}")
+        return made
 
 
 def as_json(value: Any) -> Any:
