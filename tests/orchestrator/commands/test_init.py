@@ -24,8 +24,9 @@ from tickets.templates.render import FOLDER
 from tickets.types import AGENTS
 from workers.agents.agent import AgentSettings
 
-CANONICAL = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 FACTS = Facts("project", "Ada", datetime(2026, 2, 16, 14, 28, tzinfo=UTC))
+# A document that begins with its first event has no form.
+CANONICAL = tuple(path for one in DOCUMENTS for path in one.OWNS if one.complete(b"", FACTS))
 
 
 @pytest.fixture
