@@ -1,4 +1,4 @@
-"""The schedule of one runtime: when an attempt may start and what it may cost, beside other runtimes."""
+"""What one runtime has of `schedule` and `budget`: its queue, rate limits, logins and ledger in one value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

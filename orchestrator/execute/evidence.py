@@ -1,4 +1,4 @@
-"""The result of an attempt: the verdict by rule, the acceptance commands, and the permanent record."""
+"""The result of an attempt: judged by `judgement`, its acceptance commands run, its permanent record kept."""
 
 import contextlib
 import shutil

@@ -1,4 +1,7 @@
-"""The judgement of a worker's evidence. Pure: exit record, answer, changes in; outcome, violations out."""
+"""The rules of judgement: outcome, whether a retry helps, violations of the scope, and the verdict of them.
+
+Pure: exit record, answer and changes in. A path outside the scope holds or rejects the work here.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple

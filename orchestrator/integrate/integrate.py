@@ -1,4 +1,4 @@
-"""Ticket, output and changed paths to a verdict, a landing commit and the project's state."""
+"""Workers with a verdict, and the lead's decisions over it, to a landing commit and the project's state."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
