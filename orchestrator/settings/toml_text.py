@@ -8,6 +8,7 @@ from tickets.problems import Problem
 
 def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]:
     """Parse the file; return nothing, and note a problem, where it is not TOML."""
+    text = text.removeprefix(b"\xef\xbb\xbf")  # some editors begin a file with a byte order mark
     tables = _tables_alone(text)
     if tables is not None:
         return tables

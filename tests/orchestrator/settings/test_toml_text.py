@@ -39,3 +39,10 @@ def test_what_is_no_toml_is_a_problem_as_before(text):
     problems = []
     assert read_toml("orchestrate.toml", text, problems) == {}
     assert len(problems) == 1
+
+
+@pytest.mark.parametrize("text", [b"[a]\n", b"[a]\nx = 1\n"])
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(text):
+    problems = []
+    found = read_toml("orchestrate.toml", b"\xef\xbb\xbf" + text, problems)
+    assert (found, problems) == (tomllib.loads(text.decode()), [])
