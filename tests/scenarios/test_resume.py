@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.repository import SCRIPT, shell
+from support.runtimes import PATIENCE
 
 from workers.files.locks import is_locked
 
@@ -172,7 +173,7 @@ def test_resume_tells_what_each_worker_does_and_starts_nothing(lab):
     wait_until(lambda: is_locked(lock))
     assert lab.call("resume", told["runs"][0]["run"], "--json").code == 5
     go.touch()
-    out, err = follower.communicate(timeout=30)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, err
     assert [worker["attempts"] for worker in json.loads(out)["workers"]] == [1, 1]
     assert (lab.root / "out/1").read_text() == "1\n"
@@ -185,7 +186,7 @@ def test_an_interrupted_run_stops_its_workers_and_goes_on_when_asked(lab, number
     runtime = begin(lab, "run", "phase-1")
     wait_until(once.exists)
     runtime.send_signal(number)
-    out, err = runtime.communicate(timeout=20)
+    out, err = runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 128 + number, err
     document = json.loads(out)
     assert (document["status"], document["workers"][0]["outcome"]) == ("interrupted", None)
@@ -208,7 +209,7 @@ def test_an_interrupt_in_an_acceptance_command_fails_nobody(lab):
     runtime = begin(lab, "run", "phase-1")
     wait_until(once.exists)
     runtime.send_signal(signal.SIGINT)
-    runtime.communicate(timeout=20)
+    runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 130
     assert marked(lab) == []
     run = lab.call("resume", "--json").document["runs"][0]["run"]
@@ -225,7 +226,7 @@ def test_an_interrupt_in_the_gate_leaves_no_process_and_blames_nobody(lab):
     runtime = begin(lab, "run", "phase-1")
     wait_until(once.exists)
     runtime.send_signal(signal.SIGINT)
-    out, _ = runtime.communicate(timeout=20)
+    out, _ = runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 130
     assert marked(lab) == []
     document = json.loads(out)

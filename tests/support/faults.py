@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from support.repository import SCRIPT, TEMPLATES, shell, template
+from support.runtimes import PATIENCE
 
 from orchestrator.state.canonical.status import status
 
@@ -70,7 +71,7 @@ class Rehearsal:
 
     def end(self, runtime, code=None):
         """Wait for a command; return its document with its standard error and its duration."""
-        out, err = runtime.communicate(timeout=60)
+        out, err = runtime.communicate(timeout=PATIENCE)
         document = json.loads(out)
         ill = [one for one in document["workers"] if one["verdict"] != "accepted"]
         assert runtime.returncode == (code if code is not None else int(bool(ill))), (document, err)
@@ -99,7 +100,7 @@ class Rehearsal:
         found = [json.loads(line) for line in lines if line.endswith("}")]
         return [one for one in found if event in (None, one["event"])]
 
-    def wait_until(self, condition, seconds=20.0):
+    def wait_until(self, condition, seconds=PATIENCE):
         """Wait for a condition that must come true."""
         until = time.monotonic() + seconds
         while not condition():
@@ -139,7 +140,7 @@ class Rehearsal:
             if runtime.poll() is None:
                 runtime.kill()
             runtime.communicate()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while found := self.survivors():
             assert time.monotonic() < until, f"still alive: {found}"
             for pid in found:

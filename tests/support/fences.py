@@ -217,7 +217,7 @@ class Den:
             started_record=self.files / "started.json",
             exit_record=self.files / "exit.json",
             cancel_paths=(self.inside / "cancel",),
-            limits=Limits(total=20, grace=5, output_cap=1_000_000),
+            limits=Limits(total=200, grace=5, output_cap=1_000_000),
         )._replace(**changes)
         walls = Walls((self.inside,), locked, (self.folder,), hidden, network=network)
         return enclosed(plain, fence, walls)

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import anyio
+from support.runtimes import PATIENCE
 
 from workers.shim.spec import Launch, Limits
 
@@ -21,7 +22,7 @@ def launch(folder: Path, *argv: str, name: str = "w", **changes) -> Launch:
         started_record=folder / f"{name}.started",
         exit_record=folder / f"{name}.exit",
         cancel_paths=(folder / f"{name}.cancel",),
-        limits=Limits(total=30, grace=1),
+        limits=Limits(total=200, grace=1),
     )
     return plain._replace(**changes)
 
@@ -36,6 +37,6 @@ def lives(pid: int) -> bool:
 
 async def wait_gone(pid: int) -> None:
     """Wait until a process has ended."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while lives(pid):  # noqa: ASYNC110 - somebody else's process: there is no event
             await anyio.sleep(0.01)

@@ -12,7 +12,7 @@ from support.repository import SCRIPT
 
 UNFENCED = 'fence = "off"\n'
 """Settings for workers that wait for a token of the test's, and leave traces outside of their trees."""
-PATIENCE = 60.0
+PATIENCE = 200.0
 """Seconds; a busy machine must not fail a test."""
 
 

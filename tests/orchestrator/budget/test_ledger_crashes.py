@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ledger import AT, Books, used
+from support.runtimes import PATIENCE
 
 from orchestrator.budget.ledger import Ledger, Reservation
 from orchestrator.budget.limits import Budget
@@ -217,7 +218,7 @@ def reservations(path):
 
 def test_fifteen_processes_at_once_never_pass_the_limit_of_the_day(books, crowd):
     workers = crowd(rounds=12)
-    got = sum(one.communicate(timeout=60)[0].count("got") for one in workers)
+    got = sum(one.communicate(timeout=PATIENCE)[0].count("got") for one in workers)
     assert [one.returncode for one in workers] == [0] * CROWD
     # 180 asked; about 40 of half a dollar each fit into 20 dollars, and at least 20 do.
     assert 20 <= got < 12 * CROWD
@@ -236,7 +237,7 @@ def test_whoever_is_killed_at_any_moment_leaves_a_ledger_that_can_be_read(books,
         os.kill(one.pid, signal.SIGKILL)
         one.wait()
     for one in workers[10:]:
-        one.communicate(timeout=60)
+        one.communicate(timeout=PATIENCE)
         assert one.returncode == 0
     day = books.ledger.of_day()
     assert day.usd + day.held_usd <= 20.0 + 1e-9

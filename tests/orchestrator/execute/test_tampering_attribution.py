@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from support.runtimes import PATIENCE
 
 from orchestrator.tamper.guard import Guard
 from tickets.scopes.scope import Scope
@@ -157,7 +158,7 @@ def test_what_ended_beside_several_is_compared_before_long_whoever_still_runs(la
             is_found.set()
 
         assert not await guard.ended("W-1")
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
                 group.start_soon(guard.watch, report)
                 await is_found.wait()

@@ -3,7 +3,7 @@
 import json
 
 from support.repository import shell
-from support.runtimes import UNFENCED, kill_and_see_dead, pids, wait_until
+from support.runtimes import PATIENCE, UNFENCED, kill_and_see_dead, pids, wait_until
 
 
 def furnish(lab, text):
@@ -118,6 +118,6 @@ def test_a_setup_that_outlived_its_runtime_is_dead_before_the_tree_is_made_anew(
     wait_until(lambda: len(begun.read_text().split()) == 2)
     assert int(first) not in pids()
     lives.let_go(1)
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0, err
     assert json.loads(out)["workers"][0]["outcome"] == "complete"

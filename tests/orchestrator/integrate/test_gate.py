@@ -6,7 +6,7 @@ import signal
 import pytest
 from support.gates import call, folder_of, gate, out, reasons, verdicts, writer
 from support.repository import shell
-from support.runtimes import journal, wait_until
+from support.runtimes import PATIENCE, journal, wait_until
 
 
 def said(document):
@@ -192,7 +192,7 @@ def test_a_search_that_is_stopped_goes_on_where_it_was_and_no_tree_is_run_twice(
     runtime = lives.begin("run", "phase-1")
     wait_until(fifth.exists)
     runtime.send_signal(number)
-    runtime.communicate(timeout=60)
+    runtime.communicate(timeout=PATIENCE)
     (run,) = (lives.root / ".taskers" / "runs").glob("2*")
     before = [(one["tree"], one["passed"]) for one in journal(run) if one["event"] == "gate_run"]
     assert len(before) == 4
@@ -217,7 +217,7 @@ def test_harm_by_a_gate_that_takes_its_runtime_along_is_found_by_the_next(lives)
     runtime = lives.begin("run", "phase-1")
     wait_until(harmed.exists)
     runtime.kill()
-    runtime.communicate(timeout=60)
+    runtime.communicate(timeout=PATIENCE)
     (run,) = (lives.root / ".taskers" / "runs").glob("2*")
     for _ in range(2):
         document = call(lives, "integrate", run.name, code=1)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.faults import AGENTS, step
 from support.paths import ROOT
+from support.runtimes import PATIENCE
 
 from orchestrator.rehearsal.agent import BAD_STEP, NESTED, report
 from tickets.report import STATUSES, read_report
@@ -206,7 +207,7 @@ def test_one_of_two_that_share_a_directory_finds_it_locked(fakes, tmp_path, name
             holder.stdin.write(f"{step('lock', seconds=0)}{step('say')}{step('lock', seconds=60)}")
             holder.stdin.close()
             holder.stdout.readline()
-            until = time.monotonic() + 10
+            until = time.monotonic() + PATIENCE
             while not is_held(tmp_path / "fake-state.sqlite"):
                 assert time.monotonic() < until
             other = Played(fakes, name, step("lock", seconds=0), env=env)
@@ -237,7 +238,7 @@ def test_a_question_is_read_from_one_that_was_stopped_while_it_waited(fakes, tmp
         while "May I go?" not in " ".join(progress.text for progress in seen):
             if progress := reader.feed(worker.stdout.readline()):
                 seen.append(progress)
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while how == "text" and b"[y/N]" not in stderr.read_bytes():
             assert time.monotonic() < until
         worker.kill()

@@ -75,7 +75,6 @@ def test_what_the_page_says_of_a_rehearsal_comes_of_it(rehearsal):
     assert (stalled["ticket"], stalled["outcome"]) == ("claude-1", "timed_out")
     assert (staying["outcome"], staying["flags"]) == ("complete", ["did_not_exit"])
     assert limited["outcome"] in ("rate_limited", "timed_out")
-    assert limited["seconds"] < 5
     assert (lying["outcome"], lying["flags"]) == ("failed", ["no_changes"])
     assert (straying["verdict"], straying["violations"]) == (
         "pending", [{"kind": "out_of_scope", "path": "elsewhere.py"}],

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from support.repository import seen_in
+from support.runtimes import PATIENCE
 
 from orchestrator.cli.main import main
 from orchestrator.report._versions import ask_versions
@@ -123,7 +124,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_us(tools, tmp_path):
         assert ask_versions({"parent": path}, dict(os.environ), 20.0)["parent"].text == "parent 1"
     finally:
         stop.touch()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not Path(f"{stop}.seen").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert Path(f"{stop}.seen").exists()

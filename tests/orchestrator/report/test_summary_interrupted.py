@@ -6,6 +6,7 @@ import time
 
 import pytest
 from support.repository import SCRIPT, shell
+from support.runtimes import PATIENCE
 
 CODES = {"INT": 130, "TERM": 143, "KILL": -9}
 
@@ -25,7 +26,7 @@ def begin(lab):
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         begun.append(runtime)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not (said := [one for one in lab.root.glob(".taskers/runs/*/*.stdout") if one.stat().st_size]):
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from support.repository import shell, template
+from support.runtimes import PATIENCE
 
 
 def test_a_phase_that_was_run_is_not_proposed_once_more(lab):
@@ -59,7 +60,7 @@ def test_a_run_of_another_phase_that_goes_on_is_waited_for_and_one_that_was_canc
             told = lab.call(*one, "--json").document
             assert told["next_action"] == f"orchestrate wait {run}", one
         journal = lab.root / ".taskers/runs" / run / "events.jsonl"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while '"ended"' not in journal.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -155,7 +156,7 @@ def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
     lab.templates(claude_1=template(None, agent="claude") + limited + "\n")
     run = lab.call("deploy", "phase-1", "--detach", "--json").document["run"]
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while "to retry" not in (said := lab.call("ps").out):
             assert time.monotonic() < deadline, said
         assert f"run {run} (phase-1) running: 0 running, 1 to be tried again" in " ".join(said.split())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from support.repository import shell
-from support.runtimes import kill, kill_and_see_dead, started, wait_until
+from support.runtimes import PATIENCE, kill, kill_and_see_dead, started, wait_until
 
 from workers.files.locks import is_locked
 
@@ -70,7 +70,7 @@ def test_a_second_deploy_waits_for_the_scope_as_long_as_it_was_told(lives):
     assert lives.call("wait", run.name, "--json").code == 0
     assert second.poll() is None  # the change has not landed: it is still the first run's
     assert lives.call("integrate", run.name, "--json").document["status"] == "integrated"
-    out, err = second.communicate(timeout=60)
+    out, err = second.communicate(timeout=PATIENCE)
     assert (second.returncode, json.loads(out)["status"]) == (0, "finished"), err
 
 
@@ -85,7 +85,7 @@ def test_a_landing_half_made_is_no_open_change_to_a_deploy(lives):
         wait_until(lambda: begun.poll() is not None or any((own / "turns").glob("*")))
         assert begun.poll() is None, begun.communicate()
         (lives.root / "src/app.py").write_bytes(before)
-    out, err = begun.communicate(timeout=60)
+    out, err = begun.communicate(timeout=PATIENCE)
     assert (begun.returncode, json.loads(out)["status"]) == (0, "finished"), err
 
 
@@ -105,7 +105,7 @@ def test_of_many_deploys_at_once_one_has_the_scope(lives):
     begun = [lives.begin("deploy", name, "--detach") for name in names]
     codes = []
     for process in begun:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         codes.append(process.returncode)
     assert sorted(codes) == [0, 5, 5, 5, 5, 5]
     wait_until((lives.outside / "ran").exists)
@@ -149,7 +149,7 @@ def test_a_runtime_whose_run_is_deleted_says_so(lives):
     wait_until(lambda: runs.is_dir() and any(started(run) for run in runs.iterdir()))
     shutil.rmtree(lives.root / ".taskers")
     lives.let_go(1)
-    out, err = runtime.communicate(timeout=60)
+    out, err = runtime.communicate(timeout=PATIENCE)
     assert runtime.returncode == 1, err
     [problem] = json.loads(out)["problems"]
     assert "the run's folder was deleted while it ran" in problem["what"]
@@ -197,7 +197,7 @@ def test_a_run_that_was_left_behind_is_not_gone_on_with_over_another(lives):
     assert told.code == 5, told
     assert told.document["problems"][0]["witness"] == "src/a.py"
     lives.let_go(1)
-    second.communicate(timeout=60)
+    second.communicate(timeout=PATIENCE)
     lives.let_go(1)
     assert lives.call("resume", run.name, "--json").document["status"] == "integrated"
 

@@ -2,6 +2,7 @@
 
 import anyio
 import pytest
+from support.runtimes import PATIENCE
 
 from orchestrator.schedule.login_lock import ALONE, WINDOW, LoginLock
 
@@ -144,7 +145,7 @@ def test_what_cannot_be_written_keeps_no_worker_from_its_work(tmp_path, clock):
     (tmp_path / "logins").write_text("no folder")
 
     async def go():
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             assert not await one.wait_turn("claude")
         one.answered("claude")
 

@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from support.paths import ROOT
+from support.runtimes import PATIENCE
 
 from orchestrator.schedule import pacing as module
 from orchestrator.schedule.pacing import Memory, Pacing, limited, measure
@@ -54,7 +55,7 @@ async def test_agent_clis_start_one_by_one():
     ("agent", "interval", "times"), [("codex", 20, 1), ("command", 20, 50), ("codex", 0, 50)]
 )
 async def test_the_first_one_waits_for_nobody_nor_do_commands(agent, interval, times):
-    with anyio.fail_after(15):
+    with anyio.fail_after(PATIENCE):
         await started(Pacing(interval, 90, Machine()), agent, times)
 
 
@@ -62,7 +63,7 @@ async def test_after_a_long_time_without_starts_nobody_waits():
     pacing = Pacing(20, 0, Machine())
     await pacing.wait_turn("codex", silent)
     pacing._started -= 20
-    with anyio.fail_after(15):
+    with anyio.fail_after(PATIENCE):
         await pacing.wait_turn("codex", silent)
 
 
@@ -80,7 +81,7 @@ async def test_nobody_pacing_without_memory_and_each_says_once_why(agent, monkey
     async with anyio.create_task_group() as group:
         for _ in range(3):
             group.start_soon(one)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while machine.looks < 12:  # noqa: ASYNC110 - three that look every now and then
                 await anyio.sleep(0.005)
         assert done == []
@@ -106,7 +107,7 @@ async def test_memory_that_runs_out_during_the_interval_stops_a_start_too(monkey
         while machine.looks == looks:
             await anyio.lowlevel.checkpoint()  # it has found memory, and waits for the end of the interval
         machine.memory = 99.0
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while not said:  # noqa: ASYNC110 - told from within a wait
                 await anyio.sleep(0.005)
         assert done == []

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.runtimes import PATIENCE
 
 from orchestrator.schedule.rate_limits import (
     FIRST_PAUSE,
@@ -256,7 +257,7 @@ def raced(folder, how, times):
         racer.stdin.write("go\n")
         racer.stdin.flush()
     for racer in racers:
-        racer.communicate(timeout=60)
+        racer.communicate(timeout=PATIENCE)
         assert racer.returncode == 0
 
 

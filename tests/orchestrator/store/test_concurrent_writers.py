@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 from support.repository import SCRIPT
+from support.runtimes import PATIENCE
 
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.status import backlog, status
@@ -234,7 +235,7 @@ def test_all_that_many_write_at_once_stands_there_and_all_that_a_hand_saves(lab,
         assert editor.stdout.readline() == "ready\n"
         took, wrong = crowd(lab, writers, each)
         stop.touch()
-        typed, again = map(int, editor.communicate(timeout=30)[0].split())
+        typed, again = map(int, editor.communicate(timeout=PATIENCE)[0].split())
     finally:
         editor.kill()
         editor.communicate()
@@ -266,7 +267,7 @@ def in_the_queue(lab, store, number):
     child = os.fork()
     if child == 0:
         os._exit(save(store, number))
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while len(waiting(lab)) == known:
         assert time.monotonic() < until
         time.sleep(0.005)

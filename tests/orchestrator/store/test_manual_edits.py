@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.crash import Fault, done_in_child, on_the_eve
 from support.repository import Lab
+from support.runtimes import PATIENCE
 
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.store.store import Store
@@ -306,7 +307,7 @@ def test_fifteen_ends_and_a_line_that_is_inserted_before_the_first_is_saved_all_
 
         outcome = done_in_child(lambda: fifteen_at_once(store), env=lab.env(), meddle=slow)
         assert outcome.code == 0, outcome
-        inserted = float(editor.communicate(timeout=20)[0])
+        inserted = float(editor.communicate(timeout=PATIENCE)[0])
         assert editor.returncode == 0
         text = (lab.root / STATUS).read_text()
         assert active(lab) == [], (repeat, text)

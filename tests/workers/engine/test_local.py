@@ -15,6 +15,7 @@ import pytest
 from support.fences import fence_of
 from support.launches import lives
 from support.paths import ROOT
+from support.runtimes import PATIENCE
 
 from tickets.ticket import Ticket
 from workers.agents.agent import AgentSettings
@@ -107,7 +108,7 @@ class Machine:
 
     async def wait_for(self, path):
         """Wait until another process has made a file."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while not path.exists():
                 await anyio.sleep(0.01)
 

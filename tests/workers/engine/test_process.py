@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 from support.launches import launch, lives, wait_gone
+from support.runtimes import PATIENCE
 
 from workers.engine.launch import mark_of
 from workers.engine.process import is_held, kill_marked, open_fork_server, read_exit, stop, wait_adopted
@@ -27,7 +28,7 @@ def count(folder: str) -> int:
 
 
 async def wait_text(path: Path) -> str:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while not (path.exists() and path.read_text()):
             await anyio.sleep(0.01)
     return path.read_text()

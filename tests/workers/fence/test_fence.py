@@ -96,7 +96,7 @@ def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
     script = 'exec 3>&1; "$0" -I -S -c "$1"; echo alive'
     done = subprocess.run(
         [*bwrap, "--", "sh", "-c", script, sys.executable, code],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=20,
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert done.stdout == "alive\n"
     assert "not the first process of a namespace" in done.stderr

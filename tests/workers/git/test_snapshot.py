@@ -225,7 +225,7 @@ def test_a_thousand_loose_refs_are_looked_at_in_no_time(lab):
     snapshot = lab.lens.snapshot()
     spent = time.process_time() - start
     assert len(snapshot.places) > 1000
-    assert spent < 0.25  # ten times what it takes, on a machine that does other things too
+    assert spent < 2  # a git process for each would take five
 
 
 def test_a_worktree_that_git_is_just_making_is_no_difference(lab):

@@ -19,11 +19,11 @@ async def test_who_waits_is_woken_by_a_release_and_gives_up_in_time(tmp_path):
     slot = await pool.acquire("codex", HOLDER)
     began = time.monotonic()
     assert await pool.acquire("codex", HOLDER, timeout=0.1) is None
-    assert 0.1 <= time.monotonic() - began < 2
+    assert time.monotonic() - began >= 0.1
     got = []
 
     async def wait() -> None:
-        got.append(await pool.acquire("codex", HOLDER, timeout=10))
+        got.append(await pool.acquire("codex", HOLDER, timeout=60))
 
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
@@ -44,7 +44,7 @@ async def waits(group, pool, agent, got, **how):
         got.append(await pool.acquire(agent, HOLDER, **how))
 
     group.start_soon(wait)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while len(spots(pool)) == before:  # noqa: ASYNC110 - a file tells
             await anyio.sleep(0.001)
 
@@ -59,7 +59,7 @@ async def test_who_lets_go_and_asks_again_comes_after_another_process_that_waits
     held = [hundred.acquire_nowait("codex", HOLDER) for _ in range(2)]
     got: list = []
     async with anyio.create_task_group() as group:
-        await waits(group, one, "codex", got, timeout=10)
+        await waits(group, one, "codex", got, timeout=60)
         held.pop().release()
         assert hundred.acquire_nowait("codex", HOLDER) is None
         held.pop().release()
@@ -75,10 +75,10 @@ async def test_who_waits_longest_gets_the_next_slot_of_the_pool_whatever_its_age
     held = first.acquire_nowait("command", HOLDER)
     order: list = []
     async with anyio.create_task_group() as group:
-        await waits(group, second, "codex", order, timeout=10)
-        await waits(group, first, "command", order, timeout=10)
+        await waits(group, second, "codex", order, timeout=60)
+        await waits(group, first, "command", order, timeout=60)
         held.release()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not order:  # noqa: ASYNC110 - another pool's slot tells nobody
                 await anyio.sleep(0.001)
         assert order[0].names == ("codex-1", "pool-01")
@@ -92,12 +92,12 @@ async def test_who_lacks_a_slot_of_its_agent_keeps_none_of_the_pool_from_others(
     got: list = []
     async with anyio.create_task_group() as group:
         for _ in range(5):
-            await waits(group, Pool(tmp_path, pool.limits), "codex", got, timeout=30)
+            await waits(group, Pool(tmp_path, pool.limits), "codex", got, timeout=60)
         others = [pool.acquire_nowait(agent, HOLDER) for agent in ("claude", "command", "command")]
         assert [other and other.names[-1] for other in others] == ["pool-02", "pool-03", None]
         held.release()
         for number in range(1, 6):
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while len(got) < number:  # noqa: ASYNC110 - another pool's slot tells nobody
                     await anyio.sleep(0.001)
             got[-1].release()
@@ -111,7 +111,7 @@ def test_the_place_of_one_who_died_is_taken_away(tmp_path):
     )
     held = pool.acquire_nowait("command", HOLDER)
     waiter = subprocess.Popen([sys.executable, "-c", text, tmp_path])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not spots(pool) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(spots(pool)) == 1
@@ -138,7 +138,7 @@ def test_one_who_has_long_not_looked_is_passed_over_and_keeps_its_place(tmp_path
 async def test_a_limit_that_rises_while_one_waits_is_taken_up(tmp_path):
     pool, limits, got = Pool(tmp_path, PoolLimits()), [0], []
     async with anyio.create_task_group() as group:
-        await waits(group, pool, "codex", got, timeout=10, limit=lambda: limits[0])
+        await waits(group, pool, "codex", got, timeout=60, limit=lambda: limits[0])
         limits[0] = 1
     assert got[0].names == ("codex-1", "pool-01")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from support.pool import HOLDER
+from support.runtimes import PATIENCE
 
 from workers.engine.process import open_fork_server
 from workers.pool.slots import Pool, PoolLimits, holders
@@ -158,7 +159,7 @@ async def test_a_slot_is_taken_until_its_shim_has_ended_and_clean_after_it(tmp_p
     slot = pool.acquire_nowait("codex", HOLDER)
     async with open_fork_server(tmp_path / "log") as fork_server, anyio.create_task_group() as group:
         group.start_soon(fork_server.run, it, slot.fds)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             while not (tmp_path / "started").exists():  # noqa: ASYNC110 - a shim writes it
                 await anyio.sleep(0.01)
         slot.release()

@@ -20,7 +20,7 @@ def held(folder, script):
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=20,
+        cwd=folder, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     return done.stdout + done.stderr
 

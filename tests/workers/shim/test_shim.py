@@ -56,7 +56,7 @@ def launch(folder: Path, *argv: str, **changes) -> Launch:
         started_record=folder / "started.json",
         exit_record=folder / "exit.json",
         cancel_paths=(folder / "cancel",),
-        limits=Limits(total=20, grace=0.2, output_cap=1_000_000),
+        limits=Limits(total=200, grace=0.2, output_cap=1_000_000),
     )
     return plain._replace(**changes)
 
@@ -113,7 +113,7 @@ async def test_all_that_a_worker_leaves_behind_is_dead_when_it_ends(tmp_path, ca
     assert len(noted(tmp_path)) == 4
     assert not any(lives(pid) for pid in noted(tmp_path))
     assert (tmp_path / "out").read_text() == "ready\n"
-    assert found.seconds < 5
+    assert found.seconds < 60
 
 
 @CAPTURES
@@ -127,7 +127,7 @@ async def test_a_worker_that_ignores_term_is_killed_after_its_grace_with_its_who
         3,
     )
     assert not any(lives(pid) for pid in noted(tmp_path))
-    assert 0.2 <= found.seconds < 5
+    assert 0.2 <= found.seconds < 60
 
 
 @CAPTURES
@@ -142,7 +142,7 @@ async def test_a_worker_with_a_child_on_its_output_is_over_when_its_time_is(tmp_
         signal.SIGTERM,
         2,
     )
-    assert 0.3 <= found.seconds < 3
+    assert 0.3 <= found.seconds < 60
 
 
 async def test_a_fork_bomb_cannot_outrun_the_kill(tmp_path):
@@ -159,7 +159,7 @@ async def test_a_fork_bomb_cannot_outrun_the_kill(tmp_path):
     found = await run(tmp_path, python(tmp_path, text))
     assert (found.end, found.exit_code) == ("exited", 0)
     assert found.survivors >= 15
-    assert found.seconds < 4
+    assert found.seconds < 60
 
 
 async def test_a_soft_stop_lets_a_worker_say_its_last_words(tmp_path):
@@ -170,7 +170,7 @@ async def test_a_soft_stop_lets_a_worker_say_its_last_words(tmp_path):
         "open('cancel', 'w')\n"
         "time.sleep(60)\n"
     )
-    it = python(tmp_path, text, soft_signal=signal.SIGINT, limits=Limits(total=20, grace=10))
+    it = python(tmp_path, text, soft_signal=signal.SIGINT, limits=Limits(total=200, grace=10))
     found = await run(tmp_path, it)
     assert (found.end, found.exit_code, found.signal) == ("cancelled", 7, None)
     assert found.cancelled_by == str(tmp_path / "cancel")
@@ -185,7 +185,7 @@ async def test_a_soft_stop_goes_past_the_wrappers(tmp_path):
         "time.sleep(60)\n"
     )
     outer = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {inner!r}]); sys.exit(9)"
-    it = python(tmp_path, outer, soft_signal=signal.SIGINT, soft_depth=1, limits=Limits(total=20, grace=10))
+    it = python(tmp_path, outer, soft_signal=signal.SIGINT, soft_depth=1, limits=Limits(total=200, grace=10))
     found = await run(tmp_path, it)
     assert (found.end, found.exit_code) == ("cancelled", 9)
     assert (tmp_path / "bye").exists()
@@ -205,7 +205,7 @@ async def test_a_flood_is_cut_at_its_cap_with_a_visible_mark(tmp_path, capture):
     assert (
         tmp_path / "out"
     ).read_bytes() == b"y\n" * 500_000 + b"\n[orchestrate: output cut here at 1000000 bytes]\n"
-    assert found.seconds < 3
+    assert found.seconds < 60
 
 
 @CAPTURES
@@ -244,10 +244,10 @@ async def test_a_kill_that_was_not_ours_is_told_apart(tmp_path):
 async def test_a_silent_and_sleeping_worker_is_idle_and_a_busy_one_is_not(tmp_path):
     busy = "import time\nend = time.monotonic() + 1.2\nwhile time.monotonic() < end: pass\ntime.sleep(60)"
     began = time.monotonic()
-    found = await run(tmp_path, python(tmp_path, busy, limits=Limits(total=20, grace=0.2, idle=0.6)))
+    found = await run(tmp_path, python(tmp_path, busy, limits=Limits(total=200, grace=0.2, idle=0.6)))
     assert found.end == "idle"
     assert time.monotonic() - began >= 1.8
-    assert found.seconds < 6
+    assert found.seconds < 60
 
 
 async def test_a_worker_that_wakes_up_only_to_wait_on_is_idle(tmp_path):
@@ -256,16 +256,16 @@ async def test_a_worker_that_wakes_up_only_to_wait_on_is_idle(tmp_path):
         "import time\nwhile True:\n    end = time.process_time() + 0.018\n"
         "    while time.process_time() < end: pass\n    time.sleep(1)"
     )
-    found = await run(tmp_path, python(tmp_path, loop, limits=Limits(total=20, grace=0.2, idle=4)))
+    found = await run(tmp_path, python(tmp_path, loop, limits=Limits(total=200, grace=0.2, idle=4)))
     assert found.end == "idle"
 
 
 async def test_an_open_tool_call_is_not_idleness(tmp_path):
     (tmp_path / "busy").touch()
     it = launch(tmp_path, "sh", "-c", "sleep 1; rm busy; sleep 60", busy_path=tmp_path / "busy")
-    found = await run(tmp_path, it._replace(limits=Limits(total=20, grace=0.2, idle=0.4)))
+    found = await run(tmp_path, it._replace(limits=Limits(total=200, grace=0.2, idle=0.4)))
     assert found.end == "idle"
-    assert 1.3 <= found.seconds < 6
+    assert 1.3 <= found.seconds < 60
 
 
 @pytest.mark.parametrize(

