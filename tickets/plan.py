@@ -11,6 +11,7 @@ from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
 from tickets.value import Value
+from tickets.wording import count_of
 
 OnOverlap = Literal["refuse", "serialize"]
 
@@ -291,5 +292,5 @@ def _way_out(fan_out: Sequence[Ticket]) -> str:
 
 def _more(group: Sequence[Overlap], first: Ticket, second: Ticket) -> str:
     more = len(group) - 1
-    pairs = f"{more} more pair{'s' * (more > 1)}"
+    pairs = count_of(more, "more pair")
     return f", as do {pairs} of `{stem_of(second.id)}` and `{stem_of(first.id)}`" if more else ""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tickets.markdown.outline import OutlineLine, Section, closed, outline, plain, sections, text_of
 from tickets.ticket import Ticket
+from tickets.wording import rest_of
 
 FIELDS = ("Assigned", "Phase", "Deliverable", "Owner")
 SECTIONS = (
@@ -290,7 +291,7 @@ def _rules(ticket: Ticket) -> Iterator[str]:
 
 
 def _more(context: PromptContext) -> tuple[str, ...]:
-    return (f"and {context.parallel_more:,} more",) if context.parallel_more else ()
+    return tuple(rest_of(context.parallel_more, 0))
 
 
 def _names(ids: tuple[str, ...]) -> str:

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from orchestrator.budget.totals import Spent, workers
+from orchestrator.budget.totals import Spent
 from orchestrator.money import dollars, thousands
 from orchestrator.settings.values import SpendingLimits
 from tickets.value import Value
+from tickets.wording import count_of
 
 LEAST_USD = 0.0001
 """The smallest amount that a CLI can be given; it would take 0 for no limit."""
@@ -62,7 +63,7 @@ class _Account(Value):
         say = dollars if self.name.endswith("usd") else _tokens
         budget = f"the {self.whose}'s budget of {say(self.limit)}"
         used = f"{say(self.spent)} spent"
-        used += f", {say(self.held)} held by {workers(self.held_by)}" if self.held else ""
+        used += f", {say(self.held)} held by {count_of(self.held_by, 'worker')}" if self.held else ""
         can_wait = self._has_room(self.spent)
         for_it = "" if self.asked is None else f" for {self.asks} {say(self.asked)}"
         if can_wait:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
 from tickets.value import Value
+from tickets.wording import count_of
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
@@ -54,7 +55,7 @@ class Spent(Value):
         """Describe what is reserved, where something is."""
         held = [dollars(self.held_usd)] if self.held_usd else []
         held += [f"{thousands(self.held_tokens)} tokens"] if self.held_tokens else []
-        return [f"{' and '.join(held)} held by {workers(self.held_by)}"] if held else []
+        return [f"{' and '.join(held)} held by {count_of(self.held_by, 'worker')}"] if held else []
 
 
 class Spending(Value):
@@ -198,11 +199,6 @@ def liveness(folder: Path) -> IsLive:
         return any(mark.startswith(f"{run.path}/{worker}/") for mark in marks)
 
     return is_live
-
-
-def workers(number: int) -> str:
-    """Describe a number of workers."""
-    return f"{number} worker{'' if number == 1 else 's'}"
 
 
 def _entries_by(folder: Path, runs: Sequence[RunDir], read: Reader = entries_of) -> list[list[LedgerEntry]]:

@@ -14,6 +14,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from tickets.value import Value
+from tickets.wording import count_of
 from workers.agents.agent import agent_named
 
 _SECTION = "[budget]"
@@ -198,10 +199,9 @@ def _to_be_priced(one: Mapping[str, Any]) -> str:
 
 def _to(one: Mapping[str, Any]) -> str:
     """Describe why an agent is listed that is no ticket's first agent."""
-    number = one["fallback_for"]
     if one["tickets"]:
         return ""
-    return f", to which {number} ticket{'' if number == 1 else 's'} may fall back"
+    return f", to which {count_of(one['fallback_for'], 'ticket')} may fall back"
 
 
 def _agent_named(one: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.archive import DAYS, Arguments, size_of
 from orchestrator.settings.values import read_size
+from tickets.wording import count_of, rest_of
 
 SHOWN = 20
 """How many items of a kind are shown by name before the rest is counted."""
@@ -66,19 +67,16 @@ def _run_lines(document: dict[str, Any], noun: str) -> list[str]:
     moved, kept, deleted = document["moved"], document["kept"], document["deleted"]
     moves, deletes = ("would move", "would go") if document["dry_run"] else ("moved", "deleted")
     lines = [f"{moves:<11} {one['what']} ({size_of(one['bytes'])}) -> {one['to']}" for one in moved[:SHOWN]]
-    if len(moved) > SHOWN:
-        lines.append(f"{'':<11} and {len(moved) - SHOWN} more")
+    lines += [f"{'':<11} {line}" for line in rest_of(len(moved), SHOWN)]
     lines += _with_reasons("stays", "run", kept) + _with_reasons(deletes, "what", deleted)
-    said = [counted for counted in (_counted(moved, "run"), _counted(deleted, noun)) if counted]
+    said = [count_of(len(found), name) for found, name in ((moved, "run"), (deleted, noun)) if found]
     nothing = "no archive is to go" if noun == "archive" else "no run is to go"
     return [*lines, f"{' and '.join(said)}, {size_of(document['bytes'])}" if said else nothing]
-
-
-def _counted(found: Sequence[Any], noun: str) -> str:
-    return f"{len(found)} {noun}{'' if len(found) == 1 else 's'}" if found else ""
 
 
 def _with_reasons(verb: str, name: str, found: Sequence[dict[str, Any]]) -> list[str]:
     lines = [f"{verb:<11} {one[name]} ({size_of(one['bytes'])}): {one['reason']}" for one in found[:SHOWN]]
     reasons = Counter(one["reason"] for one in found[SHOWN:])
-    return lines + [f"{'':<11} and {number} more: {reason}" for reason, number in reasons.items()]
+    return lines + [
+        f"{'':<11} {more}: {why}" for why, number in reasons.items() for more in rest_of(number, 0)
+    ]

@@ -7,6 +7,7 @@ from orchestrator.cli.terminal.width import cut
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.cancel import Arguments
+from tickets.wording import rest_of
 
 SHOWN = 20
 """How many workers are shown before the rest is counted."""
@@ -26,6 +27,5 @@ def lines(answer: Answer[str], _: Arguments) -> list[str]:
     for one in document["workers"][:SHOWN]:
         reason = f": {one['reason']}" if one["reason"] else ""
         said.append(cut(f"  {one['worker']:<18}{one['state']}{reason}", columns()))
-    if len(document["workers"]) > SHOWN:
-        said.append(f"  and {len(document['workers']) - SHOWN} more")
+    said += [f"  {line}" for line in rest_of(len(document["workers"]), SHOWN)]
     return with_ending(said, answer)

@@ -11,6 +11,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.deploy import Arguments
 from orchestrator.runs.state import RunState
+from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,5 +34,6 @@ def lines(answer: Answer[RunState], arguments: Arguments) -> list[str]:
     state = answer.view
     if not arguments.detach:
         return run_lines(answer)
-    said = f"run {state.run.id} of {state.phase} continues in the background, {len(state.workers)} tickets"
+    tickets = count_of(len(state.workers), "ticket")
+    said = f"run {state.run.id} of {state.phase} continues in the background, {tickets}"
     return with_ending([said], answer)

@@ -11,6 +11,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.plan import Arguments
 from orchestrator.prepare.prepare import SHOWN
 from tickets.templates.fan_out import gathered, stem_of
+from tickets.wording import count_of, rest_of, some_of
 
 MOST_IN_FULL = 8
 """How many tickets of a fan-out are shown one by one."""
@@ -36,7 +37,7 @@ def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:
     kinds = ", ".join(f"{name} {number or 'off'}" for name, number in slots.items() if name != "total")
     base = (document["base"] or "no commit")[:10]
     lines = [
-        f"{document['phase']}: {len(document['tickets'])} tickets from {base}",
+        f"{document['phase']}: {count_of(len(document['tickets']), 'ticket')} from {base}",
         f"{slots['total']} slots ({kinds}), fence: {document['fence']}",
         *budget_lines(document["budget"]),
         "",
@@ -92,7 +93,7 @@ def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iter
     who = f"{ticket['worker']:<17} {ticket['priority']} {ticket['mode']:<9}"
     yield f"{number} {who} {ticket['ticket']}: {ticket['title']}"
     if ticket["owns"]:
-        yield f"     owns {', '.join(ticket['owns'])} ({_files(ticket['files'])})"
+        yield f"     owns {', '.join(ticket['owns'])} ({count_of(ticket['files'], 'file')})"
     if ticket["excludes"]:
         yield f"     but not {', '.join(ticket['excludes'])}"
     if ticket["waits_for"]:
@@ -103,17 +104,13 @@ def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iter
 
 def _the_rest(stem: str, rest: Sequence[dict[str, Any]]) -> Iterator[str]:
     if rest:
-        files = _files(sum(one["files"] for one in rest))
-        yield f"     and {len(rest)} more of {stem}: {rest[0]['worker']} to {rest[-1]['worker']} ({files})"
+        files = count_of(sum(one["files"] for one in rest), "file")
+        more = rest_of(len(rest), 0)[0]
+        yield f"     {more} of {stem}: {rest[0]['worker']} to {rest[-1]['worker']} ({files})"
 
 
 def _unowned(unowned: dict[str, Any]) -> list[str]:
-    paths, count = unowned["paths"][:SHOWN], unowned["count"]
+    count = unowned["count"]
     if not count:
         return ["every file has an owner"]
-    more = f" and {count - len(paths)} more" if count > len(paths) else ""
-    return [f"nobody owns {_files(count)}: {', '.join(paths)}{more}"]
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"
+    return [f"nobody owns {count_of(count, 'file')}: {some_of(unowned['paths'], SHOWN, total=count)}"]

@@ -10,6 +10,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.resume import Arguments
 from orchestrator.runs.state import RunState
+from tickets.wording import rest_of
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +82,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
 
 
 def _more(listed: list[Any], indent: str) -> list[str]:
-    return [f"{indent}and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
+    return [indent + line for line in rest_of(len(listed), SHOWN)]
 
 
 def _git_line(git: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """`orchestrate status` on the command line."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.text import with_ending
@@ -8,6 +7,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.status import View
 from orchestrator.runs.state import RunState
+from tickets.wording import some_of
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +55,7 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
     for told in document["runs"]:
         run, cost = view.runs[told["run"]]
         counted = ", ".join(f"{number} {_named(word, run)}" for word, number in told["outcomes"].items())
-        pending = f"; pending: {_names(run.pending)}" if run.pending else ""
+        pending = f"; pending: {some_of(run.pending, NAMED)}" if run.pending else ""
         money = "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(f"run           {run.run.id} ({run.phase}) {told['status']}: {counted}{pending}{money}")
     return lines
@@ -64,9 +64,4 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
 def _named(word: str, run: RunState) -> str:
     """Name the workers that did not end well, for the lead to examine."""
     failed = [name for name in run.failed if run.workers[name].outcome == word]
-    return f"{word} ({_names(failed)})" if failed else word
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return f"{word} ({some_of(failed, NAMED)})" if failed else word

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.validate import ORDER, Arguments
+from tickets.wording import count_of
 
 if TYPE_CHECKING:
     import argparse
@@ -19,9 +20,5 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def lines(answer: Answer[None], _: Arguments) -> list[str]:
     """Return the answer as text."""
     found = answer.problems
-    counts = ", ".join(_counted(sum(one.severity == grade for one in found), grade) for grade in ORDER)
-    return with_ending([f"{_counted(len(answer.document['files']), 'file')}: {counts}"], answer)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    counts = ", ".join(count_of(sum(one.severity == grade for one in found), grade) for grade in ORDER)
+    return with_ending([f"{count_of(len(answer.document['files']), 'file')}: {counts}"], answer)

@@ -5,6 +5,7 @@ import argparse
 from orchestrator.cli.terminal.progress import record_line, summary_lines
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.wait import Arguments, WaitView
+from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,5 +24,5 @@ def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
     if answer.document["status"] != "running":
         return [*said, *summary_lines(state, answer.problems, answer.next_action)]
     ended = sum(worker.ended for worker in state.workers.values())
-    running = f"run {state.run.id} is running: {ended} of {len(state.workers)} tickets ended"
+    running = f"run {state.run.id} is running: {ended} of {count_of(len(state.workers), 'ticket')} ended"
     return [*said, running, f"next: {answer.next_action}"]

@@ -30,6 +30,7 @@ from orchestrator.store.read import read_file, read_state
 from orchestrator.store.store import Recorded, Store, Texts
 from tickets.markdown import parse, plain
 from tickets.problems import Problem
+from tickets.wording import count_of
 from workers.files.run_dir import ARCHIVE, RUNS
 from workers.git.run import Repository, git
 
@@ -119,7 +120,7 @@ def _unchanged_since(root: Path, until: datetime, text: bytes) -> set[str]:
 def _message(plan: Archived) -> str:
     counts = {kind: sum(one.kind == kind for one in plan.moved) for kind in ("phase", "decision", "todo")}
     words = {"phase": "phase", "decision": "decision", "todo": "TODO item"}
-    said = [f"{number} {words[kind]}{'s' * (number > 1)}" for kind, number in counts.items() if number]
+    said = [count_of(number, words[kind]) for kind, number in counts.items() if number]
     return f"Archive {', '.join(said)}\n"
 
 

@@ -11,6 +11,7 @@ from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.runs.live import LiveRun, doing_of
 from orchestrator.runs.next_action import next_of_run
 from tickets.problems import Problem
+from tickets.wording import some_of
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
@@ -38,16 +39,16 @@ def call(caller: Caller, arguments: Arguments) -> Answer[str]:
     over = [name for name in named if workers[name].ended]
     concerned = [name for name in named or workers if not workers[name].ended]
     if not concerned or live.state.status() in ("cancelled", "integrated"):
-        who = f"{_named(over)} had ended before" if over else "it had ended before"
+        who = f"{some_of(over, NAMED)} had ended before" if over else "it had ended before"
         return _answered(live, named, [], f"{who}; there was nothing to stop", ())
     run.cancel(named or ["all"])
     problems = _wait_dead(repository, live, concerned, whole=not named)
     if not live.is_running and not problems:
         problems = [] if named else _close(caller, run)
     live.look()
-    before = f"; {_named(over)} had ended before" if over else ""
+    before = f"; {some_of(over, NAMED)} had ended before" if over else ""
     stopped = [name for name in concerned if _is_stopped(live, name)]
-    what = f"told {_named(concerned)} to stop" if problems else _done(live, concerned, stopped)
+    what = f"told {some_of(concerned, NAMED)} to stop" if problems else _done(live, concerned, stopped)
     return _answered(live, named or concerned, problems, what + before, stopped)
 
 
@@ -57,7 +58,7 @@ def _done(live: LiveRun, concerned: list[str], stopped: list[str]) -> str:
     unstarted = [name for name in concerned if not workers[name].started]
     rest = [name for name in concerned if name not in {*stopped, *unstarted}]
     kinds = {"stopped ": stopped, "kept from starting ": unstarted, "ended by then: ": rest}
-    return "; ".join(f"{words}{_named(names)}" for words, names in kinds.items() if names)
+    return "; ".join(f"{words}{some_of(names, NAMED)}" for words, names in kinds.items() if names)
 
 
 def _is_stopped(live: LiveRun, worker: str) -> bool:
@@ -66,11 +67,6 @@ def _is_stopped(live: LiveRun, worker: str) -> bool:
     if known.ended or not known.started:
         return known.outcome == "cancelled"
     return doing_of(live.state, worker, lives=live.is_running) != "ended, not judged"
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _wait_dead(repository: Repository, live: LiveRun, concerned: list[str], *, whole: bool) -> list[Problem]:

@@ -25,6 +25,7 @@ from orchestrator.state.canonical.status.plan import next_number
 from orchestrator.state.canonical.status.read import PATH, Phase, slug
 from orchestrator.state.events import PhaseAdded, PhaseMoved
 from tickets.problems import Problem
+from tickets.wording import count_of
 
 
 class Arguments(NamedTuple):
@@ -169,9 +170,8 @@ def _left_open(phase: Phase) -> list[Problem]:
 def _counted(left: Sequence[str]) -> str:
     """Count the deliverables and the criteria among open work."""
     made = sum(one.startswith("deliverable") for one in left)
-    said = [f"{made} deliverable{'' if made == 1 else 's'}"] if made else []
-    met = len(left) - made
-    said += [f"{met} {'criterion' if met == 1 else 'criteria'}"] if met else []
+    said = [count_of(made, "deliverable")] if made else []
+    said += [count_of(len(left) - made, "criterion", "criteria")] if len(left) > made else []
     return " and ".join(said)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from orchestrator.execute._claims import NO_CHANGES, missing_of
 from orchestrator.runs.events import Begin
 from tickets.ticket import Ticket
+from tickets.wording import rest_of
 from workers.agents.agent import Answer
 from workers.engine.job import Ended
 from workers.engine.process import stopped_with_runtime
@@ -55,7 +56,7 @@ def answered(before: Ended, after: Ended, *, changed: bool | None) -> Ended:
 def text_of(begin: Begin) -> str:
     """Return the text for a later attempt; empty for the first one."""
     left = "\n".join(f"- `{path}`" for path in begin.changed)
-    left += f"\n- and {begin.more} more" if begin.more else ""
+    left += "".join(f"\n- {line}" for line in rest_of(begin.more, 0))
     match begin.kind:
         case "first":
             return ""

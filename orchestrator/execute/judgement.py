@@ -12,6 +12,7 @@ from tickets.report import read_report
 from tickets.scopes.scope import Scope
 from tickets.ticket import Ticket
 from tickets.types import Outcome, Verdict
+from tickets.wording import some_of
 from workers.agents.agent import Answer
 from workers.files.exit_record import Exit
 from workers.shim.start import signal_words
@@ -102,8 +103,7 @@ def in_words(violations: tuple[Violation, ...]) -> str:
     for kind, words in said.items():
         paths = [violation.path for violation in violations if violation.kind == kind]
         if paths:
-            more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-            parts.append(f"{words}: {', '.join(paths[:3])}{more}")
+            parts.append(f"{words}: {some_of(paths)}")
     return "; ".join(parts)
 
 

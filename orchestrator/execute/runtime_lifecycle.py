@@ -23,6 +23,7 @@ from orchestrator.store.repo import import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
+from tickets.wording import some_of
 from workers.engine.process import open_fork_server
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal
@@ -159,8 +160,7 @@ def _refuse_forgotten(state: RunState) -> None:
     """Refuse to continue by a journal that was cut or emptied: existing work would be done again."""
     lost = state.forgotten()
     if lost:
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        what = f"says nothing of an attempt of {lost[0]}{more}: its records are lost"
+        what = f"says nothing of an attempt of {some_of(lost, 1)}: its records are lost"
         do = "restore it, or run its phase again with `--new`; the run's files stay"
         raise Refusal(Problem(f"{state.run.relative(state.run.path)}/{JOURNAL}", what, do))
 

@@ -14,6 +14,7 @@ from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from tickets.wording import count_of
 from workers.agents.follow import read_tail
 from workers.engine.check import EVIDENCE
 from workers.fence.probe import fence_in_force
@@ -128,8 +129,8 @@ def gate_line(runtime: Runtime, last: str) -> str:
     if not broken:
         return last
     without = "it" if len(broken) == 1 else "them"
-    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-    return f"failed, {count}, broken by {', '.join(broken)}" + (f"; without {without} {last}" if last else "")
+    said = f"failed, {count_of(len(runs), 'run')}, broken by {', '.join(broken)}"
+    return said + (f"; without {without} {last}" if last else "")
 
 
 async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:

@@ -1,11 +1,12 @@
 """Tampering by the gate's commands: it blocks landing until the lead decides."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.events import GateSeen, Unattributed
 from orchestrator.runs.state import RunState
+from tickets.wording import some_of
 
 HARM: Literal["harm"] = "harm"
 """`settled_by` of a verdict that waits for the lead because of it."""
@@ -16,15 +17,10 @@ SHOWN = 3
 def accepted_harm(state: RunState) -> dict[str, str]:
     """Describe by worker what changed while the gate ran, where the lead has accepted the worker."""
     return {
-        name: f"while the gate ran, {_shown(worker.despite)} changed"
+        name: f"while the gate ran, {some_of(sorted(worker.despite), SHOWN)} changed"
         for name, worker in state.workers.items()
         if worker.despite
     }
-
-
-def _shown(paths: Collection[str]) -> str:
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return f"{', '.join(sorted(paths)[:SHOWN])}{more}"
 
 
 def note_harm(runtime: Runtime, found: Iterable[Unattributed]) -> str:

@@ -6,6 +6,7 @@ from orchestrator.runs.next_action import again, again_with_fallen, broke_the_ga
 from orchestrator.runs.state import RunState
 from orchestrator.tamper.guard import tampering_problem
 from tickets.problems import Problem
+from tickets.wording import some_of
 
 
 def open_problems(state: RunState) -> list[Problem]:
@@ -53,7 +54,7 @@ def _of_outside(state: RunState) -> list[Problem]:
     if not names:
         return []
     said, more = called_by(names, workers)
-    place = ", ".join(said) + (f" and {more} more" if more else "")
+    place = some_of(said, len(said), total=len(said) + more)
     what = "none of their changes is inside their scope, so accepting lands nothing"
     do = f"reject, fix `owns` or the prompt, then: {again(state.phase, names, workers)}"
     return [Problem(place, what, do, "warning")]

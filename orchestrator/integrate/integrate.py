@@ -36,6 +36,7 @@ from orchestrator.store.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import Verdict
+from tickets.wording import count_of, some_of
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
 from workers.worktree.change import Change
@@ -140,8 +141,7 @@ def _taking_back(runtime: Runtime, name: str) -> str:
     if not commit:  # it was never committed
         return "remove its changes from the work tree by hand"
     others = [one for one, landed in runtime.state.landings.items() if landed == commit and one != name]
-    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    also = f" reverts it, with the work of {', '.join(others[:3])}{more}" if others else " reverts it"
+    also = f" reverts it, with the work of {some_of(others)}" if others else " reverts it"
     return f"`git revert {commit[:10]}`{also}"
 
 
@@ -288,8 +288,7 @@ def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> 
 
 def _landing_message(runtime: Runtime, fitting: Sequence[Candidate]) -> str:
     def line(one: Candidate) -> str:
-        count = len(one.changes)
-        return f"- {one.ticket.worker}: {one.ticket.title} ({count} file{'' if count == 1 else 's'})"
+        return f"- {one.ticket.worker}: {one.ticket.title} ({count_of(len(one.changes), 'file')})"
 
     names = ", ".join(one.ticket.worker for one in fitting)
     return "\n".join([

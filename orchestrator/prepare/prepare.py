@@ -28,6 +28,7 @@ from tickets.templates.render import FOLDER, Values, render_phase
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from tickets.value import Value
+from tickets.wording import some_of
 from workers.fence.probe import fence_in_force
 from workers.git.run import Repository
 
@@ -262,7 +263,7 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
             # For names that differ only by a number, the list is more useful than a guess.
             spelled = {one.rstrip("0123456789") for one in known}
             near = "" if name.rstrip("0123456789") in spelled else nearest(name, known)
-            do = near or f"there are: {_some(gathered(ids, ids))}"
+            do = near or f"there are: {some_of(gathered(ids, ids), SHOWN)}"
             problems.append(Problem("--only", f"there is no ticket `{name}` in this phase", do))
     chosen = [t for t in tickets if {t.id, stems[t.id], t.worker} & set(only)]
     here = {ticket.id for ticket in chosen}
@@ -283,7 +284,7 @@ def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Proble
         scope = plan.scopes.get(ticket.id)
         mine = [path for path in uncommitted if ticket.mode == "write" and scope and scope.covers(path)]
         if mine:
-            what = f"{ticket.id} would change what you have not committed: {_some(mine)}"
+            what = f"{ticket.id} would change what you have not committed: {some_of(mine, SHOWN)}"
             problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
     return problems
 
@@ -313,17 +314,12 @@ def _warnings(examined: _Examined) -> list[Problem]:
         found.append(Problem("STATUS.md", f"has no phase that `{values.phase}` names", "add it to the plan"))
     templates = [path for path in uncommitted if path.startswith(f"{FOLDER}/")]
     if templates:
-        found.append(Problem(f"{FOLDER}/", f"is not committed: {_some(templates)}", "commit it"))
+        found.append(Problem(f"{FOLDER}/", f"is not committed: {some_of(templates, SHOWN)}", "commit it"))
     other = [path for path in uncommitted if not examined.rules.reserved_scope.covers(path)]
     if other:
-        what = f"is not committed, and workers start from the last commit: {_some(other)}"
+        what = f"is not committed, and workers start from the last commit: {some_of(other, SHOWN)}"
         found.append(Problem("work tree", what, "commit what they should see"))
     return [problem._replace(severity="warning") for problem in found]
-
-
-def _some(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
 
 
 def _refuse_unfinished(root: Path, request: Request) -> None:

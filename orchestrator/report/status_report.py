@@ -18,6 +18,7 @@ from orchestrator.state.canonical.status.read import Deliverable, Phase, Status,
 from orchestrator.state.facts import percent
 from tickets.problems import ProblemError
 from tickets.value import Value
+from tickets.wording import count_of
 from workers.files.locks import is_locked
 
 NOT_RUN = "not run"
@@ -380,12 +381,13 @@ def _transition(status: Status | None, answers: dict[str, GateAnswer]) -> list[A
     if not gate or gate in answers:
         return []
     what = f"Begin {following.title}" if following else f"Close {phase.title}, the last phase"
+    listed = count_of(len(phase.deliverables), "deliverable")
     met = sum(done for done, _ in phase.criteria)
     return [
         Approval(
             f"{what}: `orchestrate approve {gate} --by NAME`",
             f"all deliverables of {phase.title} are complete",
-            f"{len(phase.deliverables)} deliverables, {met}/{len(phase.criteria)} acceptance criteria met",
+            f"{listed}, {met}/{len(phase.criteria)} acceptance criteria met",
             f"add to {phase.title} what is missing",
             f"work on {following.title} waits" if following else "the project stays open",
             f"before {following.title} begins" if following else "before the project is closed",

@@ -8,6 +8,7 @@ from orchestrator.report.history import REPORT
 from orchestrator.report.status_report import Mark, StatusReport
 from tickets.markdown import one_line
 from tickets.value import as_json
+from tickets.wording import rest_of
 from workers.files.durable import create_file
 from workers.files.run_dir import create_json, runs_of
 from workers.git.run import Repository
@@ -98,7 +99,7 @@ def _recent(report: StatusReport) -> list[str]:
 
 
 def _counted(label: str, listed: Sequence[str]) -> list[str]:
-    more = [f"- and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
+    more = [f"- {line}" for line in rest_of(len(listed), SHOWN)]
     return [f"**{label}:** {len(listed)}", *(f"- {one_line(one)}" for one in listed[:SHOWN]), *more]
 
 

@@ -14,6 +14,7 @@ from orchestrator.state.canonical.status.read import Status, phase_matches
 from orchestrator.state.document import opened
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER, Values, is_template
+from tickets.wording import some_of
 from workers.git.run import git
 
 NAMED = 5
@@ -114,6 +115,4 @@ def _unplanned(plan: Status | None, phases: Mapping[str, Sequence[str]]) -> list
 def _others(paths: Sequence[str]) -> str:
     if not paths:
         return ""
-    names = ", ".join(Path(path).name for path in paths[:NAMED])
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return f" (also in {names}{more})"
+    return f" (also in {some_of([Path(path).name for path in paths], NAMED)})"

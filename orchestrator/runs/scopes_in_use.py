@@ -21,6 +21,7 @@ from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import PatternError, Scope, find_overlaps
 from tickets.ticket import Ticket
 from tickets.value import Value
+from tickets.wording import count_of
 from workers.files.durable import create_file
 from workers.files.locks import held_lock, is_locked
 from workers.files.run_dir import RunDir, read_json
@@ -245,8 +246,10 @@ def refuse_conflicts(found: Collection[Conflict]) -> None:
         return
     problems = [conflict.problem() for conflict in found][:MOST_SHOWN]
     if len(found) > MOST_SHOWN:
-        more = f"and {len(found) - MOST_SHOWN} more tickets own what other runs hold"
-        problems.append(Problem("run", more, "resolve them one run after another"))
+        more = count_of(len(found) - MOST_SHOWN, "more ticket")
+        problems.append(
+            Problem("run", f"{more} with paths that other runs hold", "resolve them one run after another")
+        )
     raise Refusal(*problems, exit_code=HELD, next_action=next_action(found))
 
 

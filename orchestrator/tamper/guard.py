@@ -23,6 +23,7 @@ from orchestrator.runs.events import Unattributed
 from orchestrator.tamper.run_files import RunFiles
 from tickets.problems import Problem
 from tickets.scopes.scope import Scope
+from tickets.wording import some_of
 from workers.files.durable import create_file
 from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
@@ -40,10 +41,9 @@ LONGEST = 1.0
 
 def tampering_problem(found: Unattributed) -> Problem:
     """Return the problem for the lead: an error for harm, a warning for changes of everyday work."""
-    more = f" and {len(found.paths) - SHOWN} more" if len(found.paths) > SHOWN else ""
     who = ", ".join(found.candidates)
     who = f"the {found.during} ran on the work of {who}" if found.during else f"{who} ran"
-    what = f"unattributed: {', '.join(found.paths[:SHOWN])}{more} changed while {who}"
+    what = f"unattributed: {some_of(found.paths, SHOWN)} changed while {who}"
     if not found.harm:
         return Problem("repository", what, "check it, unless you did it", severity="warning")
     do = "check it before you run git again, and undo changes that are not yours"

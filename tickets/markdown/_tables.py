@@ -8,6 +8,7 @@ from tickets.markdown._text import plain, span_end
 from tickets.markdown.document import Document, Grid, Row
 from tickets.markdown.sections import Part
 from tickets.problems import MarkdownError, Problem
+from tickets.wording import count_of
 
 _PIPE = rb"(?<!\\)\|"
 # Programs differ: some read the two backslashes as one and the pipe as the end of the cell, some do not.
@@ -59,7 +60,7 @@ def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
     if not found:
         raise absent(document, part.line, f"the table of {where}", f"no table in {where}")
     lines = " and ".join(f"line {one.line}" for one in found)
-    many = f"{len(found)} tables" if len(found) > 1 else "1 table"
+    many = count_of(len(found), "table")
     what = f"{where} holds {many} ({lines})" + ("" if ordinal is None else f", so none with number {ordinal}")
     raise MarkdownError(
         Problem(f"{document.place}:{found[0].line}", what, "choose one by its number, from 0")
@@ -74,7 +75,7 @@ def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
         names = [one.cells[0].text for one in found.rows]
         row = _one(document, names, row, "row", [one.line for one in found.rows])
     elif not 0 <= row < len(found.rows):
-        what = f"the table has {len(found.rows)} rows, so none with index {row}"
+        what = f"the table has {count_of(len(found.rows), 'row')}, so none with index {row}"
         raise MarkdownError(Problem(f"{document.place}:{found.line}", what, "count them from 0"))
     _refuse_ragged(document, found.rows[row])
     return found.rows[row].cells[number]

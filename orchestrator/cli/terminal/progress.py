@@ -32,6 +32,7 @@ from orchestrator.runs.next_action import MOST_NAMED, again, called_by, pending_
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
+from tickets.wording import count_of, rest_of
 
 _WIDTH = 12
 SHOWN = 3
@@ -150,7 +151,7 @@ def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
 def _paths(label: str, paths: Sequence[str], indent: str, room: int) -> list[str]:
     """Name some paths behind a label: on its line where they fit, else one a line."""
     shown = [shortened(path, room - 2) for path in paths[:SHOWN] if path]
-    more = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
+    more = rest_of(len(paths), SHOWN)
     line = f"{label}: {', '.join([*shown, *more])}" if shown else label
     if cells(line) <= room:
         return [indent + line]
@@ -191,4 +192,4 @@ def _ended(event: WorkerEnded) -> str:
 
 
 def _files(files: Sequence[str]) -> str:
-    return f"{len(files)} file{'' if len(files) == 1 else 's'}" if files else ""
+    return f"{count_of(len(files), 'file')}" if files else ""

@@ -15,6 +15,7 @@ from orchestrator.runs.events import Noted
 from orchestrator.runs.live import SHORT, LiveRun, QueueCounts, Row
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
+from tickets.wording import count_of, rest_of
 
 HEADS = ("WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST")
 WIDEST = (24, 20, 17, 8, 8, 8)
@@ -64,8 +65,7 @@ def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, 
         if shown and not number:
             lines.append(_line(Fields(*HEADS), widths, colour=False))
         lines += [_line(row, widths, colour=colour) for row in rows]
-        if left:
-            lines.append(cut(f"  and {left} more", size.columns))
+        lines += [cut(f"  {line}", size.columns) for line in rest_of(left, 0)]
     return lines[: max(1, size.lines - 1)]
 
 
@@ -145,7 +145,7 @@ def _ended(worker: WorkerState) -> Fields:
     usage = worker.evidence.usage
     tokens, cost = usage.input_tokens + usage.output_tokens, usage.cost_usd
     count = len(worker.evidence.files)
-    files = f"{count} file{'' if count == 1 else 's'}" if count else ""
+    files = count_of(count, "file") if count else ""
     return Fields(
         worker.worker,
         worker.ticket,

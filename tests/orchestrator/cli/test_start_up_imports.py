@@ -92,7 +92,7 @@ def test_status_imports_nothing_slow(lab):
         "tickets.markdown.document",
         "tickets.markdown._edits", "tickets.markdown._front_matter",
         "tickets.markdown._text", "tickets.markdown._lines", "tickets.markdown.sections",
-        "tickets.markdown._tables", "tickets.problems", "tickets.types",
+        "tickets.markdown._tables", "tickets.problems", "tickets.types", "tickets.wording",
         "tickets.value", "workers.git.run", "workers.files.journal",
         "workers.files.run_dir",
         "workers.files.locks", "workers.files.read",

@@ -17,6 +17,7 @@ from orchestrator.state.events import (
 )
 from orchestrator.state.facts import day
 from tickets.markdown import one_line
+from tickets.wording import some_of
 
 LogEvent = Decided | EditsAcknowledged | GateAnswered | MilestoneReached | PhaseAdded | PhaseMoved
 ACKNOWLEDGED = "Acknowledged edits of earlier decisions"
@@ -242,6 +243,4 @@ def _why(workers: Iterable[Completion]) -> str:
 
 
 def _named(names: Sequence[str], between: str = ", ") -> str:
-    names = list(dict.fromkeys(names))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return between.join(names[:NAMED]) + more
+    return some_of(list(dict.fromkeys(names)), NAMED, between=between)
