@@ -31,6 +31,9 @@ else:
     # At run time the names of the table, so that readers of data refuse any other.
     AgentName = Literal[tuple(AGENTS)]
 
+LARGEST_FIGURE = 10**12
+"""Tokens or USD of one record: a larger one cannot be, and sums of such could leave the range of numbers."""
+
 Mode = Literal["read-only", "write"]
 Priority = Literal["P0", "P1", "P2"]
 

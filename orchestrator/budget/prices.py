@@ -1,10 +1,10 @@
 """The price of a model's use: as its agent reports it, else from the table in the settings."""
 
-import math
 from collections.abc import Mapping
 
 from orchestrator.runs.events import PricedBy
 from orchestrator.settings.values import Price
+from tickets.types import LARGEST_FIGURE
 from tickets.value import Value
 from workers.agents.agent import ModelUse, Usage
 
@@ -30,7 +30,7 @@ def priced(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) 
     tokens = usage.input_tokens + usage.output_tokens
     said = usage.cost_usd
     # A stream is not trusted: one figure that is no amount would spoil the sum of a whole day.
-    if said is not None and 0 <= said < math.inf:
+    if said is not None and 0 <= said < LARGEST_FIGURE:
         return Cost(said, "agent", tokens)
     usd = 0.0
     for one in _parts(usage):

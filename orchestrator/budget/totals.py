@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 from orchestrator.money import dollars, thousands
 from orchestrator.runs.state import RunState
+from tickets.types import LARGEST_FIGURE
 from tickets.value import Value
 from tickets.wording import count_of
 from workers.files.journal import read_journal
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json
 
+COUNTED = ("input_tokens", "output_tokens")
 IsLive = Callable[[RunDir, str], bool]
 """Returns whether a worker of a run may still cost something."""
 Key = tuple[str, str, str, int]
@@ -252,7 +254,7 @@ def _take(found: dict[Key, LedgerEntry], record: Mapping[str, Any]) -> None:
 def _amount(value: Any) -> float | None:
     if value is None:
         return None
-    if not 0 <= value < math.inf:
+    if not 0 <= value < LARGEST_FIGURE:
         raise ValueError(value)
     return float(value)
 
@@ -275,4 +277,4 @@ def _usages(facts: Mapping[str, Any], number: int) -> Mapping[int, Any]:
 
 
 def _used(usage: Mapping[str, Any]) -> tuple[float | None, int]:
-    return _amount(usage["cost_usd"]), int(usage["input_tokens"]) + int(usage["output_tokens"])
+    return _amount(usage["cost_usd"]), sum(int(_amount(usage[name]) or 0) for name in COUNTED)

@@ -24,6 +24,7 @@ from orchestrator.execute.judgement import (
 )
 from orchestrator.execute.landable import landable
 from orchestrator.execute.runtime import Runtime
+from orchestrator.log import warning
 from orchestrator.runs.events import (
     AcceptanceChecked,
     AcceptanceResult,
@@ -71,6 +72,8 @@ async def judge_attempt(
         ended = answered(before, Ended(result.exit, result.answer), changed=changed)
         result = result._replace(exit=ended.exit, answer=ended.answer)
     _keep(runtime, ticket, files, result.answer.text)
+    if result.answer.ended == "success" and result.answer.error:
+        warning("error after the answer", worker=ticket.worker, error=result.answer.error)
     if result.patch is not None:
         # Also over an existing one: the found changes land, whatever process has written a patch there.
         runtime.patches[runtime.run.relative(result.patch)] = found.changes

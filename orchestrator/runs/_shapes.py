@@ -4,7 +4,6 @@ An unfenced worker can write into a run's directory, and half a record can stand
 number that is none, or a path that leads out of the project, would surface long after it was read.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -73,9 +72,9 @@ Name = Annotated[str, _name]
 """A file's name."""
 Count = Annotated[int, 10**6]
 """Attempts of one worker, numbered from one; the limit is far above any real number."""
-Amount = Annotated[float, math.inf]
+Amount = Annotated[float, 10**15]
 """Seconds or USD."""
-Tokens = Annotated[int, math.inf]
+Tokens = Annotated[int, 10**15]
 Time = Annotated[str, _time]
 """ISO 8601, with its zone."""
 Inside = Annotated[str, _inside]

@@ -54,7 +54,6 @@ REPLACES = {
         {"write_text", "write_bytes"}, "a check's own worktree and temporary files, before it begins"
     ),
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
-    "workers/shim/_capture.py": ({"open", "ftruncate"}, "a raw stream, created by us and held to its cap"),
     "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
     "workers/shim/atomic.py": ({"open"}, "a file that gets a free name once it is whole"),
 }  # fmt: skip

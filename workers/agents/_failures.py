@@ -141,7 +141,7 @@ def judge_end(
         said = said._replace(ended="error", error=error)
     if said.ended == "success":
         flags = (*said.flags, "did_not_exit") if by_signal else said.flags
-        return said._replace(error="", failure=None, flags=flags)
+        return said._replace(error=one_line(said.error), failure=None, flags=flags)
     error, failure = one_line(said.error), said.failure
     if failure is None:
         # A stopped worker did not end because of its standard error; an error in its stream may be the cause.

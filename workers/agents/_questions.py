@@ -11,6 +11,8 @@ ASKING = frozenset({"AskUserQuestion", "ask_user", "ask_user_question", "request
 """Tools by which an agent asks its user; headless, they are refused or never end."""
 LONGEST = 300
 """Characters of a question."""
+_HEAD = 4096
+"""Bytes of a record that is too long to be read, in which a tool call is named."""
 _MOST_OPEN = 64
 """Calls that are remembered until they end."""
 
@@ -51,6 +53,17 @@ class Asking:
         elif denied or re.search(_DENIED, said[:2000]):
             self._denied = f"no permission for {wanted}" if wanted else f"no permission: {said}"
         return Progress("text" if question else "tool_end", printable(said)[:LONGEST])
+
+    def skipped(self, line: bytes) -> Progress | None:
+        """End the call that an unread record names: the result of a tool may be too long to be read."""
+        named = (call for call in (*self._calls, *self._asked) if f'"{call}"'.encode() in line[:_HEAD])
+        call = next(named, None)
+        return None if call is None else self.ended(call)
+
+    @property
+    def in_call(self) -> bool:
+        """Return whether a tool call is open."""
+        return bool(self._calls or self._asked)
 
     def question(self, said: Literal["success", "error", "none"], *, text: str = "", stderr: str = "") -> str:
         """Return the question that is open at the end, on one line; `""` where there is none.

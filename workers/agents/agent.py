@@ -72,7 +72,6 @@ class Invocation(Value):
     """The agent's additions to the common environment (`workers.engine.launch.common_environment`)."""
     files: dict[str, bytes]
     """Files to create below `InvocationRequest.home` first, by relative path."""
-    capture: Literal["file", "pipe"] = "file"
 
 
 class ModelUse(Value):

@@ -1,8 +1,10 @@
 """Claude Code: `claude -p --output-format stream-json`, closed by a `result` record."""
 
 import os
+from collections.abc import Mapping
 
 from tickets.types import AgentName
+from workers.agents._closing import EARLY, Closed, Closing
 from workers.agents._failures import judge_end, kind_of
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
@@ -19,6 +21,7 @@ from workers.agents.agent import (
     variables_set,
 )
 from workers.agents.stream import (
+    MAX_RECORD,
     Records,
     count_at,
     id_at,
@@ -120,7 +123,10 @@ class ClaudeReader:
 
     def __init__(self) -> None:
         self._records = Records()
-        self._result: dict[str, object] | None = None
+        self._closing = Closing(_usage)
+        self._spoken = ""
+        """The last message, and the id of it: one message may come in several records."""
+        self._message = ""
         self._error = ""
         self._thread: str | None = None
         self._resets = ""
@@ -130,11 +136,11 @@ class ClaudeReader:
         """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
-            return None
+            return None if len(line) <= MAX_RECORD else self._asking.skipped(line)
         self._thread = id_at(record, "session_id") or self._thread
         match record.get("type"):
             case "system" if record.get("subtype") == "init":
-                self._result = None
+                self._closing.begun()
                 return Progress("session", self._thread or "")
             case "system" if record.get("subtype") == "api_retry":
                 return self._retry(record)
@@ -145,31 +151,46 @@ class ClaudeReader:
             case "user":
                 return self._results(record)
             case "result":
-                self._result = record
-                return Progress("end", printable(text_at(record, "result"))[:200])
+                return self._close(record)
         return None
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
-        said = self._said(stderr_tail)
+        said = self._said(stderr_tail, exits=exit_code is not None and exit_code >= 0)
         return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, resets=self._resets, now=now)
 
-    def _said(self, stderr_tail: str) -> Answer:
-        result, flags = self._result, self._records.flags()
-        if result is None:
+    def _close(self, record: dict[str, object]) -> Progress:
+        is_success = record.get("is_error") is False and text_at(record, "subtype") == "success"
+        # Its result may be empty although it has said a whole report.
+        said = text_at(record, "result")
+        text = said if said.strip() else self._spoken
+        error = "" if is_success else _error_of(record)
+        self._records.check({"cost": record.get("total_cost_usd"), "usage": record.get("usage")})
+        closed = Closed(record, is_success, text if is_success else "")
+        turns, in_call = count_at(record, "num_turns"), self._asking.in_call
+        if not self._closing.take(closed, error=error, turns=turns, in_call=in_call):
+            return Progress("error", EARLY)
+        self._spoken = ""
+        return Progress("end", printable(said or error)[:200])
+
+    def _said(self, stderr_tail: str, *, exits: bool) -> Answer:
+        closed, flags = self._closing.ended(exits=exits), self._records.flags()
+        flags = (*flags, *self._closing.flags())
+        if closed is None:
             question = self._asking.question("none", stderr=stderr_tail)
             return Answer("none", "", self._error, thread=self._thread, flags=flags, question=question)
+        result, usage = closed.record, self._closing.usage
         if value_at(result, "permission_denials"):
             flags = (*flags, "permission_denied")
-        subtype = text_at(result, "subtype")
-        if result.get("is_error") is False and subtype == "success":
-            text = text_at(result, "result")
-            question = self._asking.question("success", text=text)
-            return Answer("success", text, "", None, self._thread, _usage(result), flags, None, question)
+        if closed.is_success:
+            question = self._asking.question("success", text=closed.text)
+            error = self._closing.error_after
+            return Answer("success", closed.text, error, None, self._thread, usage, flags, None, question)
         error = _error_of(result) or self._error
-        failure = _FAILURES.get(subtype) or kind_of(error, count_at(result, "api_error_status") or None)
+        known = _FAILURES.get(text_at(result, "subtype"))
+        failure = known or kind_of(error, count_at(result, "api_error_status") or None)
         question = self._asking.question("error")
-        return Answer("error", "", error, failure, self._thread, _usage(result), flags, None, question)
+        return Answer("error", "", error, failure, self._thread, usage, flags, None, question)
 
     def _retry(self, record: dict[str, object]) -> Progress:
         status = count_at(record, "error_status")
@@ -180,6 +201,7 @@ class ClaudeReader:
 
     def _assistant(self, record: dict[str, object]) -> Progress | None:
         content = value_at(record, "message", "content")
+        self._closing.moved()
         for block in content if isinstance(content, list) else []:
             match value_at(block, "type"):
                 case "tool_use":
@@ -191,8 +213,16 @@ class ClaudeReader:
                     return Progress("error", printable(self._error))
                 case "text":
                     self._error = ""
+                    self._speak(record, text_at(block, "text"))
                     return Progress("text", paragraphs(text_at(block, "text")))
         return None
+
+    def _speak(self, record: dict[str, object], text: str) -> None:
+        """Keep what it said last, unless a worker of its own said it."""
+        if record.get("parent_tool_use_id") is None and text.strip():
+            message = text_at(record, "message", "id")
+            is_more = message != "" and message == self._message
+            self._spoken, self._message = f"{self._spoken}{text}" if is_more else text, message
 
     def _results(self, record: dict[str, object]) -> Progress | None:
         content = value_at(record, "message", "content")
@@ -217,7 +247,7 @@ def _permissions(request: InvocationRequest) -> tuple[str, ...]:
     return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")
 
 
-def _error_of(result: dict[str, object]) -> str:
+def _error_of(result: Mapping[str, object]) -> str:
     if text := text_at(result, "result"):
         return text
     errors = result.get("errors")
@@ -228,14 +258,13 @@ def _error_of(result: dict[str, object]) -> str:
     return "" if subtype in ("", "success") else subtype.removeprefix("error_").replace("_", " ")
 
 
-def _usage(result: dict[str, object]) -> Usage:
+def _usage(result: Mapping[str, object]) -> Usage:
     """Return the use of a stream, whose `input_tokens` omit tokens read from and written to the cache."""
     cached = count_at(result, "usage", "cache_read_input_tokens")
     created = count_at(result, "usage", "cache_creation_input_tokens")
-    cost = result.get("total_cost_usd")
     return Usage(
         input_tokens=count_at(result, "usage", "input_tokens") + cached + created,
         output_tokens=count_at(result, "usage", "output_tokens"),
         cached_tokens=cached,
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=number_at(result, "total_cost_usd"),
     )

@@ -3,10 +3,12 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from tickets.types import AgentName
+from workers.agents._closing import EARLY, Closed, Closing
 from workers.agents._failures import judge_end, retry
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
@@ -21,7 +23,16 @@ from workers.agents.agent import (
     find_executable,
     variables_set,
 )
-from workers.agents.stream import Records, count_at, id_at, paragraphs, printable, text_at, value_at
+from workers.agents.stream import (
+    MAX_RECORD,
+    Records,
+    count_at,
+    id_at,
+    paragraphs,
+    printable,
+    text_at,
+    value_at,
+)
 
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
@@ -115,11 +126,10 @@ class CodexReader:
 
     def __init__(self) -> None:
         self._records = Records()
-        self._said: Literal["success", "error"] | None = None
+        self._closing = Closing(_usage)
         self._text = ""
         self._error = ""
         self._thread: str | None = None
-        self._usage: Usage | None = None
         self._denied = False
         self._asking = Asking()
 
@@ -127,19 +137,15 @@ class CodexReader:
         """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
-            return None
+            return None if len(line) <= MAX_RECORD else self._asking.skipped(line)
         match record.get("type"):
             case "thread.started":
                 self._thread = id_at(record, "thread_id")
                 return Progress("session", self._thread or "")
             case "turn.started":
-                self._said = None
-            case "turn.completed":
-                self._said, self._usage = "success", _usage(record)
-                return Progress("end")
-            case "turn.failed":
-                self._said, self._error = "error", text_at(record, "error", "message") or self._error
-                return Progress("end", printable(self._error))
+                self._closing.begun()
+            case "turn.completed" | "turn.failed":
+                return self._close(record)
             case "error":
                 self._error = text_at(record, "message")
                 again = self._error.startswith("Reconnecting")
@@ -151,24 +157,43 @@ class CodexReader:
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
-        ended = self._said or "none"
+        closed = self._closing.ended(exits=exit_code is not None and exit_code >= 0)
+        ended: Literal["success", "error", "none"] = "none"
+        if closed is not None:
+            ended = "success" if closed.is_success else "error"
+        text = closed.text if closed is not None and closed.is_success else self._text
         said = Answer(
             ended,
-            self._text,
-            self._error,
+            text,
+            self._closing.error_after if ended == "success" else self._error,
             thread=self._thread,
-            usage=self._usage,
-            flags=(*self._records.flags(), *(("permission_denied",) if denied else ())),
-            question=self._asking.question(ended, text=self._text, stderr=stderr_tail),
+            usage=self._closing.usage if closed is not None else None,
+            flags=(
+                *self._records.flags(),
+                *self._closing.flags(),
+                *(("permission_denied",) if denied else ()),
+            ),
+            question=self._asking.question(ended, text=text, stderr=stderr_tail),
         )
         return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
+
+    def _close(self, record: dict[str, object]) -> Progress:
+        is_success = record.get("type") == "turn.completed"
+        error = "" if is_success else text_at(record, "error", "message") or self._error
+        self._records.check(record.get("usage"))
+        closed = Closed(record, is_success, self._text)
+        if not self._closing.take(closed, error=error, in_call=self._asking.in_call):
+            return Progress("error", EARLY)
+        self._error = error
+        return Progress("end", printable(error))
 
     def _item(self, record: dict[str, object]) -> Progress | None:
         done = record.get("type") == "item.completed"
         self._error = ""  # it continued, so the error is over
+        self._closing.moved()
         kind = text_at(record, "item", "type")
         if kind == "agent_message":
-            if done:
+            if done and text_at(record, "item", "text").strip():
                 self._text = text_at(record, "item", "text")
             return Progress("text", paragraphs(self._text)) if done else None
         if kind in ("", "reasoning", "todo_list", "plan"):
@@ -186,7 +211,7 @@ class CodexReader:
         return self._asking.called(call, what, value_at(record, "item", "arguments"))
 
 
-def _usage(record: object) -> Usage | None:
+def _usage(record: Mapping[str, object]) -> Usage | None:
     usage = value_at(record, "usage")
     if not isinstance(usage, dict):
         return None

@@ -44,8 +44,6 @@ def invocation(request: InvocationRequest) -> Invocation:
         argv=(*request.command, *request.settings.args),
         env={"ORCHESTRATE_TICKET": str(request.prompt)},
         files={},
-        # A script that writes to /dev/stderr would truncate a file that both its streams share.
-        capture="pipe",
     )
 
 

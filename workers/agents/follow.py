@@ -14,6 +14,8 @@ from workers.files.read import NotRegularError, open_regular, opened
 MOST = 1 << 20
 """Bytes of one read; larger steps are slower, and delay all other workers."""
 _CHUNK = 1 << 16
+GOES_ON = ("session", "text", "tool", "question")
+"""Records that come after a closing record only where a further turn has begun."""
 _TAIL = 1 << 16
 """Bytes of a program's output that are read where only its last lines matter."""
 
@@ -126,6 +128,8 @@ class Follower:
                 self.tools = max(0, self.tools - 1)
             case "end":
                 self.has_ended = True
+        if progress.kind in GOES_ON:
+            self.has_ended = False
         if progress.text:
             self.last = printable(progress.text)
 

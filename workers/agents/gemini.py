@@ -1,9 +1,11 @@
 """Gemini CLI: `--output-format stream-json`, closed by a `result` record that cannot be trusted alone."""
 
 import json
+from collections.abc import Mapping
 from typing import Literal
 
 from tickets.types import AgentName
+from workers.agents._closing import EARLY, Closed, Closing
 from workers.agents._failures import judge_end
 from workers.agents._instructions import check_prompt
 from workers.agents._questions import Asking
@@ -20,7 +22,7 @@ from workers.agents.agent import (
     find_executable,
     variables_set,
 )
-from workers.agents.stream import Records, count_at, id_at, printable, text_at, value_at
+from workers.agents.stream import MAX_RECORD, Records, count_at, id_at, printable, text_at, value_at
 
 NAME: AgentName = "gemini"
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -115,7 +117,7 @@ class GeminiReader:
 
     def __init__(self) -> None:
         self._records = Records()
-        self._result: dict[str, object] | None = None
+        self._closing = Closing(_usage)
         self._text: list[str] = []
         self._length = 0
         self._after_tool = False
@@ -128,7 +130,7 @@ class GeminiReader:
         """Accept one line, without its end; noise is ignored."""
         record = self._records.take(line)
         if record is None:
-            return None
+            return None if len(line) <= MAX_RECORD else self._asking.skipped(line)
         match record.get("type"):
             case "init":
                 self._thread = id_at(record, "session_id")
@@ -137,6 +139,7 @@ class GeminiReader:
                 return self._message(text_at(record, "content"))
             case "tool_use":
                 self._after_tool = True
+                self._closing.moved()
                 name, given = text_at(record, "tool_name"), value_at(record, "parameters")
                 return self._asking.called(text_at(record, "tool_id"), name, given)
             case "tool_result":
@@ -150,35 +153,48 @@ class GeminiReader:
                 self._error = text_at(record, "message") or self._error
                 return Progress("error", printable(self._error))
             case "result":
-                self._result = record
-                return Progress("end", text_at(record, "status"))
+                return self._close(record)
         return None
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream after its end; success without any text is no success."""
-        result, text = self._result, "".join(self._text)
-        flags = (*self._records.flags(), *(("permission_denied",) if self._denied else ()))
+        closed = self._closing.ended(exits=exit_code is not None and exit_code >= 0)
+        text = closed.text if closed is not None else "".join(self._text)
+        denied = ("permission_denied",) if self._denied else ()
+        flags = (*self._records.flags(), *self._closing.flags(), *denied)
         failure, error = (_EXITS.get(exit_code) if exit_code else None), self._error
-        said: Literal["success", "error", "none"] = "none" if result is None else "error"
-        if result is not None and result.get("status") == "success":
+        said: Literal["success", "error", "none"] = "none" if closed is None else "error"
+        if closed is not None and closed.is_success:
             said = "success" if text.strip() else "error"
-            error = "" if text.strip() else "no result: it reported success without an answer"
-        elif result is not None:
-            error = text_at(result, "error", "message") or error
+            silent = "no result: it reported success without an answer"
+            error = self._closing.error_after if text.strip() else silent
+        elif closed is not None:
+            error = text_at(closed.record, "error", "message") or error
         answer = Answer(
             said,
             text if said == "success" else "",
             error,
             failure,
             self._thread,
-            _usage(result),
+            self._closing.usage if closed is not None else None,
             flags,
             question=self._asking.question(said, text=text, stderr=stderr_tail),
         )
         return judge_end(answer, exit_code=exit_code, stderr_tail=stderr_tail, now=now)
 
+    def _close(self, record: dict[str, object]) -> Progress:
+        is_success = record.get("status") == "success"
+        error = "" if is_success else text_at(record, "error", "message") or self._error
+        self._records.check(record.get("stats"))
+        closed = Closed(record, is_success, "".join(self._text))
+        if not self._closing.take(closed, error=error, in_call=self._asking.in_call):
+            return Progress("error", EARLY)
+        self._after_tool = True  # what it says in another turn is another answer
+        return Progress("end", text_at(record, "status"))
+
     def _message(self, delta: str) -> Progress | None:
-        if self._after_tool:  # a message before a tool call is not its answer
+        self._closing.moved()
+        if self._after_tool and delta.strip():  # a message before a tool call is not its answer
             self._text, self._length, self._after_tool = [], 0, False
         if self._length < _KEPT_TEXT:
             self._text.append(delta[: _KEPT_TEXT - self._length])
@@ -203,7 +219,7 @@ def _settings(request: InvocationRequest) -> dict[str, object]:
     return settings
 
 
-def _usage(result: dict[str, object] | None) -> Usage | None:
+def _usage(result: Mapping[str, object]) -> Usage | None:
     stats = value_at(result, "stats")
     if not isinstance(stats, dict):
         return None

@@ -5,6 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tickets.types import LARGEST_FIGURE
+
+_DIGITS = 20
+"""More than `LARGEST_FIGURE` has."""
+
 MAX_RECORD = 16 * 2**20
 """Bytes. A codex record holds up to 1 MiB of a command's output, a final answer is not limited."""
 
@@ -48,6 +53,7 @@ class Records:
         self.count = 0
         self._oversize = False
         self._cut = False
+        self._impossible = False
 
     def take(self, line: bytes) -> dict[str, Any] | None:
         """Return the line's record, or None for noise."""
@@ -58,7 +64,7 @@ class Records:
         if start is None:
             return None
         try:
-            record = json.loads(line[start:].decode("utf-8", "replace"))
+            record = _parsed(line[start:].decode("utf-8", "replace"))
         except (ValueError, RecursionError):  # a deeply nested record must not end the runtime
             self._cut = True
             return None
@@ -68,9 +74,22 @@ class Records:
         self.count += 1
         return record
 
+    def check(self, figures: object) -> None:
+        """Note a figure of a closing record that cannot be: it counts as none."""
+        values = figures.values() if isinstance(figures, Mapping) else (figures,)
+        for value in values:
+            if isinstance(value, Mapping):
+                self.check(value)
+            elif isinstance(value, int | float) and not 0 <= value < LARGEST_FIGURE:
+                self._impossible = True
+
     def flags(self) -> tuple[str, ...]:
         """Return the faults of the records: `cut_record` only where no readable record came after it."""
-        return (*(["oversize_record"] if self._oversize else []), *(["cut_record"] if self._cut else []))
+        return (
+            *(["oversize_record"] if self._oversize else []),
+            *(["cut_record"] if self._cut else []),
+            *(["impossible_usage"] if self._impossible else []),
+        )
 
 
 def text_at(record: Mapping[str, Any], *path: str) -> str:
@@ -87,17 +106,19 @@ def id_at(record: Mapping[str, Any], *path: str) -> str | None:
 
 
 def number_at(record: Mapping[str, Any], *path: str) -> float | None:
-    """Return the number at a path of keys, or None; negative and infinite ones count as missing."""
+    """Return the number at a path of keys, or None; one that cannot be counts as missing."""
     found = value_at(record, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    return float(found) if 0 <= found < 1e15 else None
+    return float(found) if 0 <= found < LARGEST_FIGURE else None
 
 
 def count_at(record: Mapping[str, Any], *path: str) -> int:
-    """Return the count at a path of keys, or 0."""
+    """Return the count at a path of keys, or 0; one that cannot be counts as missing."""
     found = value_at(record, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+    if isinstance(found, bool) or not isinstance(found, int):
+        return 0
+    return found if 0 < found < LARGEST_FIGURE else 0
 
 
 def value_at(record: object, *path: str) -> Any:
@@ -125,6 +146,16 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text  # as most is: to test each character takes longer than to read the record
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise
+    except ValueError:
+        # Python refuses to read a number of more than 4,300 digits, and the rest of its record with it.
+        return json.loads(text, parse_int=lambda digits: int(digits[:_DIGITS]))
 
 
 def _record_start(line: bytes) -> int | None:

@@ -56,7 +56,8 @@ async def _ended(agent: AgentName, files: AttemptFiles, found: Exit, follower: F
 async def _read_stream(follower: Follower, files: AttemptFiles, grace: float, emit: Emit) -> None:
     """Keep a worker with an open tool call from counting as idle; stop one after its closing record."""
     has_answered = is_busy = False
-    while not follower.has_ended:
+    ended_at = None
+    while ended_at is None or anyio.current_time() < ended_at + grace:
         await anyio.sleep(POLL)
         # Its output may be gone, or the disk full: its end is still awaited, and no other worker
         # fails with it.
@@ -72,6 +73,7 @@ async def _read_stream(follower: Follower, files: AttemptFiles, grace: float, em
             elif is_busy and not follower.tools:
                 files.busy.unlink(missing_ok=True)
             is_busy = follower.tools > 0
-    await anyio.sleep(grace)
+        # Some go on after a closing record, with what they had left in the background.
+        ended_at = (ended_at or anyio.current_time()) if follower.has_ended else None
     with suppress(OSError):
         files.done.touch()

@@ -85,7 +85,6 @@ def _launch(command: Command) -> Launch:
         stderr=folder / f"{stem}.stderr",
         started_record=folder / f"{stem}.started.json",
         exit_record=folder / f"{stem}.exit.json",
-        capture="pipe",
         limits=command.limits,
         cancel_paths=command.cancel_paths,
         stops_with_runtime=command.stops_with_runtime,

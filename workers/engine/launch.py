@@ -77,7 +77,6 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         stderr=files.stderr,
         started_record=files.started,
         exit_record=files.exit,
-        capture=invocation.capture,
         limits=job.limits,
         cancel_paths=(*cancel_paths(run, ticket.worker), files.done),
         busy_path=files.busy if is_cli else None,

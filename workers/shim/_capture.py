@@ -11,27 +11,26 @@ CHUNK = 1 << 18
 
 
 class Stream:
-    """One output stream of the worker, moved into its file, `cap` bytes at most."""
+    """One output stream of the worker, moved into its file, `cap` bytes at most.
 
-    def __init__(self, name: str, path: str, cap: int | None, *, piped: bool) -> None:
+    By a pipe: a program that opens /dev/stderr or /proc/PID/fd/1 would truncate a file, and could write
+    its agent's records anew.
+    """
+
+    def __init__(self, name: str, path: str, cap: int | None) -> None:
         self.name = name
         self.cap = cap
         self.size = 0
         self.cut = False
         self.source = -1
-        self.piped = piped
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        # splice refuses a file opened to append; without a pipe the worker and all it starts share the file.
-        self.file = os.open(path, flags if piped else flags | os.O_APPEND, 0o600)
-        self.sink = self.file
-        if piped:
-            self.source, self.sink = os.pipe()
-            os.set_blocking(self.source, False)
+        # Not to append: splice refuses that.
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self.source, self.sink = os.pipe()
+        os.set_blocking(self.source, False)
 
     def started(self) -> None:
         """Close the worker's end of the pipe, so that its end can be detected."""
-        if self.piped:
-            os.close(self.sink)
+        os.close(self.sink)
 
     def pump(self) -> bool:
         """Move the content of the pipe; return whether there may be more, now."""
@@ -55,24 +54,14 @@ class Stream:
 
     def over(self) -> bool:
         """Return whether the worker wrote more than its cap."""
-        if self.piped or self.cap is None:
-            return self.cut
-        return os.fstat(self.file).st_size > self.cap
-
-    def length(self) -> int:
-        """Return the bytes written so far."""
-        return self.size if self.piped else os.fstat(self.file).st_size
+        return self.cut
 
     def close(self) -> None:
-        """Move the rest, cut the file to its cap with a visible mark, and close it. Idempotent."""
+        """Move the rest, end a cut file with a visible mark, and close it. Idempotent."""
         if self.file < 0:
             return
         while self.source >= 0 and self.pump():
             pass
-        self.size = self.length()
-        if self.cap is not None and self.size > self.cap:
-            os.ftruncate(self.file, self.cap)
-            self.size, self.cut = self.cap, True
         if self.cut:
             os.write(self.file, b"\n[orchestrate: output cut here at %d bytes]\n" % self.size)
         os.close(self.file)

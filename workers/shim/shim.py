@@ -144,8 +144,7 @@ class Shim:
                 return False
             for name in ("stdout", "stderr"):
                 what = f"cannot create {spec[name]}"
-                piped = spec["capture"] == "pipe"
-                self.streams.append(Stream(name, spec[name], limits["output_cap"], piped=piped))
+                self.streams.append(Stream(name, spec[name], limits["output_cap"]))
             what = f"cannot read {spec['stdin']}"
             stdin = os.open(spec["stdin"], os.O_RDONLY)
             what = f"cannot enter {spec['cwd']}"
@@ -177,7 +176,7 @@ class Shim:
         """Wait until the worker ends or a limit is reached."""
         limits = self.spec["limits"]
         total = None if limits["total"] is None else self.clock + limits["total"]
-        ticking = self.spec["cancel_paths"] or limits["idle"] or (limits["output_cap"] and not self._piped())
+        ticking = self.spec["cancel_paths"] or limits["idle"]
         idle = Idle(limits["idle"], self.clock, self.spec["busy_path"]) if limits["idle"] else None
         while not self.end:
             now = time.monotonic()
@@ -299,11 +298,8 @@ class Shim:
         self.cancelled_by = next(found, SIGNALLED if self.told else "")
         return bool(self.cancelled_by)
 
-    def _piped(self) -> bool:
-        return bool(self.spec["capture"] == "pipe")
-
     def _written(self) -> int:
-        return sum(stream.length() for stream in self.streams)
+        return sum(stream.size for stream in self.streams)
 
     def _record(self) -> dict[str, Any]:
         now = time.time()

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 
 class Limits(NamedTuple):
@@ -28,7 +28,6 @@ class Launch(NamedTuple):
     stderr: Path
     started_record: Path
     exit_record: Path
-    capture: Literal["file", "pipe"] = "file"
     limits: Limits = Limits()
     cancel_paths: tuple[Path, ...] = ()
     """The worker is stopped as soon as one of these exists; `Exit.cancelled_by` names it."""

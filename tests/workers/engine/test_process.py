@@ -200,7 +200,7 @@ async def main(folder, mark):
                 env={"PATH": "/usr/bin:/bin"}, cwd=folder, stdin=Path("/dev/null"),
                 stdout=folder / f"{name}.out", stderr=folder / f"{name}.err",
                 started_record=folder / f"{name}.started", exit_record=folder / f"{name}.exit",
-                capture="pipe", limits=Limits(total=30), mark=mark), slot.fds)
+                limits=Limits(total=30), mark=mark), slot.fds)
         print(fork_server.pid, flush=True)
 
 anyio.run(main, Path(sys.argv[1]), sys.argv[2])

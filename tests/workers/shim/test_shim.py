@@ -15,8 +15,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the subreaper is Linux's own"),
 ]
-CAPTURES = pytest.mark.parametrize("capture", ["file", "pipe"])
-
 DAEMON = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -84,8 +82,7 @@ def noted(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "pids").read_text().split()]
 
 
-@CAPTURES
-async def test_a_worker_sees_exactly_the_world_of_its_launch(tmp_path, capture):
+async def test_a_worker_sees_exactly_the_world_of_its_launch(tmp_path):
     (tmp_path / "in").write_text("the ticket")
     text = (
         "import os, sys, signal; print(dict(os.environ), os.getcwd(), sys.stdin.read());"
@@ -94,7 +91,7 @@ async def test_a_worker_sees_exactly_the_world_of_its_launch(tmp_path, capture):
         ";print('oops', file=sys.stderr)"
     )
     env = {"PATH": "/nowhere", "ODD": "a\udcff\n'\""}
-    found = await run(tmp_path, python(tmp_path, text, env=env, stdin=tmp_path / "in", capture=capture))
+    found = await run(tmp_path, python(tmp_path, text, env=env, stdin=tmp_path / "in"))
     world, descriptors, ignored = (tmp_path / "out").read_text(errors="surrogateescape").splitlines()
     assert (found.end, found.exit_code, found.signal, found.survivors) == ("exited", 0, None, 0)
     assert world.endswith(f"{tmp_path} the ticket")
@@ -106,9 +103,8 @@ async def test_a_worker_sees_exactly_the_world_of_its_launch(tmp_path, capture):
     assert found.stderr_bytes == 5
 
 
-@CAPTURES
-async def test_all_that_a_worker_leaves_behind_is_dead_when_it_ends(tmp_path, capture):
-    found = await run(tmp_path, python(tmp_path, DAEMON, capture=capture))
+async def test_all_that_a_worker_leaves_behind_is_dead_when_it_ends(tmp_path):
+    found = await run(tmp_path, python(tmp_path, DAEMON))
     assert (found.end, found.exit_code, found.survivors) == ("exited", 0, 3)
     assert len(noted(tmp_path)) == 4
     assert not any(lives(pid) for pid in noted(tmp_path))
@@ -116,10 +112,9 @@ async def test_all_that_a_worker_leaves_behind_is_dead_when_it_ends(tmp_path, ca
     assert found.seconds < 60
 
 
-@CAPTURES
-async def test_a_worker_that_ignores_term_is_killed_after_its_grace_with_its_whole_tree(tmp_path, capture):
+async def test_a_worker_that_ignores_term_is_killed_after_its_grace_with_its_whole_tree(tmp_path):
     text = DAEMON + "open('cancel', 'w'); time.sleep(60)"
-    found = await run(tmp_path, python(tmp_path, text, capture=capture))
+    found = await run(tmp_path, python(tmp_path, text))
     assert (found.end, found.exit_code, found.signal, found.survivors) == (
         "cancelled",
         None,
@@ -130,11 +125,8 @@ async def test_a_worker_that_ignores_term_is_killed_after_its_grace_with_its_who
     assert 0.2 <= found.seconds < 60
 
 
-@CAPTURES
-async def test_a_worker_with_a_child_on_its_output_is_over_when_its_time_is(tmp_path, capture):
-    it = launch(
-        tmp_path, "sh", "-c", "sleep 60 & sleep 60", capture=capture, limits=Limits(total=0.3, grace=5)
-    )
+async def test_a_worker_with_a_child_on_its_output_is_over_when_its_time_is(tmp_path):
+    it = launch(tmp_path, "sh", "-c", "sleep 60 & sleep 60", limits=Limits(total=0.3, grace=5))
     found = await run(tmp_path, it)
     assert (found.end, found.exit_code, found.signal, found.survivors) == (
         "timed_out",
@@ -198,9 +190,8 @@ async def test_a_worker_cancelled_before_its_start_never_starts(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-@CAPTURES
-async def test_a_flood_is_cut_at_its_cap_with_a_visible_mark(tmp_path, capture):
-    found = await run(tmp_path, launch(tmp_path, "yes", capture=capture))
+async def test_a_flood_is_cut_at_its_cap_with_a_visible_mark(tmp_path):
+    found = await run(tmp_path, launch(tmp_path, "yes"))
     assert (found.end, found.cut, found.stdout_bytes) == ("output_cap", ("stdout",), 1_000_000)
     assert (
         tmp_path / "out"
@@ -208,20 +199,18 @@ async def test_a_flood_is_cut_at_its_cap_with_a_visible_mark(tmp_path, capture):
     assert found.seconds < 60
 
 
-@CAPTURES
 @pytest.mark.parametrize("more", [0, 1])
-async def test_the_cap_itself_may_be_used_and_not_a_byte_more(tmp_path, capture, more):
-    it = launch(tmp_path, "head", "-c", str(1_000_000 + more), "/dev/zero", capture=capture)
+async def test_the_cap_itself_may_be_used_and_not_a_byte_more(tmp_path, more):
+    it = launch(tmp_path, "head", "-c", str(1_000_000 + more), "/dev/zero")
     found = await run(tmp_path, it)
     assert found.end == ("output_cap" if more else "exited")
     assert found.stdout_bytes == 1_000_000
     assert (tmp_path / "out").read_bytes()[:1_000_000] == bytes(1_000_000)
 
 
-@CAPTURES
-async def test_both_streams_full_at_once_are_kept_to_the_byte(tmp_path, capture):
+async def test_both_streams_full_at_once_are_kept_to_the_byte(tmp_path):
     text = "import sys; sys.stderr.write('e' * 10**6); sys.stdout.write('o' * 10**6 + '\\nR\\n')"
-    found = await run(tmp_path, python(tmp_path, text, capture=capture, limits=Limits(output_cap=1_000_003)))
+    found = await run(tmp_path, python(tmp_path, text, limits=Limits(output_cap=1_000_003)))
     assert (found.end, found.cut) == ("exited", ())
     assert (tmp_path / "err").read_bytes() == b"e" * 10**6
     assert (tmp_path / "out").read_bytes() == b"o" * 10**6 + b"\nR\n"

@@ -24,7 +24,7 @@ STRIKES = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 def launch(folder: Path, number: int, mark: str, chance: random.Random) -> Launch:
     script = f"sleep 0.0{chance.randrange(9)}; echo {number}; exit {number % 7}"
-    changes = {"capture": "pipe", "mark": f"{mark}/{number}"}
+    changes = {"mark": f"{mark}/{number}"}
     return launched(folder, "sh", "-c", script, name=str(number), **changes)
 
 

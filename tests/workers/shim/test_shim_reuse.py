@@ -37,7 +37,7 @@ def launch(tmp_path, mark):
 async def test_a_shim_with_nothing_left_below_it_holds_the_next_worker(tmp_path, launch):
     async with open_fork_server(tmp_path / "log") as fork_server:
         first = await fork_server.run(launch("a", "sh", "-c", f"{BURN}; echo one; exit 3"))
-        second = await fork_server.run(launch("b", "sh", "-c", "echo two; echo hm >&2", capture="pipe"))
+        second = await fork_server.run(launch("b", "sh", "-c", "echo two; echo hm >&2"))
         assert first.shim_pid == second.shim_pid != fork_server.pid
     assert (first.worker, first.exit_code, second.worker, second.exit_code) == ("a", 3, "b", 0)
     assert read_exit(tmp_path / "a.exit") == first
@@ -118,7 +118,7 @@ async def test_descriptors_of_a_shim_do_not_add_up_and_no_worker_gets_any(tmp_pa
     async with open_fork_server(tmp_path / "log") as fork_server:
         for number in range(12):
             it = launch(f"w{number}", "sh", "-c", "echo /proc/$$/fd/*")
-            pid = (await fork_server.run(it._replace(capture="pipe" if number % 2 else "file"))).shim_pid
+            pid = (await fork_server.run(it)).shim_pid
             of_worker = (tmp_path / f"w{number}.out").read_text().split()
             listed.add((pid, len([*Path(f"/proc/{pid}/fd").iterdir()]), len(of_worker)))
     # One shim; and a worker has the three that it was given, and the folder that it reads.
