@@ -12,7 +12,7 @@ from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
-from orchestrator.schedule.availability import unmet_fence, why_off
+from orchestrator.schedule.availability import unmet_fence, why_disabled, why_off
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
@@ -94,8 +94,16 @@ def examine(
     is_told = bool(request.day) and not problems
     today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
     warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
-    if request.strict_agents or (not problems and len(skipped) == len(plan.tickets)):
+    if not problems and len(skipped) == len(plan.tickets):
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
+    elif request.strict_agents:
+        # One that is off by choice is not missing.
+        missing = {t.id for t in plan.tickets if t.id in skipped and why_disabled(t.agent, settings) is None}
+        problems += [
+            Problem(name, reasons[name], "install it, or leave out `--strict-agents`")
+            for name, ids in named(skipped, [t.id for t in plan.tickets]).items()
+            if not missing.isdisjoint(ids)
+        ]
     prepared = Prepared(
         plan, found.values, found.head, found.rules, doers, skipped, tuple(dict.fromkeys(warnings))
     )

@@ -21,9 +21,11 @@ from orchestrator.store.intent import waiting
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
 from tickets.value import Value
-from workers.agents.agent import agent_named, find_agent
+from tickets.wording import some_of
+from workers.agents.agent import FenceWanted, agent_named, find_agent
 from workers.fence.probe import fence_in_force
 from workers.files.locks import is_locked
+from workers.git.run import GitError, git, git_line
 from workers.pool.slots import Taken, holders
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 LIMIT = 10.0
 """Seconds that a program may take to print its version."""
 OLDEST_GIT = (2, 31)
+_STRONGER = "install bubblewrap: `apt install bubblewrap`, or `pip install 'orchestrate[fence]'`"
+_ALLOW = "permit user namespaces for bubblewrap (docs/fence.md, *Install a fence*)"
+_MEND = {
+    "the index cannot be read": "`git read-tree HEAD` makes it anew; staged changes stay in the work tree",
+    "the last commit cannot be read": "`git fsck` lists what is damaged; fetch it from another clone",
+}
 LOW_DISK, FULL_DISK = 2 * 10**9, 2 * 10**8
 """Bytes free: below the first outputs may be cut, below the second a worktree may not fit."""
 
@@ -92,10 +100,10 @@ def examine(project: Situation | None, start: Path, environ: Mapping[str, str]) 
     git = _git_version(environ)
     problems += git_problems(git)
     agents = _agents(settings, environ)
-    problems += _agent_problems(agents)
+    problems += [*_agent_problems(agents), *_setting_problems(agents, settings, environ)]
     held = fence_in_force(settings.fence)
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
-    problems += [*unmet_fence(settings, held), *fence_problems(fence)]
+    problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence)]
     found = Examination(git, sys.version.partition(" ")[0], agents, fence)
     if project is None:
         problems.append(Problem(str(start), "is not inside a git repository", "run `git init` first"))
@@ -134,14 +142,20 @@ def git_problems(version: str) -> list[Problem]:
     return []
 
 
-def fence_problems(fence: FenceFound) -> list[Problem]:
-    """Describe the effect of root on the fence: every layer is weaker."""
+def fence_problems(fence: FenceFound, wanted: FenceWanted = "auto") -> list[Problem]:
+    """Describe what would make the fence stronger; as root every layer is weaker."""
+    found = []
+    if fence.level != "namespaces" and wanted in ("auto", "required") and sys.platform == "linux":
+        do = _STRONGER if "not installed" in fence.reason else _ALLOW
+        found.append(
+            Problem("fence", f"is {fence.level}, and namespaces hold more: {fence.reason}", do, "warning")
+        )
     if not fence.root:
-        return []
+        return found
     what = "workers run as root, the weakest case at every level"
     if fence.level == "advisory":
         what = "workers run as root and without a fence, so they can change any file"
-    return [Problem("fence", what, "run orchestrate as an ordinary user", "warning")]
+    return [*found, Problem("fence", what, "run orchestrate as an ordinary user", "warning")]
 
 
 def disk_problems(free: int) -> list[Problem]:
@@ -182,9 +196,17 @@ def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound,
     programs = {name: path for name, path in located.items() if path and name != "command"}
     said = _versions(programs, environ) if programs else {}
     found = (_agent(name, settings, located[name], said.get(name)) for name in AGENTS)
-    return tuple(
-        one._replace(config=config_of(one.agent, environ) if one.executable else "") for one in found
-    )
+    return tuple(_with_login(one, settings, environ) if one.executable else one for one in found)
+
+
+def _with_login(found: AgentFound, settings: Settings, environ: Mapping[str, str]) -> AgentFound:
+    """Add the configuration of an agent's workers; without key and login it is not usable."""
+    found = found._replace(config=config_of(found.agent, environ))
+    table = settings.agent(found.agent)
+    # With arguments or variables of the user's, the CLI may have another way to log in.
+    if found.usable and not (table.args or table.env) and not has_login(found.agent, environ):
+        return found._replace(usable=False, reason=found.config)
+    return found
 
 
 def _versions(programs: Mapping[str, str], environ: Mapping[str, str]) -> "Mapping[str, Said]":
@@ -220,10 +242,58 @@ def _agent_problems(agents: tuple[AgentFound, ...]) -> list[Problem]:
     return found
 
 
+def _setting_problems(
+    agents: tuple[AgentFound, ...], settings: Settings, environ: Mapping[str, str]
+) -> list[Problem]:
+    """Return warnings about what is set for an agent and not read by it, or not set and costs."""
+    found = []
+    for one in agents:
+        if not (one.enabled and one.executable):
+            continue
+        cli = agent_named(one.agent)
+        found += [
+            Problem(
+                name,
+                f"is set, and {one.agent} does not read it",
+                f"set {cli.BASE_URL} for another server",
+                "warning",
+            )
+            for name in cli.NOT_HEARD
+            if environ.get(name) and cli.BASE_URL and not environ.get(cli.BASE_URL)
+        ]
+        if cli.WITHOUT_MODEL and not settings.agent(one.agent).model:
+            do = f"set `[agents.{one.agent}] model`, or `model` in its templates"
+            found.append(Problem(one.agent, f"no model is set: {cli.WITHOUT_MODEL}", do, "warning"))
+    return found
+
+
+def _git_faults(project: Situation) -> list[Problem]:
+    """Return what is damaged of git's own files that a run needs: the index, the last commit."""
+    root, found = project.repository.root, []
+    asks = {
+        "the index cannot be read": ("diff-index", "--cached", "--quiet", "HEAD"),
+        "the last commit cannot be read": ("rev-list", "--objects", "--no-walk", "--missing=print", "HEAD"),
+    }
+    for what, command in asks.items():
+        try:
+            said = git(*command, cwd=root, patience=LIMIT)
+        except GitError as error:
+            if error.code != 1:  # there are staged changes
+                found.append(Problem(".git", f"{what}: {error.said}", _MEND[what], "error"))
+            continue
+        missing = [line[1:].decode() for line in said.split(b"\n") if line.startswith(b"?")]
+        if missing and not git_line("config", "extensions.partialClone", cwd=root, check=False):
+            lost = f"objects of the last commit are missing: {some_of(missing)}"
+            found.append(Problem(".git", lost, _MEND["the last commit cannot be read"], "error"))
+    return found
+
+
 def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
     """Return the changes that wait to be completed, and note the state of the repository."""
     if project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
+    else:
+        problems += _git_faults(project)
     if busy := project.in_progress:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
     pending = tuple(waiting(project.repository))
@@ -250,6 +320,14 @@ def _dirty(taken: Taken) -> Problem:
 
 def _unfinished(run: RunFound) -> Problem:
     return Problem(run.run, f"this run of {run.phase} is {run.status}", run.next_action, "warning")
+
+
+def has_login(agent: AgentName, environ: Mapping[str, str]) -> bool:
+    """Return whether there is a key, or a folder of a login, for an agent."""
+    cli, home = agent_named(agent), Path(environ.get("HOME") or "/nonexistent")
+    if not cli.KEYS or any(environ.get(name) for name in cli.KEYS):
+        return True
+    return any((home / place).exists() for place in cli.LOGIN.folders)
 
 
 def config_of(agent: AgentName, environ: Mapping[str, str]) -> str:

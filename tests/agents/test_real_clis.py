@@ -31,6 +31,14 @@ def test_a_read_only_ticket_is_answered(lab, step, name):
     assert lab.changes() == ""
 
 
+def test_codex_asks_the_server_that_its_variable_names_though_it_does_not_read_it(lab, step, monkeypatch):
+    plain = lab.settings("codex")._replace(args=())
+    monkeypatch.setattr(lab, "settings", lambda name: plain)  # noqa: ARG005 - as `settings` is called
+    environ = {**lab.environ("codex"), "OPENAI_BASE_URL": f"{lab.server.url}/v1"}
+    ran = lab.run("codex", step("answer", text="Heard."), environ=environ)
+    assert (ran.answer.ended, ran.answer.text) == ("success", "Heard."), ran
+
+
 @each_agent
 @pytest.mark.parametrize("fenced", [False, True], ids=["own-sandbox", "fenced"])
 def test_a_write_ticket_edits_files_and_runs_commands(lab, step, name, fenced):

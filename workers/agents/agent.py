@@ -173,6 +173,12 @@ class Agent(Protocol):
     NAME: AgentName
     KEYS: tuple[str, ...]
     """Environment variables that hold this agent's credentials; other agents never see them."""
+    BASE_URL: str | None
+    """The variable that names another server; None: it has none."""
+    NOT_HEARD: tuple[str, ...]
+    """Variables that are often set for that, and that neither the CLI nor we read."""
+    WITHOUT_MODEL: str
+    """What it costs to leave the model to the CLI; empty: nothing."""
     LOGIN: Login
     CONFIG_VARIABLE: str | None
     """The variable that names the CLI's configuration directory, to replace the user's."""

@@ -35,7 +35,10 @@ from workers.errors import WorkerError
 
 NAME: AgentName = "claude"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-PASSED = ("ANTHROPIC_BASE_URL",)
+BASE_URL = "ANTHROPIC_BASE_URL"
+PASSED = (BASE_URL,)
+NOT_HEARD = ("ANTHROPIC_API_BASE", "ANTHROPIC_API_URL")
+WITHOUT_MODEL = ""
 LOGIN = Login(
     (".claude", ".claude.json"),
     (

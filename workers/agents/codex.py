@@ -37,6 +37,9 @@ from workers.agents.stream import (
 NAME: AgentName = "codex"
 KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 PASSED = ("OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+BASE_URL = "OPENAI_BASE_URL"
+NOT_HEARD = ("OPENAI_API_BASE",)
+WITHOUT_MODEL = ""
 LOGIN = Login((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json"))
 CONFIG_VARIABLE = "CODEX_HOME"
 INSTRUCTION_FILES = ("AGENTS.md",)
@@ -87,6 +90,7 @@ def invocation(request: InvocationRequest) -> Invocation:
     options = [*_QUIET, *_instructions(request)]
     # Tools do not need the keys; the other variables stay, since the user named them.
     options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
+    options += _provider(request.environ.get(BASE_URL), tuple(keys))
     if request.trust_repository:
         # As a table: a path with a dot in it would be split as a key.
         options.append(f'projects={{{_toml(str(request.worktree))}={{trust_level="trusted"}}}}')
@@ -107,6 +111,18 @@ def invocation(request: InvocationRequest) -> Invocation:
         env=env,
         files=files,
     )
+
+
+def _provider(base_url: str | None, keys: tuple[str, ...]) -> list[str]:
+    """Return the options for another server: codex itself does not read the variable that names one."""
+    if not base_url:
+        return []
+    if not keys:
+        return [f"openai_base_url={_toml(base_url)}"]
+    # A provider of its own: of the built-in one, codex first tries a WebSocket for eleven seconds.
+    fields = {"name": BASE_URL, "base_url": base_url, "env_key": keys[0], "wire_api": "responses"}
+    said = ", ".join(f"{key} = {_toml(value)}" for key, value in fields.items())
+    return ['model_provider="by_base_url"', f"model_providers.by_base_url={{{said}}}"]
 
 
 def _way(request: InvocationRequest, sandbox: str) -> tuple[str, ...]:

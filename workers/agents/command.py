@@ -11,6 +11,9 @@ from workers.errors import WorkerError
 
 NAME: AgentName = "command"
 KEYS = ()
+BASE_URL = None
+NOT_HEARD = ()
+WITHOUT_MODEL = ""
 LOGIN = NO_LOGIN
 CONFIG_VARIABLE = None
 INSTRUCTION_FILES = ()

@@ -26,10 +26,13 @@ from workers.agents.stream import MAX_RECORD, Records, count_at, id_at, printabl
 
 NAME: AgentName = "gemini"
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+BASE_URL = "GOOGLE_GEMINI_BASE_URL"
 PASSED = (
-    *("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
+    *(BASE_URL, "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI"),
     *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
 )
+NOT_HEARD = ("GEMINI_BASE_URL", "GEMINI_API_BASE", "GOOGLE_API_BASE")
+WITHOUT_MODEL = "it asks another model for each turn which one to use, which is one more request"
 LOGIN = Login((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env"))
 CONFIG_VARIABLE = "GEMINI_CLI_HOME"
 INSTRUCTION_FILES = ("GEMINI.md",)

@@ -106,6 +106,11 @@ def test_an_agent_that_is_off_or_missing_skips_its_tickets(lab):
     before = lab.everything()
     strict = lab.call("run", "phase-1", "--strict-agents", "--json")
     assert (strict.code, strict.document["status"]) == (2, "refused")
+    # Gemini is off by choice: that is not missing.
+    assert [one["place"] for one in strict.document["problems"] if one["severity"] == "error"] == [
+        "codex-1",
+        "codex-2",
+    ]
     assert lab.everything() == before
     called = lab.call("run", "phase-1", "--json")
     document = of_run(called)

@@ -40,6 +40,7 @@ def tools(tmp_path, monkeypatch):
 
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("ORCHESTRATE_WORKER", raising=False)
+    monkeypatch.setenv("CODEX_API_KEY", "sk-test-not-real")
     return add
 
 
@@ -153,12 +154,91 @@ def test_without_git_that_is_what_is_said(lab, tmp_path):
 
 
 def test_root_is_a_warning_with_a_fence_and_a_sharper_one_without():
-    (bare,) = fence_problems(FenceFound("advisory", "", root=True))
+    (bare,) = fence_problems(FenceFound("advisory", "", root=True), "off")
     (fenced,) = fence_problems(FenceFound("namespaces", "", root=True))
     assert (bare.severity, fenced.severity) == ("warning", "warning")
     assert "weakest case at every level" in fenced.what
     assert "without a fence, so they can change any file" in bare.what
-    assert fence_problems(FenceFound("advisory", "", root=False)) == []
+    assert fence_problems(FenceFound("advisory", "", root=False), "off") == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "do"),
+    [
+        ("bubblewrap is not installed", "apt install bubblewrap"),
+        ("/usr/bin/bwrap: setting up uid map: Permission denied", "permit user namespaces"),
+    ],
+)
+@pytest.mark.parametrize("level", ["landlock", "advisory"])
+def test_a_stronger_fence_is_named_with_the_way_to_get_it(level, reason, do):
+    (found,) = fence_problems(FenceFound(level, reason, root=False))
+    assert (found.severity, found.what) == ("warning", f"is {level}, and namespaces hold more: {reason}")
+    assert do in found.do
+
+
+def test_an_agent_without_key_and_login_is_not_usable(doctor, tools, lab, monkeypatch, tmp_path):
+    tools("claude", "echo 2.0")
+    home = tmp_path / "empty"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+    def claude():
+        document = doctor()
+        (found,) = (one for one in document["agents"] if one["agent"] == "claude")
+        return found["usable"], [one for one in document["problems"] if one["place"] == "claude"]
+
+    usable, (problem,) = claude()
+    assert (usable, problem["severity"]) == (False, "warning")
+    assert problem["what"].startswith("no key is set (ANTHROPIC_API_KEY, ")
+    (home / ".claude").mkdir()
+    assert claude() == (True, [])
+    (home / ".claude").rmdir()
+    lab.write("orchestrate.toml", '[agents.claude]\nenv = ["CLAUDE_CODE_USE_BEDROCK"]\n')
+    assert claude() == (True, [])
+
+
+def test_a_base_url_that_its_cli_does_not_read_is_named_with_the_one_that_it_reads(
+    doctor, tools, monkeypatch
+):
+    tools("codex", "echo 1")
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    found = [one for one in doctor()["problems"] if one["place"] == "OPENAI_API_BASE"]
+    assert [(one["what"], one["do"]) for one in found] == [
+        ("is set, and codex does not read it", "set OPENAI_BASE_URL for another server")
+    ]
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert [one for one in doctor()["problems"] if one["place"] == "OPENAI_API_BASE"] == []
+
+
+def test_gemini_without_a_model_is_said_to_cost_a_request_a_turn(doctor, tools, lab, monkeypatch):
+    tools("gemini", "echo 1")
+    monkeypatch.setenv("GEMINI_API_KEY", "sk-test-not-real")
+    settings = "[agents.gemini]\nenabled = true\n"
+    lab.write("orchestrate.toml", settings)
+
+    def said():
+        return [one["what"] for one in doctor()["problems"] if one["place"] == "gemini"]
+
+    (what,) = said()
+    assert "one more request" in what
+    lab.write("orchestrate.toml", f'{settings}model = "gemini-3-pro"\n')
+    assert said() == []
+
+
+def test_a_corrupt_index_and_missing_objects_are_wrong(doctor, lab):
+    index = lab.root / ".git" / "index"
+    whole = index.read_bytes()
+    index.write_bytes(b"garbage")
+    assert any("the index cannot be read" in what for _, what in errors(doctor(code=1)))
+    index.write_bytes(whole)
+    lab.write("src/app.py", "staged\n")
+    lab.git("add", "src/app.py")  # that is no damage
+    assert errors(doctor()) == []
+    blob = lab.git("rev-parse", "HEAD:src/app.py").strip()
+    (lab.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    assert [what for _, what in errors(doctor(code=1))] == [f"objects of the last commit are missing: {blob}"]
 
 
 def test_a_disk_that_fills_is_a_warning_and_a_full_one_is_wrong():

@@ -16,6 +16,9 @@ from workers.agents.stream import printable
 
 NAME: AgentName = "heron"
 KEYS = ("HERON_KEY",)
+BASE_URL = None
+NOT_HEARD = ()
+WITHOUT_MODEL = ""
 LOGIN = Login((".heron",), ("hooks",))
 CONFIG_VARIABLE = "HERON_HOME"
 INSTRUCTION_FILES = ("HERON.md",)

@@ -164,6 +164,22 @@ def test_a_budget_reaches_the_cli_that_has_one(wanted, name):
     assert ("--max-budget-usd" in invocation(name, wanted, budget_usd=0.5).argv) == (name == "claude")
 
 
+def test_codex_is_given_the_server_that_its_variable_names_and_it_does_not_read(wanted):
+    server = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    environ = {**server, "OPENAI_API_KEY": "sk-test-not-real"}
+    argv = invocation("codex", wanted, environ=environ).argv
+    assert options_of_codex(argv)["model_provider"] == "by_base_url"
+    (provider,) = (tomllib.loads(one) for one in argv if one.startswith("model_providers."))
+    assert provider["model_providers"]["by_base_url"] == {
+        "name": "OPENAI_BASE_URL", "base_url": "http://127.0.0.1:9/v1", "env_key": "OPENAI_API_KEY",
+        "wire_api": "responses",
+    }  # fmt: skip
+    with_login = options_of_codex(invocation("codex", wanted, environ=server).argv)
+    assert with_login["openai_base_url"] == "http://127.0.0.1:9/v1"
+    assert "model_provider" not in with_login
+    assert "model_provider" not in options_of_codex(invocation("codex", wanted, environ={}).argv)
+
+
 def test_codex_is_told_the_instructions_that_it_does_not_read_itself(wanted):
     text = 'Say "heron" \\ \x7f 🪶\nand\ttab.'
     for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
