@@ -1,5 +1,5 @@
 """`python -P -m orchestrator`: the same as the console script, where that cannot be found."""
 
-from orchestrator.cli.main import main
+from _orchestrate import main
 
 raise SystemExit(main())

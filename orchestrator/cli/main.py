@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 
 from orchestrator import __version__
@@ -28,6 +29,7 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    _begin_clean()
     # Imports leave no garbage, and a quick command ends before a collection would pay.
     gc.disable()
     # A garbage collection at exit takes as long as importing half of our modules.
@@ -46,6 +48,21 @@ def main(argv: list[str] | None = None) -> int:
         return _interrupted(as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug becomes a file and a line
         return _bug(error, as_json=as_json)
+
+
+def _begin_clean() -> None:
+    """Undo what a parent process may have left us: closed standard streams, blocked or ignored signals."""
+    # The built-in module: the one around it takes longer to import than all else here.
+    import _signal  # type: ignore[import-not-found]  # noqa: PLC0415 - as said
+
+    # A worker's end would never be heard of, nor a request to stop.
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest free number is that of the stream; no file of ours may get it.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _main(arguments: list[str]) -> int:
@@ -111,6 +128,9 @@ def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
     if command.of_lead and "ORCHESTRATE_WORKER" in os.environ:
         what, do = "this is a worker, and workers report to the lead", "end with your report"
         return _refuse(place, what, do, as_json=as_json, name=name)
+    if _is_nowhere(found):
+        what, do = "the current folder is no more", "change to another, or give `--project DIR`"
+        return _refuse(place, what, do, as_json=as_json, name=name)
     from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
@@ -129,6 +149,18 @@ def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
         gc.enable()
     answer = invoke(Invocation(name, command, asked), function)
     return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
+
+
+def _is_nowhere(found: "argparse.Namespace | SimpleNamespace") -> bool:
+    """Return whether the current folder is gone and no other is named; a named one is where we are then."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib is not imported yet
+    except FileNotFoundError:
+        if found.project is None or not found.project.is_absolute():
+            return True
+        with suppress(OSError):  # such a project is refused by its command
+            os.chdir(found.project)
+    return False
 
 
 def typed(kind: "type[Arguments]", found: "argparse.Namespace | SimpleNamespace") -> "Arguments":

@@ -22,7 +22,7 @@ def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str
     log = run.path / "runtime.log"
     with log.open("ab") as output:
         started = subprocess.Popen(
-            [sys.executable, "-P", "-m", "orchestrator", "_runtime", run.id, "--project", str(run.root)],
+            [sys.executable, "-P", "-m", "_orchestrate", "_runtime", run.id, "--project", str(run.root)],
             cwd=run.root,
             env={**environ, "ORCHESTRATE_LOG": "info"},
             stdin=subprocess.DEVNULL,

@@ -38,9 +38,19 @@ class NoArguments(Value):
 def repository_of(caller: Caller) -> Repository:
     """Return the repository that a command works on. Raises Refusal."""
     start = caller.folder
-    found = find_repository(start)
-    if found is not None:
+    try:
+        found = find_repository(start)
+    except (OSError, ValueError) as error:
+        problem = Problem(
+            str(start), f"its .git cannot be read: {error}", "`git worktree repair` may mend it"
+        )
+        raise Refusal(problem) from None
+    if found is not None and found.common.is_dir():
         return found
+    if found is not None:
+        what = f"the repository that this work tree belongs to is not at {found.common}"
+        do = "`git worktree repair` in the moved one mends it"
+        raise Refusal(Problem(str(found.root), what, do), next_action="git worktree repair")
     if all((start / name).exists() for name in ("HEAD", "objects", "refs")):
         do = "`git worktree add DIR BRANCH`, and work there"
         problem = Problem(str(start), "is a bare repository: it has no files to work on", do)

@@ -4,22 +4,24 @@ from typing import Any
 
 from orchestrator import __version__
 from orchestrator.commands.answer import Answer, answer
-from orchestrator.commands.caller import Caller, NoArguments
+from orchestrator.commands.caller import Caller, NoArguments, repository_of
+from orchestrator.errors import Refusal
 from orchestrator.report.doctor import Examination, examine
 from orchestrator.report.situation import Situation
-from workers.git.run import find_repository
 
 Arguments = NoArguments
 
 
 def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
     """Examine the machine and the project, and return the obstacles to a run."""
-    repository = find_repository(caller.folder)
-    project = Situation(repository, caller.now()) if repository else None
-    found = examine(project, caller.folder, dict(caller.environ))
+    try:
+        project, nowhere = Situation(repository_of(caller), caller.now()), None
+    except Refusal as refusal:
+        project, nowhere = None, refusal
+    found = examine(project, caller.folder, dict(caller.environ), nowhere.problems if nowhere else ())
     is_bad = any(problem.severity == "error" for problem in found.problems)
-    next_action = _next_action(found, is_bad=is_bad) if repository else "git init"
-    root = str(repository.root) if repository else None
+    next_action = nowhere.next_action if nowhere else _next_action(found, is_bad=is_bad)
+    root = str(project.repository.root) if project else None
     return answer(found.problems, next_action, project=root, **_keys(found)).showing(found)
 
 

@@ -14,7 +14,7 @@ from orchestrator.errors import Refusal
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from workers.files.read import NotRegularError
-from workers.git.run import drop_foreign_git
+from workers.git.run import GitError, drop_foreign_git
 
 _OUTSIDE = frozenset((
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EISDIR,
@@ -64,6 +64,8 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
         return refused(
             error.problems, next_step(error.problems, invocation.name, invocation.arguments), 2, of_run=of_run
         )
+    except GitError as error:
+        return refused([error.problem], "orchestrate doctor", 1, of_run=of_run)
     except OSError as error:
         problem = _of_machine(error, invocation.name)
         if problem is None:

@@ -47,6 +47,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     unread = [problem for path in paths for problem in found.unread(path)]
     unread += [problem for problem in found.git_problems if problem.severity == "error"]
     problems = [*unread, *_of_files(texts, owned, found.approved_pool)]
+    if any(problem in found.git_problems for problem in unread):
+        return _answer(problems, [*owned])  # the rest asks git
     last = last_commit(root)
     problems += anti_patterns(texts, found.changes, last.at)
     problems += [one.problem() for one in all_edits(root, last)]

@@ -228,7 +228,7 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
     busy = repo.in_progress()
     if busy:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
-    return problems
+    return [*problems, *repo.closed_folders()]
 
 
 def _values(root: Path, phase: str, problems: list[Problem]) -> Values:

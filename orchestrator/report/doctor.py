@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,12 +93,14 @@ class Examination(Value):
     problems: tuple[Problem, ...] = ()
 
 
-def examine(project: Situation | None, start: Path, environ: Mapping[str, str]) -> Examination:
-    """Check everything that a run needs; without a repository, everything that needs none."""
+def examine(
+    project: Situation | None, start: Path, environ: Mapping[str, str], nowhere: Sequence[Problem] = ()
+) -> Examination:
+    """Check everything that a run needs; without a repository (`nowhere` says why), all that needs none."""
     problems: list[Problem] = []
     settings = _settings(project, problems)
-    git = _git_version(environ)
-    problems += git_problems(git)
+    git, fault = _git_version(environ)
+    problems += [fault] if fault else git_problems(git)
     agents = _agents(settings, environ)
     problems += [*_agent_problems(agents), *_setting_problems(agents, settings, environ)]
     held = fence_in_force(settings.fence)
@@ -106,7 +108,7 @@ def examine(project: Situation | None, start: Path, environ: Mapping[str, str]) 
     problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence)]
     found = Examination(git, sys.version.partition(" ")[0], agents, fence)
     if project is None:
-        problems.append(Problem(str(start), "is not inside a git repository", "run `git init` first"))
+        problems += nowhere
         return found._replace(free=shutil.disk_usage(start).free, problems=tuple(problems))
     repository = project.repository
     problems += _file_problems(project)
@@ -166,17 +168,20 @@ def disk_problems(free: int) -> list[Problem]:
     return [Problem(".taskers", what, "make room", "error" if free < FULL_DISK else "warning")]
 
 
-def _git_version(environ: Mapping[str, str]) -> str:
+def _git_version(environ: Mapping[str, str]) -> tuple[str, Problem | None]:
+    """Ask git for its version; a git that refuses even that says why."""
     path = shutil.which("git", path=environ.get("PATH"))
     if path is None:
-        return ""
+        return "", None
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=LIMIT, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+        return "", None
+    if done.returncode:
+        return "", GitError(["--version"], done.returncode, done.stderr.decode("utf-8", "replace")).problem
+    return done.stdout.decode("utf-8", "replace").partition("\n")[0].strip(), None
 
 
 def _settings(project: Situation | None, problems: list[Problem]) -> Settings:
@@ -290,7 +295,9 @@ def _git_faults(project: Situation) -> list[Problem]:
 
 def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
     """Return the changes that wait to be completed, and note the state of the repository."""
-    if project.head.sha is None:
+    if obstacles := project.obstacles:
+        problems += obstacles
+    elif project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
     else:
         problems += _git_faults(project)

@@ -220,6 +220,11 @@ class Situation(_Moment):
         busy = (Problem(".git", what, do, "warning"),) if self.in_progress else ()
         return (*busy, *self._head[1], *self._uncommitted[1])
 
+    @property
+    def obstacles(self) -> tuple[Problem, ...]:
+        """Why git would not commit here, or does not answer."""
+        return tuple(self._repo.obstacles()) or self._head[1]
+
     @cached_property
     def in_progress(self) -> str | None:
         """The operation that the user is in the middle of, with its article: a merge, a rebase."""

@@ -19,7 +19,7 @@ from workers.git.run import QUIET, GitError, Repository, drop_foreign_git, git
 from workers.worktree.change import WHO
 
 if TYPE_CHECKING:
-    from git import Repo
+    from git import Git
 
 LINK = "120000"
 LOCK_WAIT = 10.0
@@ -168,8 +168,14 @@ class UserRepo:
                 return None
             feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
             # The index goes first: an index behind its branch would show our commit undone.
-            self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
-            new = self._commit_only(feed, head.sha, message)
+            try:
+                new = self._commit_only(feed, head.sha, message)
+            except RepoBlocked as error:
+                if "did not match any file" not in error.said:
+                    raise
+                # A file that is new to git.
+                self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
+                new = self._commit_only(feed, head.sha, message)
             if new is None or self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
                 return new
 
@@ -267,7 +273,7 @@ class UserRepo:
             try:
                 self._run(*arguments, **options)
             except RepoBlocked as error:
-                if "index.lock" not in str(error):
+                if not ("index.lock" in error.said and "File exists" in error.said):
                     raise
             else:
                 return
@@ -328,6 +334,27 @@ class UserRepo:
         """Return whether a commit is in the history of another."""
         return new == old or (bool(new) and self._line("merge-base", old, new, fine=UNKNOWN) == old)
 
+    def obstacles(self) -> list[Problem]:
+        """List why git would not commit here: what it refuses, in its own words, or `closed_folders`."""
+        try:
+            self._run("rev-parse", "--show-toplevel")
+        except RepoBlocked as blocked:
+            return list(blocked.problems)
+        return self.closed_folders()
+
+    def closed_folders(self) -> list[Problem]:
+        """Name the first of git's folders that we may not write to, as after a git that ran as root."""
+        common = self._repository.common
+        objects = common / "objects"
+        folders = [self._git_dir, common, common / "refs", common / "refs/heads", self._own, objects]
+        with contextlib.suppress(OSError), os.scandir(objects) as found:
+            folders += [Path(one.path) for one in found if len(one.name) == 2]
+        closed = [
+            folder for folder in folders if folder.exists() and not os.access(folder, os.W_OK | os.X_OK)
+        ]
+        do = "give all of it to the user who runs this: `chown -R USER .git`, `chmod -R u+w .git`"
+        return [Problem(str(folder), "git's folder cannot be written to", do) for folder in closed[:1]]
+
     def refuse_in_progress(self) -> None:
         """Raise RepoBlocked while the user is in the middle of a merge or the like."""
         words = self.in_progress()
@@ -359,7 +386,7 @@ class UserRepo:
         return self._run(*arguments, **options).partition("\n")[0].strip()
 
     @cached_property
-    def _repo(self) -> "Repo":
+    def _git(self) -> "Git":
         drop_foreign_git(os.environ)  # type: ignore[arg-type]  # GitPython reads the environment by itself
         return import_gitpython()(self.root)
 
@@ -378,8 +405,7 @@ class UserRepo:
             # A git that was killed has printed nothing, which is not the same as "there is none".
             if error.code in fine:
                 return os.fsdecode(error.printed)
-            command = "commit" if arguments[0] == "-c" else arguments[0]
-            raise _blocked(command, error.said, error.code) from None
+            raise RepoBlocked(error.problem, code=error.code, said=error.said) from None
 
     def _do(
         self,
@@ -397,7 +423,7 @@ class UserRepo:
                 file = stack.enter_context(tempfile.TemporaryFile())
                 file.write(feed)
                 file.seek(0)
-            code, out, said = self._repo.git.execute(
+            code, out, said = self._git.execute(
                 ["git", *QUIET, *arguments],
                 istream=file,
                 with_extended_output=True,
@@ -408,19 +434,16 @@ class UserRepo:
                 env={"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
             )
         if code:
-            raise _blocked(
-                arguments[0], "".join(c if c.isprintable() else " " for c in str(said)).strip(), code
-            )
+            error = GitError(arguments, int(code), str(said))
+            raise RepoBlocked(error.problem, code=error.code, said=error.said)
         return os.fsdecode(out)
 
 
-def import_gitpython() -> "type[Repo]":
-    """Import GitPython. Late: it is a fifth of all that a run imports, and only landing needs it."""
-    from git import Repo  # noqa: PLC0415 - for start-up time: see above
+def import_gitpython() -> "type[Git]":
+    """Import GitPython. Late: it is a fifth of all that a run imports, and only landing needs it.
 
-    return Repo
+    Its `Git` takes a path as it is; its `Repo` would put the values of variables into it.
+    """
+    from git import Git  # noqa: PLC0415 - for start-up time: see above
 
-
-def _blocked(command: str, said: str, code: int) -> RepoBlocked:
-    problem = Problem(f"git {command}", said or f"exit code {code}", "read git's message")
-    return RepoBlocked(problem, code=code, said=said)
+    return Git

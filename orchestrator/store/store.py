@@ -150,6 +150,9 @@ class Store:
         paths: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Recorded:
+        # What a command of the lead's cannot commit it does not begin; a run's results are saved anyway.
+        if message and not branch and (obstacles := self._repo.obstacles()):
+            raise RepoBlocked(*obstacles)
         with self._locked():
             problems = self._finish()
             waits = self._intent.exists()

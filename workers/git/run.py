@@ -1,12 +1,14 @@
 """Git by subprocess: one way to call it, independent of any repository that the environment names."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from tickets.problems import Problem
 from tickets.value import Value
 
 if TYPE_CHECKING:
@@ -65,6 +67,13 @@ class GitError(Exception):
         self.printed = printed
         self.said = "".join(c if c.isprintable() else " " for c in said).strip()
         super().__init__(f"git {' '.join(self.command)}: {self.said or f'exit code {code}'}")
+
+    @property
+    def problem(self) -> Problem:
+        """Git's refusal, in its own words."""
+        options = re.compile(r"(-c \S+ |--?\S+ )*")
+        command = options.sub("", " ".join(self.command), count=1).partition(" ")[0]
+        return Problem(f"git {command}", self.said or f"exit code {self.code}", "read git's message")
 
 
 @cache

@@ -38,6 +38,7 @@ def serve(launches: socket.socket) -> None:
     from workers.shim import shim  # noqa: PLC0415 - found only once `main` has said where
 
     launches.set_inheritable(False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a shim that hears of no end would wait for its limits
     system = shim.look_at_system()
     # Ignored: the kernel reaps ended shims, and the fork server waits for nothing but its socket.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

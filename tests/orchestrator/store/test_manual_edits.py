@@ -84,7 +84,7 @@ def steps(lab, store):
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_line_that_is_saved_at_any_operation_stays_and_so_does_the_change(lab, store, steps, capsys):
-    last = next(at for at, step in enumerate(steps, 1) if step.startswith("git"))
+    last = next(at for at, step in enumerate(steps, 1) if step.startswith("git commit"))
     cases = [
         (at, name, save)
         for at in range(1, last + 1)
@@ -132,7 +132,7 @@ def test_three_hands_in_one_transaction_cost_no_line_of_the_backlog(lab, store, 
 
 
 def test_a_kill_while_a_hand_has_made_half_a_change_be_computed_again_ends_in_the_whole(lab, store, steps):
-    last, met = next(at for at, step in enumerate(steps, 1) if step.startswith("git")) + 12, []
+    last, met = next(at for at, step in enumerate(steps, 1) if step.startswith("git commit")) + 12, []
     for death in range(last - 22, last):
 
         def hand(_, step):

@@ -1,0 +1,305 @@
+"""Where and how it is started: a folder that is gone, odd names, blocked signals, a git that refuses."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.repository import SCRIPT, Called, Lab, shell
+
+from orchestrator.commands.table import COMMANDS
+
+pytestmark = pytest.mark.hardening
+
+GONE = f"mkdir gone; cd gone; rmdir ../gone; exec {SCRIPT} "
+WRITES = {"mode": "write", "owns": ["src/**"], "timeout": "20s"}
+CALLS = {
+    "plan": ("phase-1",), "run": ("phase-1", "--new"), "deploy": ("phase-1", "--new"), "logs": ("last",),
+    "wait": ("last", "--timeout", "1"), "cancel": ("last",), "integrate": ("last",),
+    "todo": ("add", "one"), "deliverable": ("start", "1"), "criterion": ("done", "x", "--in", "v1"),
+    "decide": ("x", "--context", "a", "--decision", "b"), "milestone": ("complete", "--no-verify"),
+    "phase": ("start", "1"), "approve": ("technology-database", "--by", "Ada"), "_runtime": ("last",),
+    "archive": ("--dry-run",), "demo": ("a-demo",), "fake-agent": ("some-fakes",), "watch": ("last",),
+}  # fmt: skip
+"""Arguments with which a command has something to do; the others need none."""
+
+
+ELSEWHERE = ("demo", "fake-agent")
+"""Commands that work in a folder of their own, wherever they are called."""
+
+
+def with_ticket(lab, **front):
+    """Commit a write ticket of one second's work."""
+    lab.templates(command_1=shell("echo x > src/new.txt", **{**WRITES, **front}))
+    return lab
+
+
+def moved(lab, name):
+    """Return the same repository in a folder of another name."""
+    return Lab(lab.root.rename(lab.root.with_name(name)), lab.home)
+
+
+def is_no_bug(called):
+    """Check what holds for every command in every surrounding."""
+    assert called.code in (0, 1, 2, 4, 5), called
+    for noise in ("Traceback", "a bug in", "Warning", "bug of"):
+        assert noise not in called.err + called.out, called
+
+
+def every_command(lab, *more):
+    """Yield each command that there is with what came of it."""
+    for name, command in COMMANDS.items():
+        if command.module and (name not in ELSEWHERE or name in more):
+            called = lab.call(name, *CALLS.get(name, ()), "--json")
+            is_no_bug(called)
+            assert called.out, (name, called)
+            yield name, called
+
+
+def is_refused_by_git(lab, words, *names):
+    """Check that all commands refuse or go on in words, and that some refuse in git's own."""
+    found = dict(every_command(lab, *set(names) & set(ELSEWHERE)))
+    for name in names:
+        told = " ".join(found[name].says())
+        assert found[name].code in (1, 2), (name, found[name])
+        assert any(one in told for one in words), (name, told)
+
+
+# The current folder
+
+
+@pytest.mark.parametrize("command", ["status", "run phase-1", "ps", "doctor", "init", "demo", "todo add x"])
+def test_a_current_folder_that_is_gone_is_named(lab, command):
+    """T41: as after a worktree was removed below a shell."""
+    done = subprocess.run(
+        ["sh", "-c", GONE + command + " --json"], cwd=lab.home, env=lab.env(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    called = Called(done.returncode, done.stdout, done.stderr)
+    assert called.code == 2, called
+    (said,) = called.says()
+    assert "the current folder is no more" in said
+    assert "--project DIR" in said
+
+
+def test_with_a_project_the_current_folder_is_not_asked_for(lab):
+    """T41: all works where `--project` names the folder."""
+    with_ticket(lab)
+    for command in ("status", "validate", "run phase-1", "validate STATUS.md"):
+        script = f"{GONE}{command} --project {lab.root}"
+        done = subprocess.run(["sh", "-c", script], cwd=lab.home, env=lab.env(), check=False)
+        assert done.returncode == 0, command
+
+
+# The path of the repository
+
+
+@pytest.mark.parametrize("name", ["p-$WORD", "p-${WORD}", "$HOME", "100%x%", "a $ b", "~"])
+def test_a_name_that_looks_like_a_variable_is_a_name(lab, name):
+    """T42: the library that opens the repository expands variables in a path."""
+    beside = lab.root.with_name("p-x")
+    shutil.copytree(lab.root, beside)
+    lab = with_ticket(moved(lab, name))
+    was = (beside / "STATUS.md").read_bytes()
+    for words in (("todo", "add", "one"), ("run", "phase-1")):
+        called = lab.call(*words, "--json", env={"WORD": "x"})
+        assert (called.code, called.err) == (0, ""), called
+    assert lab.git("status", "--porcelain") == ""
+    assert lab.git("show", "HEAD:src/new.txt") == "x\n"
+    assert "- [ ] one" in lab.git("show", "HEAD:STATUS.md")
+    assert (beside / "STATUS.md").read_bytes() == was
+
+
+# Python's own variables
+
+
+@pytest.mark.parametrize(
+    "name", ["workers", "tickets", "orchestrator", "git", "anyio", "json.py", "re.py", "typing.py"]
+)
+def test_our_own_code_is_imported_whatever_pythonpath_holds(lab, name):
+    """T43: and workers see the variable where the settings pass it."""
+    bad = f"open({str(lab.home / 'was-run')!r}, 'w').close()\nraise SystemExit('not ours')\n"
+    shadow = lab.root / "lib" / (name if name.endswith(".py") else f"{name}/__init__.py")
+    lab.commit({str(shadow.relative_to(lab.root)): bad})
+    sees = 'echo "$PYTHONPATH" > src/seen'
+    lab.commit({"orchestrate.toml": "[agents.command]\nenv = ['PYTHONPATH']\n"})
+    lab.templates(command_1=shell(sees, **WRITES))
+    env = {"PYTHONPATH": "lib:."}
+    for words in (("status",), ("plan", "phase-1"), ("run", "phase-1")):
+        called = lab.call(*words, "--json", env=env)
+        assert (called.code, called.err) == (0, ""), called
+    assert lab.git("show", "HEAD:src/seen") == "lib:.\n"
+    detached = lab.call("deploy", "phase-1", "--new", "--detach", "--json", env=env)
+    assert detached.code == 0, detached
+    assert lab.call("wait", "last", "--timeout", "60", "--json", env=env).document["status"] == "finished"
+    assert not (lab.home / "was-run").exists()
+
+
+# Signals
+
+
+def blocked(lab, *numbers):
+    """Start a run as the child of a process that blocks signals."""
+    code = (
+        f"import os,signal,sys; signal.pthread_sigmask(signal.SIG_BLOCK,{list(map(int, numbers))});"
+        "os.execv(sys.argv[1],sys.argv[1:])"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, SCRIPT, "run", "phase-1", "--json"], cwd=lab.root, env=lab.env(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_worker_ends_when_it_ends_also_where_sigchld_is_blocked(lab):
+    """T44: a signal mask is inherited."""
+    with_ticket(lab)
+    out, err = blocked(lab, signal.SIGCHLD).communicate(timeout=60)
+    (one,) = json.loads(out)["workers"]
+    assert (one["outcome"], one["verdict"], err) == ("complete", "accepted", "")
+
+
+def test_a_runtime_stops_when_it_is_told_to_also_where_its_signals_are_blocked(lab):
+    """T44: the same for SIGTERM and SIGINT."""
+    lab.templates(command_1=shell("touch started; exec sleep 60", **{**WRITES, "timeout": "2m"}))
+    runtime = blocked(lab, signal.SIGTERM, signal.SIGINT)
+    until = time.monotonic() + 60
+    while not list(lab.root.glob(".taskers/worktrees/2*/Command-Worker-1/started")):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    runtime.terminate()
+    runtime.communicate(timeout=30)
+    assert runtime.returncode == 143
+
+
+# Standard streams
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_a_run_does_its_work_without_standard_streams(lab, closed):
+    """T69: as a daemon's child is started."""
+    with_ticket(lab)
+    for command, code in (("run phase-1", 0), ("run no-such-phase", 2), ("status", 0), ("--bad", 2)):
+        for form in ("", " --json"):
+            script = f"exec {SCRIPT} {command}{form} {closed}"
+            done = subprocess.run(["sh", "-c", script], cwd=lab.root, env=lab.env(), check=False)
+            assert done.returncode == code, script
+        code or lab.git("status", "--porcelain")
+    assert lab.git("show", "HEAD:src/new.txt") == "x\n"
+
+
+# What git refuses
+
+
+def test_a_work_tree_whose_repository_has_moved_is_refused(lab):
+    """T50: nothing is written; `git worktree repair` mends it."""
+    with_ticket(lab)
+    lab.git("worktree", "add", "-q", "../w", "-b", "side")
+    side = Lab(lab.root.with_name("w"), lab.home)
+    moved(lab, "moved")
+    before = side.everything()
+    for name, called in every_command(side):
+        assert called.code in (1, 2), (name, called)
+        assert "git worktree repair" in " ".join(called.says()), (name, called)
+    assert side.everything() == before
+
+
+@pytest.fixture
+def deployed(lab):
+    """Return a repository with a finished run that waits for its integration."""
+    with_ticket(lab)
+    assert lab.call("deploy", "phase-1").code == 0
+    return lab
+
+
+GITS = ("doctor", "validate", "plan", "run", "todo", "integrate")
+"""Commands that need git."""
+
+
+def test_a_repository_of_somebody_else_is_refused_in_gits_words(deployed, monkeypatch):
+    """T51 (a): as in many containers."""
+    monkeypatch.setattr(
+        Lab, "env", lambda self, _env=Lab.env, **more: _env(self, GIT_TEST_ASSUME_DIFFERENT_OWNER="1", **more)
+    )
+    was = (deployed.root / "STATUS.md").read_bytes()
+    is_refused_by_git(deployed, ("dubious ownership",), *GITS, "demo")
+    assert (deployed.root / "STATUS.md").read_bytes() == was
+
+
+def test_a_git_configuration_that_cannot_be_read_is_named(deployed):
+    """T51 (b)."""
+    (deployed.home / ".gitconfig").write_text("[user\n")
+    was = (deployed.root / "STATUS.md").read_bytes()
+    is_refused_by_git(deployed, ("bad config",), *GITS)
+    assert (deployed.root / "STATUS.md").read_bytes() == was
+
+
+def test_a_work_tree_that_git_takes_for_bare_is_refused_in_gits_words(deployed):
+    """T51 (c): `core.bare` is true, and holds for the linked work tree too."""
+    deployed.git("worktree", "add", "-q", "../w", "-b", "side")
+    deployed.git("config", "extensions.worktreeConfig", "true")
+    deployed.git("config", "core.bare", "true")
+    side = Lab(deployed.root.with_name("w"), deployed.home)
+    was = (side.root / "STATUS.md").read_bytes()
+    is_refused_by_git(side, ("must be run in a work tree",), "doctor", "validate", "plan", "run", "todo")
+    assert (side.root / "STATUS.md").read_bytes() == was
+
+
+@pytest.mark.parametrize("place", ["index", "HEAD", "config"])
+def test_damaged_metadata_is_no_bug_of_ours(deployed, place):
+    (deployed.root / ".git" / place).write_bytes(b"\0damaged\xff\n")
+    dict(every_command(deployed))
+    assert deployed.call("doctor").code == 1
+
+
+# Folders that cannot be written
+
+
+@pytest.fixture
+def ordinary(walled):
+    """Yield a repository of an ordinary user's."""
+    if walled.somebody.name == "root":
+        pytest.skip("root may write everywhere")
+    return walled
+
+
+@pytest.mark.parametrize("place", [".git/objects", ".git", ".git/refs/heads"])
+def test_a_folder_of_gits_that_cannot_be_written_is_named_before_a_worker_starts(ordinary, place):
+    """T52: by the hash of its content a file might go into a folder that can be written to."""
+    with_ticket(ordinary)
+    assert ordinary.call("todo", "list").code == 0
+    folder, was = ordinary.root / place, (ordinary.root / "STATUS.md").read_bytes()
+    folder.chmod(0o555)
+    try:
+        for words in (("doctor",), ("plan", "phase-1"), ("run", "phase-1"), ("todo", "add", "x")):
+            called = ordinary.call(*words, "--json")
+            is_no_bug(called)
+            assert called.code in (1, 2)
+            (said,) = (one for one in called.says() if one.startswith(f"{folder}"))
+            assert "cannot be written to" in said or "permission denied" in said
+            assert "other git processes" not in called.out
+    finally:
+        folder.chmod(0o755)
+    assert (ordinary.root / "STATUS.md").read_bytes() == was
+    assert list(ordinary.root.glob(".taskers/runs/2*")) == []
+
+
+@pytest.mark.parametrize("place", [".git/objects", ".git"])
+def test_work_that_cannot_land_for_a_folder_of_gits_waits(ordinary, place):
+    """T52: it was closed while the workers ran; what was paid for is kept, and lands later."""
+    with_ticket(ordinary)
+    assert ordinary.call("deploy", "phase-1").code == 0
+    folder = ordinary.root / place
+    folder.chmod(0o555)
+    try:
+        called = ordinary.call("integrate", "last", "--json")
+        is_no_bug(called)
+        assert called.code in (1, 2)
+    finally:
+        folder.chmod(0o755)
+    called = ordinary.call("integrate", "last", "--json")
+    assert called.code == 0, called
+    assert ordinary.git("show", "HEAD:src/new.txt") == "x\n"
+    assert ordinary.git("status", "--porcelain") == ""
