@@ -61,8 +61,8 @@ def _begin_clean() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             # The lowest free number is that of the stream; no file of ours may get it.
-            os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+            stream = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(stream, "w" if number else "r", closefd=False))
 
 
 def _main(arguments: list[str]) -> int:
