@@ -20,6 +20,7 @@ MODULES = {
 }
 
 REPLACES = {
+    "orchestrator/cli/main.py": ({"open"}, "the null device, in the place of a closed standard stream"),
     "orchestrator/schedule/login_lock.py": ({"replace_file"}, "who goes alone, beside the slots"),
     "orchestrator/store/_replace.py": (
         {"replace", "replace_file", "write_over"},
