@@ -278,6 +278,8 @@ def _rules(ticket: Ticket) -> Iterator[str]:
     excluded = ", ".join(f"`{pattern}`" for pattern in ticket.excludes)
     yield f"- Ticket `{ticket.id}`, worker {ticket.worker}, mode {ticket.mode}."
     scope = f"{owned}" + (f", without {excluded}" if excluded else "")
+    if ticket.cwd:
+        yield f"- You start in the folder `{ticket.cwd}`; all paths are relative to the repository's root."
     yield f"- You may change: {scope if ticket.mode == 'write' else 'nothing'}."
     yield "- What you change is read from the files themselves and compared with this scope. Never commit."
     if ticket.agent == "command":

@@ -1,11 +1,37 @@
 """A ticket: what one worker is asked to do, and what it owns while it does it."""
 
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from tickets.types import AgentName, Mode, Priority
+
+_OURS = frozenset({
+    "HOME", "TMPDIR", "PYTHONPYCACHEPREFIX", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME",
+    "CODEX_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+    "GEMINI_API_KEY", "GOOGLE_API_KEY",
+})  # fmt: skip
+"""Variables that the runtime sets for each worker, and the keys of agents."""
+_OUR_PREFIXES = ("ORCHESTRATE_", "GIT_")
+
+
+def variable_fault(name: str) -> tuple[str, str] | None:
+    """Return what is wrong with a name in a table of variables, and what to do; None where nothing is."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return f"`{name}` is not the name of a variable", "use letters, digits and `_`"
+    if name in _OURS or name.startswith(_OUR_PREFIXES):
+        return f"`{name}` is set by orchestrate, or is a key of an agent", "leave it out"
+    return None
+
+
+def folder_fault(path: str) -> tuple[str, str] | None:
+    """Return what is wrong with a folder of the repository, as `variable_fault` does."""
+    names = path.lower().split("/")
+    if not path.strip() or path.startswith("/") or {"..", ".git", ".taskers"} & set(names):
+        return f"`{path}` is not a folder of the repository", "write one like packages/api"
+    return None
 
 
 class Ticket(NamedTuple):
@@ -34,6 +60,12 @@ class Ticket(NamedTuple):
     depends_on: tuple[str, ...] = ()
     """Ids of tickets; fan-outs are expanded already."""
     acceptance: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    """Commands that make its trees ready, after those of all tickets."""
+    env: Mapping[str, str] = {}
+    """Variables for its worker, its setup and its acceptance commands."""
+    cwd: str = ""
+    """The folder of its trees in which they start; empty: the root."""
     timeout: float = 1800.0
     idle_timeout: float = 900.0
     retries: int = 1

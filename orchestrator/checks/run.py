@@ -11,6 +11,9 @@ import anyio
 import anyio.to_thread
 
 from orchestrator.checks.figures import FOLDER, Figure
+from orchestrator.errors import Refusal
+from orchestrator.settings.values import FILE, Checks
+from tickets.problems import Problem
 from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment
 from workers.engine.process import open_fork_server
@@ -23,6 +26,7 @@ from workers.worktree.worktree import remove_tree
 JUNIT = "ORCHESTRATE_JUNIT"
 """The variable that names the file in which a check may leave its results as JUnit XML."""
 
+_CHECKS = Checks()
 _READ = 65536
 _PATTERNS = (
     re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed", re.MULTILINE),
@@ -44,11 +48,16 @@ def verify(
     at: datetime,
     environ: Mapping[str, str],
     timeout: float,
+    checks: Checks = _CHECKS,
 ) -> tuple[Figure, ...]:
     """Run checks one after another in the work tree, each within `timeout` seconds with its whole tree.
 
-    Their output and results are kept below `.taskers/checks/`. Raises WorkerError.
+    `checks` are the settings that say with which variables, and in which folder.
+    Their output and results are kept below `.taskers/checks/`. Raises Refusal, WorkerError.
     """
+    if not (root / checks.cwd).is_dir():
+        what = f"`[checks] cwd`: there is no folder `{checks.cwd}`"
+        raise Refusal(Problem(FILE, what, "write the path of one, relative to the root"))
     folder = _new_folder(root, at)
 
     async def run_all() -> list[Figure]:
@@ -56,6 +65,7 @@ def verify(
             found = []
             for name, text in commands.items():
                 command = _command(folder, root, name, text, environ=environ, timeout=timeout)
+                command = command._replace(cwd=root / checks.cwd, env={**command.env, **checks.env})
                 ran = await run_command(fork_server, command, tail=_READ)
                 found.append(await anyio.to_thread.run_sync(partial(_figure, root, command, ran)))
             return found

@@ -35,7 +35,7 @@ def run_checks(
     repo = UserRepo(repository)
     figures = verify(
         repository.root, commands, commit=repo.head().sha or "", changed=bool(repo.uncommitted()), at=at,
-        environ=environ, timeout=timeout,
+        environ=environ, timeout=timeout, checks=settings.checks,
     )  # fmt: skip
     return [
         Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended})", f"see {one.output}")

@@ -109,7 +109,8 @@ def tested(writer: Writer, tests: Tests) -> str:
     from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
     from workers.errors import WorkerError  # noqa: PLC0415 - as above
 
-    commands = tests_among(read_settings(writer.repository.root).checks._asdict())
+    checks = read_settings(writer.repository.root).checks
+    commands = tests_among(checks._asdict())
     if not commands and asked:
         raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
     if not commands:
@@ -119,6 +120,7 @@ def tested(writer: Writer, tests: Tests) -> str:
         figures = verify(
             writer.repository.root, commands, commit=repo.head().sha or "",
             changed=bool(repo.uncommitted()), at=writer.at, environ=writer.environ, timeout=timeout,
+            checks=checks,
         )  # fmt: skip
     except WorkerError as error:
         problem = Problem("[checks]", str(error), "`orchestrate doctor` shows details")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import set_up_of
 from orchestrator.runs.events import TreeSetUp
+from tickets.ticket import Ticket
 from workers.engine.check import EVIDENCE, Check, CheckResult
 from workers.engine.job import EngineEvent, SetUpRan
 from workers.shim.spec import Limits
@@ -17,14 +18,15 @@ async def run_check(
     tree: str,
     parent: str,
     *,
-    worker: str = "",
+    ticket: Ticket | None = None,
+    cwd: str = "",
     head: str = "",
     files: Mapping[str, bytes] | None = None,
 ) -> CheckResult:
     """Run one command by `sh -c` in a fresh worktree of `tree`, set up like a worker's, without any key.
 
-    `name`, `worker`, `head` and `files` as in `Check`. A command that did not get to run, or whose shim is
-    gone, is no evidence about the work: it is run once more.
+    `name`, `cwd`, `head` and `files` as in `Check`; `ticket` is the one whose work is checked. A command that
+    did not get to run, or whose shim is gone, is no evidence about the work: it is run once more.
     """
     limits = runtime.settings.limits
     check = Check(
@@ -32,12 +34,14 @@ async def run_check(
         command,
         tree,
         parent,
-        set_up_of(runtime.settings),
+        set_up_of(runtime.settings, ticket),
         Limits(limits.acceptance_timeout, limits.grace, limits.output_cap),
         network=runtime.settings.agent("command").network == "open",
-        worker=worker,
+        worker=ticket.worker if ticket else "",
         head=head,
         files=files or {},
+        env=ticket.env if ticket else {},
+        cwd=cwd,
     )
 
     def note(event: EngineEvent) -> None:

@@ -101,7 +101,9 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
     holds_more = result.found is None or bool(result.found.inside)
     kept = result.tree.path if result.tree is not None and holds_more else None
     judged = judged._replace(judgement=judgement)
-    end(runtime, ticket, judgement, _evidence(runtime, ticket, number, judged, checks, kept=kept))
+    doubt = runtime.environments.doubt if checks else ""
+    evidence = _evidence(runtime, ticket, number, judged, checks, kept=kept)
+    end(runtime, ticket, judgement, evidence, doubt)
     if runtime.guard is not None and kept is not None:
         await anyio.to_thread.run_sync(runtime.guard.judged, ticket.worker, kept)
     if judgement.outcome not in ("cancelled", "interrupted") and kept is None:
@@ -280,7 +282,8 @@ async def _accept(runtime: Runtime, ticket: Ticket, found: Found, base: str) -> 
     results: list[CheckResult] = []
     for at, command in enumerate(ticket.acceptance, 1):
         name = f"{ticket.worker}.acceptance-{at}"
-        result = await run_check(runtime, name, command, tree, base, worker=ticket.worker)
+        cwd = ticket.cwd or runtime.settings.checks.cwd
+        result = await run_check(runtime, name, command, tree, base, ticket=ticket, cwd=cwd)
         runtime.note(AcceptanceChecked(ticket.worker, command, result.passed))
         results.append(result)
         if not result.passed:
@@ -288,10 +291,15 @@ async def _accept(runtime: Runtime, ticket: Ticket, found: Found, base: str) -> 
     return results
 
 
-def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Evidence) -> None:
-    """Write a worker's record and close its ticket; a record that an earlier runtime wrote stays."""
+def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Evidence, doubt: str = "") -> None:
+    """Write a worker's record and close its ticket; a record that an earlier runtime wrote stays.
+
+    `doubt` is why its checks are no evidence: their success alone accepts nothing.
+    """
     violations = evidence.violations
     verdict, why = verdict_of(judgement.outcome, violations, runtime.settings.integration.on_violation)
+    if doubt and verdict == "accepted":
+        verdict, why = "pending", f"its checks passed, but may have tested your checkout: {doubt}"
     ended = WorkerEnded(
         ticket.worker,
         judgement.outcome,

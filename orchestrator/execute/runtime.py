@@ -22,6 +22,7 @@ from orchestrator.runs.events import (
 from orchestrator.runs.manifest import Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
+from orchestrator.schedule.availability import environments_of
 from orchestrator.tamper.guard import Guard
 from tickets.ticket import Ticket
 from tickets.types import Verdict
@@ -33,6 +34,7 @@ from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
 from workers.worktree.change import Change
 from workers.worktree.changes import Checker
+from workers.worktree.environments import Environments
 
 ALL = "all"
 """The name that stands for every worker of a run in its folder of cancels."""
@@ -68,7 +70,10 @@ class Runtime:
         self.checker = Checker(
             project.repository.common, project.repository.own / "runs" / run.id, project.repository.root
         )
-        self.engine = LocalEngine(_site(project, run), fork_server, self.checker)
+        self.environments = environments_of(project.settings, project.repository.root, project.environ)
+        """How the environments that commands use reach the project's code."""
+        site = _site(project, run, self.environments)
+        self.engine = LocalEngine(site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.patches: dict[str, tuple[Change, ...]] = {}
         """Patch to the changes from which this runtime made it: reading them back starts git twice."""
@@ -177,7 +182,7 @@ class Runtime:
         return self.state.workers[ticket.worker]
 
 
-def _site(project: Project, run: RunDir) -> Site:
+def _site(project: Project, run: RunDir, environments: Environments) -> Site:
     """Return what all jobs of a run have in common."""
     settings = project.settings
     return Site(
@@ -187,4 +192,6 @@ def _site(project: Project, run: RunDir) -> Site:
         fence_in_force(settings.fence),
         settings.trust_repository,
         stops_with_runtime=settings.on_runtime_death == "stop",
+        environments=environments,
+        variables=settings.checks.env,
     )

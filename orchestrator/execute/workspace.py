@@ -22,24 +22,25 @@ async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     base = runtime.manifest.base
     if runtime.manifest.dependencies.get(ticket.id):
         base = await anyio.to_thread.run_sync(_base_of, runtime, ticket)
-    return TreePlan(base, set_up_of(runtime.settings), is_shared=_shares(runtime, ticket))
+    return TreePlan(base, set_up_of(runtime.settings, ticket), is_shared=_shares(runtime, ticket))
 
 
 def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     """Plan the tree of a started worker: the one that it worked in."""
-    base, set_up = runtime.of(ticket).base, set_up_of(runtime.settings)
+    base, set_up = runtime.of(ticket).base, set_up_of(runtime.settings, ticket)
     return TreePlan(base, set_up, is_shared=_shares(runtime, ticket), is_kept=True)
 
 
-def set_up_of(settings: Settings) -> SetUp:
-    """Return the setup of a run's trees."""
+def set_up_of(settings: Settings, ticket: Ticket | None = None) -> SetUp:
+    """Return the setup of a run's trees, with that of a ticket for its own."""
     tree, limits = settings.worktree, settings.limits
-    return SetUp(
+    set_up = SetUp(
         Furniture(tree.copy, tree.link),
         tree.setup,
-        Limits(tree.setup_timeout, limits.grace, limits.output_cap),
+        limits=Limits(tree.setup_timeout, limits.grace, limits.output_cap),
         network=settings.agent("command").network == "open",
     )
+    return set_up._replace(own=ticket.setup, env=ticket.env, cwd=ticket.cwd) if ticket else set_up
 
 
 async def close_shared_trees(runtime: Runtime) -> None:
@@ -50,7 +51,7 @@ async def close_shared_trees(runtime: Runtime) -> None:
 
 
 def _shares(runtime: Runtime, ticket: Ticket) -> bool:
-    if ticket.mode != "read-only":
+    if ticket.mode != "read-only" or ticket.setup:
         return False
     # Where a worker can write, the next one would read its changes, which could not be attributed.
     holds = fence_in_force(runtime.settings.fence).level == "namespaces"

@@ -10,6 +10,7 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun, Unattributed
+from orchestrator.runs.worker_state import LANDS
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
@@ -44,6 +45,8 @@ class Gated(NamedTuple):
     problems: tuple[Problem, ...] = ()
     harm: str = ""
     """Why all has to wait for the lead's decision: what the gate did to the user's repository."""
+    doubt: str = ""
+    """Why the lead has to decide although the gate passed: it may have tested something else."""
     fenced: str = ""
     """What the fence kept from a command that failed, where that may be the reason."""
     flaky: bool = False
@@ -53,7 +56,7 @@ class Gated(NamedTuple):
 def note_gate(runtime: Runtime, gated: Gated) -> None:
     """Note the result of the gate, once the workers that broke it are settled."""
     commands = runtime.settings.integration.gate
-    last = (gated.held or gated.harm).removeprefix("the gate ")
+    last = (gated.held or gated.harm or gated.doubt).removeprefix("the gate ")
     if gated.kept:
         last = f"passed{f', {FLAKY}' if gated.flaky else ''}: {'; '.join(commands)}"
     line = gate_line(runtime, last)
@@ -135,7 +138,8 @@ def gate_line(runtime: Runtime, last: str) -> str:
 
 async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
     if await gate.is_green(tree):
-        return Gated(candidates, tree)
+        doubt = _doubt(runtime, candidates)
+        return Gated(doubt=doubt) if doubt else Gated(candidates, tree)
     red = gate.reds[tree, 1]
     if not await gate.was_green(red.command):
         return Gated(held=f"the gate fails without these changes too: {red.words}")
@@ -157,6 +161,13 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
         told = Problem("gate", what, "make the gate reliable", "warning")
         return Gated(kept, tree, broken, "", (told,), flaky=True)
     return Gated(kept, tree, broken, f"the gate is flaky: {what}")
+
+
+def _doubt(runtime: Runtime, candidates: Sequence[Candidate]) -> str:
+    """Return why a gate that passed is no evidence, where the lead has not decided about all that lands."""
+    doubt = runtime.environments.doubt if runtime.settings.integration.gate else ""
+    asked = [one for one in candidates if (runtime.of(one.ticket).lead_said or ("",))[0] not in LANDS]
+    return f"the gate passed, but may have tested your checkout: {doubt}" if doubt and asked else ""
 
 
 async def _search(runtime: Runtime, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:
@@ -235,7 +246,8 @@ class _Gate:
             return known
         if self._runtime.stopping:
             raise _NoAnswer
-        result = await run_check(self._runtime, name, command, tree, self._old)
+        cwd = self._runtime.settings.checks.cwd
+        result = await run_check(self._runtime, name, command, tree, self._old, cwd=cwd)
         if self._runtime.stopping and not result.passed:
             raise _NoAnswer
         if result.end not in EVIDENCE:

@@ -12,7 +12,7 @@ from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
-from orchestrator.schedule.availability import unmet_fence, why_disabled, why_off
+from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled, why_off
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FAMILIES
 from orchestrator.state.canonical.status import status
@@ -86,6 +86,8 @@ def examine(
     problems += unmet_fence(settings, fence_in_force(settings.fence))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
+    if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
+        warnings += doubted_environments(settings, repository.root, environ)
     reasons = {
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }

@@ -13,7 +13,7 @@ from orchestrator.errors import Refusal
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
-from orchestrator.schedule.availability import unmet_fence, why_disabled
+from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import Tables
 from orchestrator.state.canonical.rules import rules
@@ -112,6 +112,7 @@ def examine(
         return found._replace(free=shutil.disk_usage(start).free, problems=tuple(problems))
     repository = project.repository
     problems += _file_problems(project)
+    problems += doubted_environments(settings, repository.root, environ)
     slots = tuple(holders(repository.own / "slots"))
     problems += [_dirty(taken) for taken in slots if taken.dirty]
     pending = _pending(project, problems) if git else ()

@@ -1,6 +1,7 @@
 """What the settings require and this machine lacks: an agent that can run, a fence that holds."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FILE
@@ -8,6 +9,10 @@ from tickets.problems import Problem
 from tickets.types import AgentName
 from workers.agents.agent import find_agent
 from workers.fence.probe import Fence
+from workers.worktree.checkout import Furniture, brought_paths
+from workers.worktree.environments import Environments, examine
+
+REMEDY = "install it in each tree by `[worktree] setup`, or set PYTHONPATH in `[checks] env`"
 
 
 def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
@@ -31,6 +36,23 @@ def why_disabled(name: AgentName, settings: Settings) -> str | None:
     if not settings.slots.agents[name]:
         return "disabled (AGENTS.md has no slot for it)"
     return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"
+
+
+def environments_of(settings: Settings, root: Path, environ: Mapping[str, str]) -> Environments:
+    """Examine the environments that commands in the trees of a run use."""
+    furniture = Furniture(settings.worktree.copy, settings.worktree.link)
+    found = examine(root, environ, brought_paths(root, furniture))
+    # Who says where Python searches knows better.
+    return found._replace(faults=()) if {"PATH", "PYTHONPATH"} & settings.checks.env.keys() else found
+
+
+def doubted_environments(settings: Settings, root: Path, environ: Mapping[str, str]) -> list[Problem]:
+    """Warn of environments with which checks would test the user's checkout."""
+    what = "a check that passes accepts nothing, for it may test your checkout: {}"
+    return [
+        Problem("environment", what.format(fault), REMEDY, "warning")
+        for fault in environments_of(settings, root, environ).faults
+    ]
 
 
 def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:

@@ -74,7 +74,7 @@ def _annotation_of(kind: Any) -> Any:
         return _annotation_of(parts[0]) | None if type(None) in parts else kind
     rule = parts[1]
     if isinstance(rule, Text):
-        return Annotated[parts[0], AfterValidator(rule.check)]
+        return Annotated[_annotation_of(parts[0]), AfterValidator(rule.check)]
     if isinstance(rule, ByName):
         return _model_of_names(tuple(rule.kinds.items()))
     bounds: dict[str, Any] = {"le": rule.most, "ge": rule.least, "gt": rule.above}
@@ -129,7 +129,8 @@ def _problem(error: Mapping[str, Any], values: Mapping[str, Any], lines: Sequenc
         do = _nearest(given, known) or f"write one of: {', '.join(known)}"
         return Problem(place, f"`{where}` is {given!r}: not a word that is known here", do)
     what, _, do = str(error["msg"]).removeprefix("Value error, ").partition("; ")
-    what, do = _SAID.get(error["type"], (what, do or "fix that value"))
+    said = "model_type" if error["type"] == "dict_type" and name == "env" else error["type"]
+    what, do = _SAID.get(said, (what, do or "fix that value"))
     do = do.format(name=where, most=int(error.get("ctx", {}).get("le", 0)))
     return Problem(place, f"`{where}` is {_shown(given)}: {what}", do)
 

@@ -53,9 +53,9 @@ def _number(kind: Any, number: Number, value: object) -> Any:
     return _sound(found, is_sound=type(found) is kind and number.within(found))
 
 
-def _text(_: type, text: Text, value: Any) -> str:
+def _text(kind: Any, text: Text, value: Any) -> Any:
     try:
-        return text.check(_sound(value, is_sound=type(value) is str))
+        return text.check(_value(kind, value))
     except ValueError:
         raise UnclearError from None
 

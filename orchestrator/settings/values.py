@@ -39,9 +39,9 @@ class Number(Value):
 
 
 class Text(Value):
-    """A further condition on a text."""
+    """A further condition on a text, or on a table of texts."""
 
-    check: Callable[[str], str]
+    check: Callable[[Any], Any]
     """Raises ValueError."""
 
 
@@ -79,6 +79,22 @@ def _pattern(value: str) -> str:
         raise ValueError("; ".join(f"{one.what}; {one.do}" for one in error.problems)) from None
     if ".git" in value.lower().split("/"):
         raise ValueError("names git's own files; leave it out")
+    return value
+
+
+def _variables(value: Mapping[str, str]) -> Mapping[str, str]:
+    from tickets.ticket import variable_fault  # noqa: PLC0415 - for start-up time
+
+    if fault := next(filter(None, map(variable_fault, value)), None):
+        raise ValueError("; ".join(fault))
+    return value
+
+
+def _folder(value: str) -> str:
+    from tickets.ticket import folder_fault  # noqa: PLC0415 - for start-up time
+
+    if value and (fault := folder_fault(value)):
+        raise ValueError("; ".join(fault))
     return value
 
 
@@ -120,6 +136,8 @@ Usd = Annotated[float, Number(_usd, _MOST, above=0)]
 Rate = Annotated[float, Number(_usd, _MOST, least=0)]
 Tokens = Annotated[int, Number(_tokens, _MOST, above=0)]
 Pattern = Annotated[str, Text(_pattern)]
+Variables = Annotated[Mapping[str, str], Text(_variables)]
+Folder = Annotated[str, Text(_folder)]
 Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -215,12 +233,14 @@ class GitSettings(Value):
 
 
 class Checks(Value):
-    """`[checks]`: the project's own commands, run by `sh -c`."""
+    """`[checks]`: the project's own commands, run by `sh -c`, and how they and those in trees are run."""
 
     smoke: str = ""
     unit: str = ""
     integration: str = ""
     test: str = ""
+    env: Variables = {}  # noqa: RUF012 - it is never changed
+    cwd: Folder = ""
 
 
 class NetworkedAgent(Value):

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from tickets.templates.jinja import nearest
+from tickets.ticket import folder_fault
 from tickets.types import AgentName, Mode, Priority
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
 MODES: tuple[str, ...] = get_args(Mode)
 PRIORITIES: tuple[str, ...] = get_args(Priority)
 
-Shape = Literal["one", "many", "matrix"]
+Shape = Literal["one", "many", "matrix", "variables"]
 
 
 class WrongValueError(ValueError):
@@ -57,6 +58,12 @@ def read_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise WrongValueError(f"`{text}` is not a limit", "write a finite time above zero")
     return seconds
+
+
+def _read_folder(text: str) -> str:
+    if fault := folder_fault(check_text(text)):
+        raise WrongValueError(*fault)
+    return text.strip("/")
 
 
 def _read_line(text: str) -> str:
@@ -114,6 +121,9 @@ KEYS: dict[str, Key] = {
     "reads": Key("many", _read_full, '["docs/spec.md"]'),
     "depends_on": Key("many", _read_line, "[claude-1]"),
     "acceptance": Key("many", _read_full, '["make test"]'),
+    "setup": Key("many", _read_full, '["npm ci"]'),
+    "env": Key("variables", check_text, "{NODE_ENV: test}"),
+    "cwd": Key("one", _read_folder, "packages/api"),
     "timeout": Key("one", read_seconds, "30m"),
     "idle_timeout": Key("one", read_seconds, "15m"),
     "retries": Key("one", _read_count(0), "1"),

@@ -239,6 +239,11 @@ class _Draft:
                 self.fields[name] = self.one(name)
             elif KEYS[name].shape == "many":
                 self.fields[name] = self.many(name)
+            elif KEYS[name].shape == "variables" and isinstance(node, Fields):
+                pairs = node.values.items()
+                self.fields[name] = {
+                    key: self.read(name, one) for key, one in pairs if isinstance(one, Scalar)
+                }
         self._check_together()
         for fault in unknown_names(self.template.body, _BODY_NAMES):
             self.problems.append(problem_at(self.template, self.template.body_line, fault, "the body"))

@@ -9,6 +9,7 @@ from tickets.problems import Problem, TicketError
 from tickets.templates._front_matter import Fields, Items, Node, Scalar, read_source
 from tickets.templates._keys import AGENTS, KEYS, WrongValueError
 from tickets.templates.jinja import Fault, faults_of, has_marks, nearest
+from tickets.ticket import variable_fault
 
 FOLDER = "docs/worker-ticket-templates"
 
@@ -99,6 +100,8 @@ def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
         if key.shape != "many" or len(scalars) < len(node.values):
             return [wrong]
         return _syntax(path, name, scalars)
+    if key.shape == "variables":
+        return _variable_problems(path, name, node, wrong)
     if key.shape != "matrix":
         return [wrong]
     problems: list[Problem] = []
@@ -117,10 +120,20 @@ def _key_problems(path: str, name: str, node: Node) -> list[Problem]:
     return problems
 
 
+def _variable_problems(path: str, name: str, node: Fields, wrong: Problem) -> list[Problem]:
+    problems: list[Problem] = []
+    for variable, value in node.values.items():
+        if fault := variable_fault(variable):
+            what, do = fault
+            problems.append(Problem(f"{path}:{value.line}", f"`{name}`: {what}", do))
+        problems += _syntax(path, name, [value]) if isinstance(value, Scalar) else [wrong]
+    return problems
+
+
 def _wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
     """Yield the faults of strings that their keys refuse, among those that need no rendering."""
     for name, node in fields.values.items():
-        if name not in KEYS or KEYS[name].shape == "matrix":
+        if name not in KEYS or KEYS[name].shape in ("matrix", "variables"):
             continue
         for each in node.values if isinstance(node, Items) else (node,):
             if not isinstance(each, Scalar) or each.is_null or has_marks(each.text):
@@ -135,6 +148,7 @@ _WANTED = {
     "one": "must be a single value",
     "many": "must be a list of strings",
     "matrix": "must be a mapping of lists",
+    "variables": "must be a mapping of names to values",
 }
 
 

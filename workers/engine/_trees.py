@@ -80,9 +80,11 @@ class Trees:
 
     async def set_up(self, name: str, set_up: SetUp, worker: str, emit: Emit) -> CheckResult | None:
         """Run the setup commands in a tree; return the first that failed, after which none is run."""
-        for at, text in enumerate(set_up.commands, 1):
+        for at, text in enumerate((*set_up.commands, *set_up.own), 1):
             stem = await free_stem(self._site, f"{name}.setup-{at}")
             command = TreeCommand(text, stem, name, set_up.limits, set_up.network, worker)
+            if at > len(set_up.commands):
+                command = command._replace(env=set_up.env, cwd=set_up.cwd)
             result = await run_in_tree(self._site, self._fork_server, command)
             emit(SetUpRan(name, text, result.passed, result.seconds))
             if not result.passed:
@@ -92,7 +94,7 @@ class Trees:
     async def _made(self, job: Job, name: str, emit: Emit) -> Place | None:
         set_up, is_own = job.tree.set_up, name == job.ticket.worker
         # An earlier runtime may have left its commands running in a tree that it had not finished.
-        for at in range(1, len(set_up.commands) + 1):
+        for at in range(1, len(set_up.commands) + len(set_up.own) + 1):
             await free_stem(self._site, f"{name}.setup-{at}")
         place, missing = await self.checked_out(name, job.tree.base, set_up)
         if missing:

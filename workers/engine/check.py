@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
-from workers.engine.launch import cancel_paths, mark_of, worker_environment
+from workers.engine.launch import cancel_paths, folder_in, mark_of, worker_environment
 from workers.engine.process import ForkServer, wait_adopted
 from workers.fence.policy import worker_walls
 from workers.fence.probe import Level
@@ -38,6 +38,10 @@ class Check(NamedTuple):
     """The commit that HEAD names in the worktree, if it is not the checked-out one."""
     files: Mapping[str, bytes] = {}  # it is never changed
     """Files to make in its folder for temporary files, by name."""
+    env: Mapping[str, str] = {}  # as above
+    """Further variables."""
+    cwd: str = ""
+    """The folder of the worktree that it is run in."""
 
 
 class CheckResult(NamedTuple):
@@ -77,21 +81,26 @@ class TreeCommand(NamedTuple):
     limits: Limits
     network: bool
     worker: str = ""
-    """As in `Check`."""
+    env: Mapping[str, str] = {}  # as above
+    cwd: str = ""
+    """These three as in `Check`."""
 
 
 async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand) -> CheckResult:
     """Run a command in a worktree of the run. Raises WorkerError if no shim is available."""
-    run, fence, text = site.run, site.fence, command.text
+    run, fence, text, tree = site.run, site.fence, command.text, site.run.worktree(command.tree)
     run.scratch(command.tree).mkdir(parents=True, exist_ok=True)
+    folder = folder_in(tree, command.cwd)
+    # A worker may have removed it: that is a failure of the command like any other.
+    lost = f"echo 'cwd: {command.cwd} is not a folder of this tree' >&2; exit 1"
     ran = await run_command(
         fork_server,
         Command(
-            text,
+            text if folder else lost,
             run.path / "checks",
             command.stem,
-            cwd=run.worktree(command.tree),
-            env=worker_environment(run, command.tree, site.environ, fence=fence),
+            cwd=folder or tree,
+            env=worker_environment(site, command.tree, tree, more=command.env),
             limits=command.limits,
             cancel_paths=_cancels(site, command),
             mark=mark_of(run, command.stem),

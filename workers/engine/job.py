@@ -17,6 +17,7 @@ from workers.git.run import Repository
 from workers.shim.spec import Limits
 from workers.worktree.changes import Found
 from workers.worktree.checkout import Furniture
+from workers.worktree.environments import Environments
 from workers.worktree.worktree import Place
 
 NO_ANSWER = Answer("none", "")
@@ -32,6 +33,9 @@ class Site(NamedTuple):
     fence: Fence = OPEN
     trust_repository: bool = False
     stops_with_runtime: bool = False
+    environments: Environments = Environments()
+    variables: Mapping[str, str] = {}  # it is never changed
+    """Further variables for all of them, from the settings."""
 
 
 class SetUp(NamedTuple):
@@ -39,6 +43,11 @@ class SetUp(NamedTuple):
 
     furniture: Furniture = Furniture()
     commands: tuple[str, ...] = ()
+    """Of all tickets, run in the tree's root."""
+    own: tuple[str, ...] = ()
+    """Of one ticket, after those, with its `env` and in its `cwd`."""
+    env: Mapping[str, str] = {}  # as above
+    cwd: str = ""
     limits: Limits = Limits()
     """Of each command."""
     network: bool = True
@@ -47,7 +56,7 @@ class SetUp(NamedTuple):
     @property
     def changes_tree(self) -> bool:
         """Whether a tree that is set up may hold more than its commit."""
-        return bool(self.commands or self.furniture.copied or self.furniture.linked)
+        return bool(self.commands or self.own or self.furniture.copied or self.furniture.linked)
 
 
 class TreePlan(NamedTuple):

@@ -19,10 +19,11 @@ from workers.agents.agent import (
 from workers.engine.job import Job, Site
 from workers.errors import WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
-from workers.fence.probe import OPEN, Fence, enclosed
+from workers.fence.probe import Fence, enclosed
 from workers.files.durable import create_file
 from workers.files.run_dir import AttemptFiles, RunDir
 from workers.shim.spec import Launch
+from workers.worktree.environments import search_path
 
 ALLOWED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM",
@@ -46,6 +47,8 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
     executable = find_agent(ticket.agent, job.settings, site.environ)
     if executable is None:
         raise WorkerError(f"{ticket.agent} is not installed any more")
+    if (folder := folder_in(tree, ticket.cwd)) is None:
+        raise WorkerError(f"`cwd`: {ticket.cwd} is not a folder of its tree")
     _make_own(run, ticket, site.fence)
     request = InvocationRequest(
         worker=ticket.worker,
@@ -65,13 +68,13 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         thread=job.thread,
     )
     invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, job.number)
-    common = worker_environment(run, ticket.worker, site.environ, job.settings.env, fence=site.fence)
+    common = worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env)
     is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
         env={**common, **invocation.env},
-        cwd=tree,
+        cwd=folder,
         stdin=job.prompt,
         stdout=files.stdout,
         stderr=files.stderr,
@@ -121,20 +124,32 @@ def common_environment(environ: Mapping[str, str], passed: tuple[str, ...] = ())
     }
 
 
+def folder_in(tree: Path, path: str) -> Path | None:
+    """Return a folder of a tree; None where it is none, or leads out of it."""
+    folder = tree / path
+    return folder if folder.is_dir() and folder.resolve().is_relative_to(tree.resolve()) else None
+
+
 def worker_environment(
-    run: RunDir,
+    site: Site,
     worker: str,
-    environ: Mapping[str, str],
+    tree: Path,
     passed: tuple[str, ...] = (),
     *,
-    fence: Fence = OPEN,
+    more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the environment of every process of a worker, agent or check, without keys."""
+    run, fence, found = site.run, site.fence, site.environments
     scratch = run.scratch(worker)
+    stated = {**common_environment(site.environ, passed), **site.variables, **(more or {})}
+    sources = [str(tree / path) for path in found.sources if (tree / path).is_dir()]
+    sources += [stated["PYTHONPATH"]] if stated.get("PYTHONPATH") else []
     return {
         # Variables that the user names are passed on, even if nothing can be written to their paths.
         **(cache_environment(scratch) if fence.holds else {}),
-        **common_environment(environ, passed),
+        **stated,
+        "PATH": search_path(stated.get("PATH", ""), run.root, tree, found),
+        **({"PYTHONPATH": os.pathsep.join(sources)} if sources else {}),
         "TMPDIR": str(scratch),
         # Byte code beside the sources would be a change of the tree.
         "PYTHONPYCACHEPREFIX": str(scratch / "pycache"),

@@ -98,6 +98,7 @@ class LocalEngine:
             for name, data in check.files.items():
                 (scratch / name).write_bytes(data)
             command = TreeCommand(check.command, stem, stem, check.limits, check.network, check.worker)
+            command = command._replace(env=check.env, cwd=check.cwd)
             return await run_in_tree(self._site, self._fork_server, command)
         finally:
             with anyio.CancelScope(shield=True):

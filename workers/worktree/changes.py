@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,15 @@ from workers.worktree._git_config import config_text, drivers_among, settings_of
 from workers.worktree._scan import files_below, scan
 from workers.worktree.change import ABSENT, WHO, Change
 from workers.worktree.submodules import gitlinks
-from workers.worktree.worktree import Module, Place, Start, left_its_base, modules_of, start_of
+from workers.worktree.worktree import (
+    Module,
+    Place,
+    Start,
+    environments_of,
+    left_its_base,
+    modules_of,
+    start_of,
+)
 
 PATIENCE = 600.0
 """Seconds that git may take in a worker's tree: whatever blocks it there, it ends."""
@@ -195,14 +204,15 @@ class Checker:
         self, place: Place, env: Mapping[str, str], patch_cap: int | None, there: frozenset[str]
     ) -> "_Taken":
         """Stage all differences from an index; `there` are the files of the tree."""
-        known, changed, untracked = _list_paths(place, self._common, env, there)
+        left_out = tuple(word for path in environments_of(place) for word in ("-x", f"/{_literal(path)}"))
+        known, changed, untracked = _list_paths(place, self._common, env, there, left_out)
         if changed and (untouched := self.filters.untouched(place)):
             changed = [path for path in changed if path not in untouched]
         new = [path for entry in untracked for path in files_below(place.path, entry)]
         ignored: tuple[str, ...] = ()
         if not there - known <= set(new):
             # Called only where there is something: it is one more start of git, and one more scan.
-            ask = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+            ask = ("ls-files", "-o", "-i", "--exclude-standard", *left_out, "--directory", "-z")
             ignored = tuple(git_fields(*ask, cwd=place.path, env=env, patience=PATIENCE))
         if not changed and not new:
             # Most workers only read: they leave the base, and no more need be asked.
@@ -354,14 +364,21 @@ class Checker:
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
 
 
-def _list_paths(place: Place, common: Path, env: Mapping[str, str], there: frozenset[str]) -> _Listed:
+def _literal(path: str) -> str:
+    """Return the pattern of git's ignored files that matches just this path."""
+    return re.sub(r"([*?\[\\])", r"\\\1", path)
+
+
+def _list_paths(
+    place: Place, common: Path, env: Mapping[str, str], there: frozenset[str], left_out: Sequence[str]
+) -> _Listed:
     """List tracked paths, those that differ, and untracked ones; `there` are the files of the tree.
 
     Submodules are compared separately, since git would read their metadata. Raises GitError.
     """
     links = gitlinks(Path(env["GIT_INDEX_FILE"]), common)
     asked = ("-c", "-o") if links else ("-c", "-m", "-o")
-    fields = git_fields("ls-files", "-t", *asked, "--exclude-standard", "-z",
+    fields = git_fields("ls-files", "-t", *asked, "--exclude-standard", *left_out, "-z",
                         cwd=place.path, env=env, patience=PATIENCE)  # fmt: skip
     known = {field[2:] for field in fields if field[0] == "H"}
     changed = {field[2:] for field in fields if field[0] == "C"}

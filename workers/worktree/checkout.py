@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from tickets.scopes.scope import Scope
 from workers.errors import WorkerError
+from workers.files.run_dir import create_json
 from workers.git.run import GitError, Repository, git_fields
 from workers.worktree.changes import Checker
+from workers.worktree.environments import overlaid
 from workers.worktree.submodules import bring_modules
 from workers.worktree.worktree import Place, make_place, remove_place
 
@@ -43,7 +45,10 @@ def make_tree(
     try:
         checker.write_filtered(place)
         bring_modules(root, common, place)
-        return Made(place, _bring(root, place.path, furniture))
+        missing, environments = _bring(root, place.path, furniture)
+        if environments:
+            create_json(place.beside("environments"), {"paths": environments})
+        return Made(place, missing)
     except GitError as error:
         remove_place(place)
         raise WorkerError(f"no worktree: {error.said}") from error
@@ -52,34 +57,60 @@ def make_tree(
         raise
 
 
-def _bring(root: Path, tree: Path, furniture: Furniture) -> tuple[str, ...]:
-    """Copy and link files into a new tree; return the links without a target.
+def brought_paths(root: Path, furniture: Furniture) -> list[str]:
+    """Return the paths that are linked into every tree, and the environments that are copied."""
+    scope = Scope.of(furniture.copied)
+    places = [found.parent for found in root.glob("*/pyvenv.cfg") if furniture.copied]
+    copied = [place.name for place in places if scope.covers(f"{place.name}/pyvenv.cfg")]
+    return [*_linked(root, furniture.linked)[0], *copied]
+
+
+def _bring(root: Path, tree: Path, furniture: Furniture) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Copy and link files into a new tree; return the links without a target, and the environments.
 
     Raises WorkerError where git tracks something at the path: a tracked file must not be hidden.
     """
-    for path in _untracked(root, furniture.copied):
+    environments = []
+    copied = _untracked(root, furniture.copied)
+    for path in copied:
         _copy(root, tree, path)
-    missing = []
-    for text in furniture.linked:
-        if _WILD & set(text):
-            paths = sorted(found.relative_to(root).as_posix() for found in root.glob(text.strip("/")))
+    for path in dict.fromkeys(top for path in copied if (top := _environment_of(path))):
+        environments += [path] if overlaid(root, tree, path) else []
+    paths, missing = _linked(root, furniture.linked)
+    for path in paths:
+        if os.path.lexists(tree / path):
+            raise WorkerError(f"[worktree] link: '{path}' is there already, git tracks it; take it out")
+        place = _room_for(tree, path)
+        if overlaid(root, tree, path):
+            environments.append(path)
+        elif place.name.startswith(".pnp."):
+            shutil.copy2(root / path, place)  # it finds the packages of the project from its real path
         else:
-            paths = [text.strip("/")]
-        missing += [] if paths else [text]
-        for path in paths:
-            _link(root, tree, path, missing)
-    return tuple(missing)
+            place.symlink_to(root / path)
+    return tuple(missing), tuple(environments)
 
 
-def _link(root: Path, tree: Path, path: str, missing: list[str]) -> None:
-    if path.split("/", maxsplit=1)[0] == ".taskers":
-        return
-    if not os.path.lexists(root / path):
-        missing.append(path)
-    elif os.path.lexists(tree / path):
-        raise WorkerError(f"[worktree] link: '{path}' is there already, git tracks it; take it out")
-    else:
-        _room_for(tree, path).symlink_to(root / path)
+def _linked(root: Path, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the paths to link, those above others first, and the patterns without a target."""
+    paths: set[str] = set()
+    missing = []
+    for text in patterns:
+        plain = text.strip("/")
+        if _WILD & set(text):
+            found = [one.relative_to(root).as_posix() for one in root.glob(plain)]
+        else:
+            found = [plain] if os.path.lexists(root / plain) else []
+        is_ours = plain.split("/", maxsplit=1)[0] == ".taskers"
+        missing += [] if found or is_ours else [text]
+        paths.update(path for path in found if path.split("/", maxsplit=1)[0] != ".taskers")
+    return sorted(paths, key=lambda path: (path.count("/"), path)), missing
+
+
+def _environment_of(path: str) -> str:
+    """Return the environment that a file of it shows; empty for any other file."""
+    folder, _, name = path.rpartition("/")
+    top, found, _ = f"/{path}".partition("/node_modules/")
+    return folder if name == "pyvenv.cfg" else f"{top}{found}".strip("/") if found else ""
 
 
 def _untracked(root: Path, patterns: Sequence[str]) -> list[str]:

@@ -80,6 +80,12 @@ def modules_of(place: Place) -> tuple[Module, ...]:
     )
 
 
+def environments_of(place: Place) -> tuple[str, ...]:
+    """Return the environments of the user's checkout that were laid into a tree: no change of anybody."""
+    found = read_json(place.beside("environments"))
+    return tuple(found["paths"]) if found else ()
+
+
 def make_place(
     root: Path, common: Path, path: Path, base: str, index: Path, *, options: Sequence[str] = ()
 ) -> Place:
@@ -96,7 +102,7 @@ def make_place(
         raise WorkerError(f"no worktree: '{path}' already exists")
     path.parent.mkdir(parents=True, exist_ok=True)
     index.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in ("start", "modules"):
+    for earlier in ("start", "modules", "environments"):
         index.with_name(f"{index.name}.{earlier}").unlink(missing_ok=True)
     # Under names of their own until they are whole: the git of a killed runtime may still be writing.
     making = path.with_name(f".{path.name}.{os.getpid()}")
@@ -248,7 +254,8 @@ def remove_place(place: Place) -> None:
             _remove_outside(place.path)
     remove_tree(place.path)
     _vanish(place.admin, place.index_copy.parent)
-    for ours in (place.index_copy, place.beside("start"), place.beside("modules")):
+    beside = (place.beside(name) for name in ("start", "modules", "environments"))
+    for ours in (place.index_copy, *beside):
         ours.unlink(missing_ok=True)
 
 
