@@ -11,6 +11,7 @@ from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun, Unattributed
 from orchestrator.runs.worker_state import LANDS
+from orchestrator.schedule.availability import REMEDY
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
@@ -138,8 +139,7 @@ def gate_line(runtime: Runtime, last: str) -> str:
 
 async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, ...], tree: str) -> Gated:
     if await gate.is_green(tree):
-        doubt = _doubt(runtime, candidates)
-        return Gated(doubt=doubt) if doubt else Gated(candidates, tree)
+        return _doubted(runtime, candidates) or Gated(candidates, tree)
     red = gate.reds[tree, 1]
     if not await gate.was_green(red.command):
         return Gated(held=f"the gate fails without these changes too: {red.words}")
@@ -163,11 +163,16 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
     return Gated(kept, tree, broken, f"the gate is flaky: {what}")
 
 
-def _doubt(runtime: Runtime, candidates: Sequence[Candidate]) -> str:
-    """Return why a gate that passed is no evidence, where the lead has not decided about all that lands."""
+def _doubted(runtime: Runtime, candidates: Sequence[Candidate]) -> Gated | None:
+    """Return the gate's result where that it passed is no evidence, and the lead has not decided about all."""
     doubt = runtime.environments.doubt if runtime.settings.integration.gate else ""
     asked = [one for one in candidates if (runtime.of(one.ticket).lead_said or ("",))[0] not in LANDS]
-    return f"the gate passed, but may have tested your checkout: {doubt}" if doubt and asked else ""
+    if not (doubt and asked):
+        return None
+    what = f"the gate passed, but may have tested your checkout: {doubt}"
+    accept = f"--accept {' '.join(one.ticket.worker for one in candidates)}"
+    do = f"{REMEDY}; or check it, then: orchestrate integrate {runtime.run.id} {accept}"
+    return Gated(doubt=what, problems=(Problem("gate", what, do),))
 
 
 async def _search(runtime: Runtime, gate: "_Gate", candidates: Sequence[Candidate]) -> Found:

@@ -28,7 +28,6 @@ from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
 from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
-from orchestrator.schedule.availability import REMEDY
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
@@ -178,10 +177,6 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
             if gated.held:
                 do = remedy(gated.fenced, f"fix it, then: orchestrate integrate {runtime.run.id}")
                 problems.append(Problem("gate", gated.held, do))
-            if gated.doubt:
-                accept = f"--accept {' '.join(one.ticket.worker for one in fitting)}"
-                do = f"{REMEDY}; or check it, then: orchestrate integrate {runtime.run.id} {accept}"
-                problems.append(Problem("gate", gated.doubt, do))
             if not gated.kept:
                 return problems
             if len(gated.kept) < len(fitting):

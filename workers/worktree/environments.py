@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote_from_bytes
 
+from workers.files.read import read_whole
+
 T = TypeVar("T")
 _TEXT = 1 << 17
 """The most bytes of a file that is read for paths."""
@@ -223,7 +225,7 @@ def _read(entry: "os.DirEntry[str]") -> bytes:
         return b""
     if entry.is_symlink() or not entry.is_file() or entry.stat().st_size > _TEXT:
         return b""
-    data = Path(entry.path).read_bytes()
+    data = read_whole(entry.path, _TEXT)
     return b"" if b"\0" in data[:1024] else data
 
 
@@ -376,7 +378,7 @@ def _packages(folder: Path) -> "Iterator[os.DirEntry[str]]":
 
 def _needs(manifest: Path) -> set[str]:
     try:
-        found = json.loads(manifest.read_bytes())
+        found = json.loads(read_whole(manifest))
         return {name for key in _NEEDS for name in found.get(key) or ()}
     except (OSError, ValueError, AttributeError, TypeError):
         return set()  # not a package: Node cannot load it by its name either
