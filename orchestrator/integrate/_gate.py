@@ -164,7 +164,7 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
 
 
 def _doubted(runtime: Runtime, candidates: Sequence[Candidate]) -> Gated | None:
-    """Return the gate's result where that it passed is no evidence, and the lead has not decided about all."""
+    """Return the result of a gate whose success is no evidence; None where the lead has decided about all."""
     doubt = runtime.environments.doubt if runtime.settings.integration.gate else ""
     asked = [one for one in candidates if (runtime.of(one.ticket).lead_said or ("",))[0] not in LANDS]
     if not (doubt and asked):

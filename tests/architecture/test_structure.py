@@ -45,7 +45,7 @@ REPLACES = {
     "workers/git/metadata.py": ({"append_line"}, "the list of our own moves of refs"),
     "workers/worktree/_filters.py": ({"copy2"}, "an index of our own, for one question"),
     "workers/worktree/checkout.py": ({"copy2"}, "into a fresh worktree, where no file may be at the path"),
-    "workers/worktree/environments.py": ({"write_bytes"}, "a fresh worktree's own copies of scripts and paths"),
+    "workers/worktree/environments.py": ({"write_bytes"}, "copies in a fresh worktree of its own"),
     "workers/files/journal.py": ({"open"}, "the journal of a run, appended to"),
     "workers/files/durable.py": (
         {"open", "replace", "write_over"}, "the one place that does it for those above and below"
