@@ -49,7 +49,7 @@ def test_a_sweep_lands_and_its_dependents_are_told_what_each_package_said(lab):
     assert lab.git("ls-files", "packages").split() == [f"packages/{name}/note" for name in PACKAGES]
     said = (lab.root / found["command-4"]["output"]).read_text()
     for name in PACKAGES:
-        assert f"command-3[package={name}]:\n\ndid {name}\n" in said
+        assert f"command-3[package={name}]:\n\n```text\ndid {name}\n```" in said
     said = (lab.root / found["command-5"]["output"]).read_text()
     assert "did db" in said
     assert "did api" not in said

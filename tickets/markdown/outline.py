@@ -38,8 +38,13 @@ def outline(text: str) -> tuple[OutlineLine, ...]:
 
 def closed(text: str) -> str:
     """Close the code fence or comment that a text leaves open: it would swallow all text added below."""
-    left = _scan(text)[1]
+    left = left_open(text)
     return f"{text}\n{left}\n" if left else text
+
+
+def left_open(text: str) -> str:
+    """Return what closes the code fence or comment that a text leaves open; empty where there is none."""
+    return _scan(text)[1]
 
 
 def sections(

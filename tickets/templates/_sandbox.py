@@ -12,6 +12,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import SandboxedEnvironment
 
 from tickets.templates._faults import MAX_RENDERED, Choices, Fault, Fill, nearest
+from tickets.templates._quoting import marked
 
 _FILE = "<template>"
 
@@ -89,6 +90,9 @@ _ENVIRONMENT = _Environment(
     autoescape=False,  # prompts are Markdown for an agent, never HTML for a browser
     keep_trailing_newline=True,
 )
+_ENVIRONMENT.filters["quoted"] = marked
+QUOTED = frozenset({"outputs", "status", "decisions"})
+"""Values that others wrote: what is made of them is quoted."""
 _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -103,7 +107,9 @@ def compiled(source: str) -> Compiled:
         )
         if others:
             return Compiled(None, (), others)
-        return Compiled(_ENVIRONMENT.from_string(tree), tuple(_names(tree)), ())
+        names = tuple(_names(tree))
+        _quote(tree)
+        return Compiled(_ENVIRONMENT.from_string(tree), names, ())
     except TemplateSyntaxError as error:
         what = f"is not valid Jinja2: {error.message}"
         return Compiled(
@@ -113,6 +119,45 @@ def compiled(source: str) -> Compiled:
         return Compiled(
             None, (), (Fault(1, f"cannot be compiled: {type(error).__name__}", "make it simpler"),)
         )
+
+
+def _quote(tree: nodes.Template) -> None:
+    """Mark each value that is inserted and made of what others wrote, by whatever name or expression."""
+    names = _made_of(tree)
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [_marked(node) if _mentions(node, names) else node for node in output.nodes]
+
+
+def _marked(node: nodes.Expr) -> nodes.Expr:
+    marked_by = nodes.Filter(node, "quoted", [], [], None, None)
+    marked_by.set_lineno(node.lineno).set_environment(_ENVIRONMENT)
+    return marked_by
+
+
+def _made_of(tree: nodes.Template) -> set[str]:
+    """Return the names whose values others may have written: `QUOTED`, and what is assigned from them."""
+    pairs: list[tuple[nodes.Node, nodes.Node]] = []
+    pairs += [(one.target, one.iter) for one in tree.find_all(nodes.For)]
+    pairs += [(one.target, one.node) for one in tree.find_all(nodes.Assign)]
+    for each in tree.find_all(nodes.With):
+        pairs += zip(each.targets, each.values, strict=True)
+    # What a macro is called with may come from anywhere.
+    pairs += [(argument, tree) for one in tree.find_all(nodes.Macro) for argument in one.args]
+    pairs += [(argument, tree) for one in tree.find_all(nodes.CallBlock) for argument in one.args]
+    names, before = set(QUOTED), 0
+    while len(names) > before:
+        before = len(names)
+        names |= {name for target, value in pairs if _mentions(value, names) for name in _named(target)}
+    return names
+
+
+def _mentions(node: nodes.Node, names: set[str]) -> bool:
+    return any(name in names for name in _named(node))
+
+
+def _named(node: nodes.Node) -> list[str]:
+    found = [node, *node.find_all((nodes.Name, nodes.NSRef))]
+    return [one.name for one in found if isinstance(one, nodes.Name | nodes.NSRef)]
 
 
 def _names(tree: nodes.Template) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tickets.templates._faults import Choices, Fault, Fill, nearest
+from tickets.templates._quoting import placed, unmarked
 
 __all__ = ["Choices", "Fault", "Fill", "faults_of", "fill", "has_marks", "nearest", "unknown_names"]
 
@@ -43,9 +44,16 @@ def unknown_names(
     )
 
 
-def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str] | None = None) -> Fill:
+def fill(
+    source: str,
+    values: Mapping[str, Any],
+    *,
+    elsewhere: Mapping[str, str] | None = None,
+    is_prompt: bool = False,
+) -> Fill:
     """Render a string. `elsewhere` tells for undefined names where they are defined.
 
+    In a prompt the values that others wrote are quoted.
     Never raises: every mistake of the template is returned as a fault.
     """
     if not has_marks(source):
@@ -57,7 +65,8 @@ def fill(source: str, values: Mapping[str, Any], *, elsewhere: Mapping[str, str]
         return Fill("", read.faults)
     if unknown := unknown_names(source, tuple(values), elsewhere):
         return Fill("", unknown)
-    return render(read.template, values)
+    filled = render(read.template, values)
+    return filled._replace(text=placed(filled.text) if is_prompt else unmarked(filled.text))
 
 
 def has_marks(source: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from tickets.problems import Problem, TicketError
 from tickets.templates._front_matter import Fields, Items, Scalar
 from tickets.templates._keys import AGENTS, KEYS, WrongValueError
+from tickets.templates._quoting import FanOutOutput
 from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import Choices, fill, has_marks, unknown_names
 from tickets.templates.template import (
@@ -171,7 +172,7 @@ def _fill_body(
         families.setdefault(stem_of(id_), []).append(id_)
     for stem, ids in families.items():
         # `depends_on: codex-3` means all of a fan-out, so outputs["codex-3"] is all of theirs.
-        seen.setdefault(stem, "\n\n".join(f"{id_}:\n\n{seen[id_]}" for id_ in ids))
+        seen.setdefault(stem, FanOutOutput.of((id_, seen[id_]) for id_ in ids))
     names = {
         **values._asdict(),
         "phase": ticket.phase,
@@ -181,7 +182,7 @@ def _fill_body(
         "outputs": Choices("outputs", seen, otherwise="add it to `depends_on`"),
         "ticket": Choices("ticket", _shown(ticket)),
     }
-    filled = fill(ticket.body, names)
+    filled = fill(ticket.body, names, is_prompt=True)
     line = ticket.lines.get("body", 1)
     found = [
         (Problem(f"{ticket.template}:{line + fault.line - 1}", fault.what, fault.do), fault.certain)

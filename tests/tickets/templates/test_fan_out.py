@@ -159,8 +159,8 @@ def test_the_output_of_a_fan_out_is_that_of_all_of_it_each_below_its_id():
     outputs = {f"codex-3[package={name}]": f"did {name}" for name in ("api", "db", "web")}
     *_, dependent = render(codex_3=SWEEP, codex_4=body)
     assert render_body(dependent, VALUES, outputs) == (
-        "codex-3[package=api]:\n\ndid api\n\ncodex-3[package=db]:\n\ndid db\n\n"
-        "codex-3[package=web]:\n\ndid web / did db"
+        "codex-3[package=api]:\n\n```text\ndid api\n```\n\ncodex-3[package=db]:\n\n```text\ndid db\n```\n\n"
+        "codex-3[package=web]:\n\n```text\ndid web\n```\n / \n```text\ndid db\n```"
     )
 
 
@@ -168,7 +168,7 @@ def test_who_depends_on_one_of_a_fan_out_sees_that_one_only():
     body = '---\ndepends_on: ["codex-3[package=db]"]\n---\n{{ outputs["codex-3"] }}'
     outputs = {f"codex-3[package={name}]": f"did {name}" for name in ("api", "db", "web")}
     *_, dependent = render(codex_3=SWEEP, codex_4=body)
-    assert render_body(dependent, VALUES, outputs) == "codex-3[package=db]:\n\ndid db"
+    assert render_body(dependent, VALUES, outputs) == "codex-3[package=db]:\n\n```text\ndid db\n```"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def test_a_full_template_becomes_the_ticket_that_it_describes():
         20,
     )
     assert render_body(ticket, VALUES, {"claude-1": "{{ 7 * 7 }}", "other": "x"}) == (
-        "# Codex-Worker-3\n{{ 7 * 7 }} / demo phase-2 Parser codex-3 STATUS TEXT DECISIONS TEXT\n"
+        "# Codex-Worker-3\n```text\n{{ 7 * 7 }}\n```\n / demo phase-2 Parser codex-3 \n"
+        "```text\nSTATUS TEXT\n```\n```text\nDECISIONS TEXT\n```\n"
     )
 
 
@@ -127,7 +128,8 @@ def test_depending_on_a_fan_out_is_depending_on_all_of_it():
     assert tickets[2].depends_on == ("codex-1[m=a]", "codex-1[m=b]")
     assert tickets[3].depends_on == ("codex-1[m=b]",)
     both = render_body(tickets[2], VALUES, {"codex-1[m=a]": "A", "codex-1[m=b]": "B"})
-    assert both == "A|codex-1[m=a]:\n\nA\n\ncodex-1[m=b]:\n\nB"
+    first, second = "```text\nA\n```", "```text\nB\n```"
+    assert both == f"{first}\n|codex-1[m=a]:\n\n{first}\n\ncodex-1[m=b]:\n\n{second}"
 
 
 def test_numbered_names_keep_their_number_and_others_take_what_is_free():
@@ -166,7 +168,7 @@ def test_a_command_needs_no_prompt_and_its_arguments_stay_apart():
 def test_a_body_may_take_an_output_apart_though_its_stand_in_cannot_be():
     body = "{{ outputs['claude-1'].split('## ')[2] }}"
     tickets = render(claude_1="x", codex_1=front("depends_on: [claude-1]", body))
-    assert render_body(tickets[1], VALUES, {"claude-1": "a## b## c"}) == "c"
+    assert render_body(tickets[1], VALUES, {"claude-1": "a## b## c"}) == "```text\nc\n```"
     with pytest.raises(TicketError, match=r"codex-1\.md:4: list object has no element 2"):
         render_body(tickets[1], VALUES, {"claude-1": "a"})
 

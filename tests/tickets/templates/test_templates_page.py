@@ -28,7 +28,9 @@ def test_the_long_example_is_a_ticket_with_every_key_but_those_of_its_surroundin
         "model", "matrix", "command", "env", "cwd", "setup",
     }  # fmt: skip
     assert (ticket.priority, ticket.budget_usd, ticket.budget_tokens) == ("P0", 2.5, 200_000)
-    assert render_body(ticket, VALUES, {"claude-1": "Two passes."}).endswith("\n\nTwo passes.\n")
+    assert render_body(ticket, VALUES, {"claude-1": "Two passes."}).endswith(
+        "\n\n```text\nTwo passes.\n```\n"
+    )
 
 
 def test_the_sweep_runs_at_once_and_its_review_waits_for_all_of_it():
@@ -38,7 +40,9 @@ def test_the_sweep_runs_at_once_and_its_review_waits_for_all_of_it():
     sweep = tuple(f"codex-3[package={name}]" for name in ("api", "db", "web"))
     assert made.dependencies == {"claude-1": sweep, **dict.fromkeys(sweep, ())}
     review = next(ticket for ticket in tickets if ticket.id == "claude-1")
-    assert "codex-3[package=db]:\n\ntyped" in render_body(review, VALUES, dict.fromkeys(sweep, "typed"))
+    assert "codex-3[package=db]:\n\n```text\ntyped\n```" in render_body(
+        review, VALUES, dict.fromkeys(sweep, "typed")
+    )
     assert all(f"`{id_}`" in PAGE for id_ in sweep)
 
 
