@@ -3,6 +3,7 @@
 An empty, unreadable, missing or repeated part stops an edit; it never counts as having no content.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,6 +18,7 @@ from tickets.markdown import (
     items,
     key_of,
     nul_problem,
+    one_line,
     open_fence,
     parse,
     plain,
@@ -24,6 +26,14 @@ from tickets.markdown import (
 )
 from tickets.problems import Problem
 
+# Left as text until words are written: readers need none of it.
+_FORMS = (
+    r"(?i)\((?=scope:|complete\b|done\b|in progress\b|next\b|planned\b|blocked\b|\d+% complete)"
+    r"|\((?=[a-z_ ]+, [a-z ,]*integrated )|(?<=owner):|(?<=pending):|:(?= (?:approved|rejected) by )"
+    r"|(?<=run \d{8}_\d{6})\)|(?<=run \d{8}_\d{6}_\d)\)"
+    r"|(?<=integrated run \d{8}_\d{6} )\(|(?<=integrated run \d{8}_\d{6}_\d )\("
+)
+"""The marks by which the lines of state files are read, where others have written them: each is escaped."""
 # One command asks many questions of the same few texts, and a document never changes.
 parsed = lru_cache(maxsize=4)(parse)
 
@@ -79,6 +89,15 @@ def state_errors() -> Iterator[None]:
         yield
     except MarkdownError as error:
         raise StateError(*error.problems) from error
+
+
+def inert(text: str, *, spans: bool = True) -> str:
+    """Make the words of others one line of a state file, in which none is read as a part of our own forms.
+
+    All titles, names and reasons go through it; `plain` reads them back. `spans` is as for `one_line`.
+    """
+    line = one_line(text, spans=spans)
+    return re.sub(_FORMS, r"\\\g<0>", one_line(text, spans=False)) if re.search(_FORMS, line) else line
 
 
 def section_like(document: Document, title: str, parent: Part | None = None) -> Part | None:

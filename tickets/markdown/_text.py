@@ -18,15 +18,16 @@ _OPENS_NUMBER = r"(\d{1,9})([.)])(?=\s|$)"
 _CLOSES_HEADING = r"(?<=\s)#+$"
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, *, spans: bool = True) -> str:
     """Make `text` one harmless line: no control characters, and nothing that opens a block or HTML.
 
-    `plain` reads it back: only white space, control characters and direction overrides are lost.
+    `plain` reads it back: only white space, control characters and direction overrides are lost. Without
+    `spans` the marks of code spans are escaped too, so that a caller can escape what is inside them.
     """
     flat = " ".join(_printable(text).split())
     if not flat:
         return ""
-    flat = _escaped(flat)
+    flat = _escaped(flat, spans=spans)
     if re.match(_OPENS_BLOCK, flat):
         flat = "\\" + flat
     elif flat.startswith("```"):
@@ -74,7 +75,7 @@ def _printable(text: str) -> str:
     return "".join(kept)
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: str, *, spans: bool) -> str:
     if not _MAY_NEED_ESCAPES.search(text):
         return text
     out = []
@@ -82,7 +83,7 @@ def _escaped(text: str) -> str:
     while at < len(text):
         char = text[at]
         if char == "`":
-            span = span_end(text, at)
+            span = span_end(text, at) if spans else None
             end = span or _run_end(text, at)
             out.append(text[at:end] if span else "\\`" * (end - at))
             at = end

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from orchestrator.state.canonical.status.read import ActiveWorker, Completed
+from orchestrator.state.document import inert
 from orchestrator.state.events import (
     Completion,
     Decided,
@@ -16,7 +17,7 @@ from orchestrator.state.events import (
     RunIntegrated,
 )
 from orchestrator.state.facts import day
-from tickets.markdown import one_line
+from tickets.markdown import one_line, plain
 from tickets.wording import some_of
 
 LogEvent = Decided | EditsAcknowledged | GateAnswered | MilestoneReached | PhaseAdded | PhaseMoved
@@ -29,7 +30,7 @@ _SIDES = ("positive", "negative", "neutral")
 def entries_of(event: LogEvent) -> list[tuple[str, str]]:
     """Return (title, content) of each entry, the one that is to stand lowest first."""
     if isinstance(event, Decided):
-        return [(one_line(one.title), _content(one)) for one in reversed(event.decisions)]
+        return [(inert(one.title), _content(one)) for one in reversed(event.decisions)]
     if isinstance(event, GateAnswered):
         made = _gate(event)
     elif isinstance(event, MilestoneReached):
@@ -43,6 +44,7 @@ def entries_of(event: LogEvent) -> list[tuple[str, str]]:
     else:
         made = _acknowledged(event)
     status = "Rejected" if isinstance(event, GateAnswered) and event.answer == "rejected" else "Accepted"
+    # Its own form: only the words in it are others'.
     return [(one_line(made.title), _content(made, status))]
 
 
@@ -52,12 +54,12 @@ def heading_of(at: datetime, title: str) -> str:
 
 
 def _content(one: Decision, status: str = "Accepted") -> str:
-    numbered = [f"{number}. {one_line(text)}" for number, text in enumerate(one.alternatives, 1)]
+    numbered = [f"{number}. {inert(text)}" for number, text in enumerate(one.alternatives, 1)]
     sides = [_side(text) for text in one.consequences]
-    supersedes = "; ".join(one_line(text) for text in one.supersedes) or "none"
-    return f"""**Context:** {one_line(one.context)}
+    supersedes = "; ".join(inert(text) for text in one.supersedes) or "none"
+    return f"""**Context:** {inert(one.context)}
 
-**Decision:** {one_line(one.decision)}
+**Decision:** {inert(one.decision)}
 
 {_list("Alternatives Considered", numbered)}
 
@@ -74,12 +76,12 @@ def _list(label: str, lines: Sequence[str]) -> str:
 def _side(text: str) -> str:
     side, colon, rest = text.strip().partition(":")
     if colon and side.strip().casefold() in _SIDES:
-        return f"- {side.strip().capitalize()}: {one_line(rest)}"
-    return f"- Neutral: {one_line(text)}"
+        return f"- {side.strip().capitalize()}: {inert(rest)}"
+    return f"- Neutral: {inert(text)}"
 
 
 def _gate(event: GateAnswered) -> Decision:
-    name = one_line(event.by)
+    name = inert(event.by)
     on = ", on a condition" if event.condition else ""
     said = "Approved" if event.answer == "approved" else "Rejected"
     word = f"{said} by {event.by}" + (f", on the condition: {event.condition}" if event.condition else ".")
@@ -194,7 +196,7 @@ def _finding(one: Completion) -> str:
 
 def _is_same_wait(told: str, reason: str) -> bool:
     """Return whether a worker still waits for the same: the path that it collides with may change."""
-    return bool(told) and told.partition(":")[0] == one_line(reason).partition(":")[0]
+    return bool(told) and told.partition(":")[0] == plain(inert(reason)).partition(":")[0]
 
 
 def _verdicts(lead: str, workers: Sequence[Completion]) -> Iterator[str]:

@@ -3,8 +3,9 @@
 import re
 from typing import TYPE_CHECKING
 
-from orchestrator.state.canonical.decisions.read import read
+from orchestrator.state.canonical.decisions.read import PATH, dated_headings
 from orchestrator.state.canonical.status.read import Phase, Status, slug
+from orchestrator.state.document import opened
 from tickets.markdown import plain
 from tickets.value import Value
 
@@ -42,9 +43,12 @@ class GateAnswer(Value):
 def answers(text: bytes) -> dict[str, GateAnswer]:
     """Return the newest answer at each gate. Raises StateError where the log cannot be read."""
     found: dict[str, GateAnswer] = {}
-    for entry in read(text):
+    document = opened(PATH, text)
+    for heading, entry in dated_headings(document):
         match = _TITLE.match(plain(entry.title))
-        if match and match["gate"] not in found:
+        # As it is spelled: the title of a decision that says the same has its colon escaped.
+        spelled = document.text(heading.start, heading.end)
+        if match and match["gate"] not in found and f"Gate {match['gate']}: " in spelled:
             found[match["gate"]] = GateAnswer(
                 match["gate"], match["answer"], match["by"], entry.date, entry.line, bool(match["condition"])
             )

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
-from orchestrator.state.document import editable, opened, section_like, state_errors
+from orchestrator.state.document import editable, inert, opened, section_like, state_errors
 from orchestrator.state.events import DeliverableChanged, Event, PhaseMoved, TodoDone, TodoMoved
 from orchestrator.state.facts import Facts, day
-from tickets.markdown import append_section, front_problems, insert, items, one_line
+from tickets.markdown import append_section, front_problems, insert, items
 from tickets.problems import Problem
 
 PATH = "docs/backlog.md"
@@ -35,8 +35,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if not gone:
         return {}
     lines = [
-        f"- [{'x' if done else ' '}] {one_line(text)} ({grade}, {day(event.at)})"
-        for grade, text, done in gone
+        f"- [{'x' if done else ' '}] {inert(text)} ({grade}, {day(event.at)})" for grade, text, done in gone
     ]
     with state_errors():
         return {PATH: with_lines(tree, lines)}

@@ -15,7 +15,7 @@ from orchestrator.state.canonical.status.read import (
     spelled,
 )
 from orchestrator.state.canonical.status.todo import boxed, prunable
-from orchestrator.state.document import needed, section_like, the_item, with_items
+from orchestrator.state.document import inert, needed, section_like, the_item, with_items
 from orchestrator.state.events import (
     CriterionAdded,
     CriterionMet,
@@ -35,7 +35,6 @@ from tickets.markdown import (
     insert,
     key_of,
     labelled,
-    one_line,
     parse,
     plain,
     remove_items,
@@ -53,6 +52,7 @@ MADE = "Deliverables"
 CRITERIA = "Acceptance Criteria"
 _CURRENT = "Current Deliverable"
 _PLAN = "Phase Plan"
+_LABEL = r"^\*\*(?=[^*]+(?::\*\*|\*\*[ \t]*:))|(?<!\\):(?=\s|$)"
 _MARK = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 
 
@@ -152,7 +152,7 @@ def _with_blocker(document: Document, event: DeliverableChanged) -> Document:
     item, old = _blocker_lines(document, event)
     given = {"Priority": event.priority, "Impact": event.impact, "Mitigation": event.mitigation}
     said = {one.text.partition(":")[0].capitalize(): one.text for one in old}
-    said |= {key: f"{key}: {one_line(text)}" for key, text in given.items() if text}
+    said |= {key: f"{key}: {inert(text)}" for key, text in given.items() if text}
     new = list(said.values()) if event.status == "BLOCKED" else []
     if new == [one.text for one in old]:
         return document
@@ -223,14 +223,15 @@ def _with_owner(owner: str) -> str:
 
 def _bracketless(text: str) -> str:
     """Make a text fit into round brackets, which its first closing bracket would end."""
-    return one_line(text).replace("(", "[").replace(")", "]")
+    return inert(text).replace("(", "[").replace(")", "]")
 
 
 def show_current(document: Document, made: Deliverable) -> Document:
     """Make the section name a deliverable, its status and its owner; other lines stay."""
     part = needed(document, _CURRENT)
     known = {one.line for one in fields(document, part)}
-    name = one_line(made.name)
+    # On a line of its own it must not read as a field, nor as code.
+    name = re.sub(_LABEL, r"\\\g<0>", inert(made.name, spans=not made.name.startswith("`")))
     for number, line in enumerate(document.lines, start=1):
         is_text = document.data[line.start : line.end].strip() and number not in known
         if part.body <= line.start < part.content_end and is_text and document.opaque_at(line.start) is None:
@@ -241,7 +242,7 @@ def show_current(document: Document, made: Deliverable) -> Document:
     else:
         at = next((one.line_start for one in fields(document, part)), part.own_content_end)
         document = insert(document, at, ("\n" if at == part.body else "") + name)
-    for key, said in (("Status", made.status), ("Owner", one_line(made.owner) or "Lead")):
+    for key, said in (("Status", made.status), ("Owner", inert(made.owner) or "Lead")):
         document = with_field(document, needed(document, _CURRENT), key, said)
     return document
 
@@ -264,7 +265,7 @@ def with_field(document: Document, part: Part, key: str, said: str) -> Document:
 
 def _milestone(document: Document, event: MilestoneReached) -> Document:
     part = phase_part(document, event.phase)
-    return with_field(document, part, "Milestone", f"{one_line(event.milestone)} (COMPLETE)")
+    return with_field(document, part, "Milestone", f"{inert(event.milestone)} (COMPLETE)")
 
 
 def _phase(document: Document, event: PhaseMoved) -> Document:
@@ -281,9 +282,9 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
     if begun is None:
         raise StateError(Problem(document.place, f"there is no phase `{event.begun}`", "read the plan"))
     title = spelled(begun.number, begun.name) or begun.title
-    document = with_field(document, header(document), "Phase", one_line(title))
+    document = with_field(document, header(document), "Phase", inert(title))
     if begun.milestone:
-        said = f"{one_line(begun.milestone)} ({milestone_percent(begun)}% complete)"
+        said = f"{inert(begun.milestone)} ({milestone_percent(begun)}% complete)"
         document = with_field(document, header(document), "Milestone", said)
     follows = next_of(begun)
     if follows is None:
@@ -296,7 +297,7 @@ def _tested(document: Document, tests: str) -> Document:
     progress = section_like(document, "Progress")
     if not tests or progress is None:
         return document
-    return with_field(document, progress, "Tests", one_line(tests))
+    return with_field(document, progress, "Tests", inert(tests))
 
 
 # The plan grows
@@ -319,7 +320,7 @@ def next_number(phases: tuple[Phase, ...]) -> str:
 def _with_phase(document: Document, event: PhaseAdded) -> Document:
     plan = needed(document, _PLAN)
     phases = read(document.data).phases
-    title = f"Phase {event.number}: {one_line(event.name)}"
+    title = f"Phase {event.number}: {inert(event.name)}"
     # A heading's words are its text without markup.
     wanted = parse(f"# {title}\n".encode(), document.place).headings[0].title
     if wanted in {phase.title for phase in phases}:
@@ -329,18 +330,18 @@ def _with_phase(document: Document, event: PhaseAdded) -> Document:
         raise StateError(Problem(document.place, what, "run the command again"))
     inside = sections(document, plan)
     level = inside[-1].level if inside else plan.level + 1
-    made = [f"- [ ] {one_line(name)} (PLANNED)" for name in event.deliverables]
+    made = [f"- [ ] {inert(name)} (PLANNED)" for name in event.deliverables]
     lines = [
-        "#" * level + f" {title}", "", "**Status:** PLANNED", f"**Milestone:** {one_line(event.milestone)}",
+        "#" * level + f" {title}", "", "**Status:** PLANNED", f"**Milestone:** {inert(event.milestone)}",
         "", f"**{MADE}:**", *made, "", f"**{CRITERIA}:**",
-        *(f"- [ ] {one_line(text)}" for text in event.criteria),
+        *(f"- [ ] {inert(text)}" for text in event.criteria),
     ]  # fmt: skip
     return insert(document, plan.content_end, "\n" + "\n".join(lines))
 
 
 def _with_deliverable(document: Document, event: DeliverableAdded) -> Document:
     phase = _listed_phase(document, event.phase)
-    if plain(one_line(event.name)) in {one.name for one in phase.deliverables}:
+    if plain(inert(event.name)) in {one.name for one in phase.deliverables}:
         return document
     status = read(document.data)
     is_current = status.current is not None and status.current.title == event.phase
@@ -348,23 +349,23 @@ def _with_deliverable(document: Document, event: DeliverableAdded) -> Document:
     is_next = event.next or (is_current and all(one.done for one in phase.deliverables))
     if is_next:
         document = _without_next(document, event.phase)
-    line = f"- [ ] {one_line(event.name)} ({'NEXT' if is_next else 'PLANNED'})"
+    line = f"- [ ] {inert(event.name)} ({'NEXT' if is_next else 'PLANNED'})"
     document = _below_label(document, event.phase, MADE, line)
     busy = status.deliverable.status.upper() in ("IN PROGRESS", "BLOCKED") and bool(status.deliverable.name)
     if not is_next or not is_current or busy:
         return document
-    return show_current(document, Deliverable(plain(one_line(event.name)), "NEXT", "Lead", done=False))
+    return show_current(document, Deliverable(plain(inert(event.name)), "NEXT", "Lead", done=False))
 
 
 def _with_criterion(document: Document, event: CriterionAdded) -> Document:
     part = criteria_part(document, event.section)
     plan = section_like(document, _PLAN)
-    line = f"- [ ] {one_line(event.text)}"
+    line = f"- [ ] {inert(event.text)}"
     if plan is None or not plan.start < part.start < plan.end:
         there = {plain(item.text) for item in boxed(document, part)}
-        return document if plain(one_line(event.text)) in there else with_items(document, part, [line])
+        return document if plain(inert(event.text)) in there else with_items(document, part, [line])
     phase = _listed_phase(document, event.section)
-    if plain(one_line(event.text)) in {text for _, text in phase.criteria}:
+    if plain(inert(event.text)) in {text for _, text in phase.criteria}:
         return document
     return _below_label(document, event.section, CRITERIA, line)
 

@@ -34,13 +34,13 @@ _PHASE = re.compile(
 _PHASE_WORD = r"(?i)phase[-_ ]?(\d+(?:\.\d+)*)"
 _WORDS = r"COMPLETE|DONE|IN PROGRESS|NEXT|PLANNED|BLOCKED"
 DELIVERABLE = re.compile(
-    rf"(?P<name>.*?)\s*\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
+    rf"(?P<name>.*?)\s*(?<!\\)\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
     r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
     re.IGNORECASE,
 )
 BLOCKER = r"(?i)(Impact|Mitigation|Priority): (.*)$"
 """A line below a blocked deliverable."""
-_REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
+_REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>(?<!\\)\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
 _ACTIVE = (
     r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
     r"(?: \u2014 pending: (?P<pending>.*))?$"
@@ -227,13 +227,15 @@ def milestone_percent(phase: Phase | None) -> int:
 
 def value(document: Document, part: Part | None, key: str) -> str:
     """Return the value of a field, as text without escapes; empty where it is missing or repeated."""
-    if part is None:
-        return ""
+    return plain(_spelled(document, part, key))
+
+
+def _spelled(document: Document, part: Part | None, key: str) -> str:
     try:
-        found = field(document, part, key)
+        found = field(document, part, key) if part else None
     except MarkdownError:
         return ""
-    return plain(found.value) if found else ""
+    return found.value if found else ""
 
 
 def active_workers(document: Document) -> tuple[ActiveWorker, ...]:
@@ -290,14 +292,14 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
         match = _PHASE.match(part.title)
         made = labelled_items(document, part, "Deliverables")
         criteria = labelled_items(document, part, "Acceptance Criteria")
-        milestone = _REACHED.match(value(document, part, "Milestone"))
+        milestone = _REACHED.match(_spelled(document, part, "Milestone"))
         found.append(
             Phase(
                 _number(match["number"]) if match else None,
                 match["name"] if match else part.title,
                 part.title,
                 value(document, part, "Status"),
-                milestone["name"] if milestone else "",
+                plain(milestone["name"]) if milestone else "",
                 _deliverables(made),
                 tuple((bool(item.done), plain(item.text)) for item in criteria if item.done is not None),
                 part.line,

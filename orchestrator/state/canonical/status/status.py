@@ -24,6 +24,7 @@ from orchestrator.state.canonical.status.read import (
 from orchestrator.state.document import (
     doubled,
     editable,
+    inert,
     opened,
     present,
     section_like,
@@ -54,7 +55,6 @@ from tickets.markdown import (
     items,
     key_of,
     labelled,
-    one_line,
     remove_items,
     set_field,
     set_item,
@@ -75,7 +75,7 @@ SECTIONS = (
 )  # fmt: skip
 
 _COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
-_MET = re.compile(r"\(\d+%(?= complete\))")
+_MET = re.compile(r"(?<!\\)\(\d+%(?= complete\))")
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 _INIT = "`orchestrate init` appends what is missing"
 _NEW = Path(__file__).with_name("new.md")
@@ -190,7 +190,7 @@ def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes
     if after.data == before.data:
         return {}
     after = set_field(after, header(after), "Last Updated", minute(event.at))
-    after = set_field(after, header(after), "Lead Agent", one_line(event.lead) or "Lead")
+    after = set_field(after, header(after), "Lead Agent", inert(event.lead) or "Lead")
     return {PATH: after.data}
 
 
@@ -279,8 +279,8 @@ def _deployed(document: Document, event: RunDeployed) -> Document:
 
 
 def _active_line(entry: RosterEntry, run: str) -> str:
-    scope = one_line(", ".join(entry.scope)) or "none"
-    return f"- {one_line(entry.worker)}: {one_line(entry.title) or 'untitled'} (Scope: {scope}, run {run})"
+    scope = inert(", ".join(entry.scope)) or "none"
+    return f"- {inert(entry.worker)}: {inert(entry.title) or 'untitled'} (Scope: {scope}, run {run})"
 
 
 def _integrated(document: Document, event: RunIntegrated) -> Document:
@@ -295,7 +295,7 @@ def _integrated(document: Document, event: RunIntegrated) -> Document:
 
 def _held(document: Document, worker: Completion, run: str) -> Document:
     """Keep a pending worker on the roster, with the reason why it waits."""
-    note = f" \u2014 pending: {one_line(worker.reason) or 'the lead decides'}"
+    note = f" \u2014 pending: {inert(worker.reason) or 'the lead decides'}"
     known = [one for one in active_workers(document) if (one.worker, one.run) == (worker.worker, run)]
     if not known:
         done = {(one.worker, one.run) for one in completed(document)}
@@ -335,8 +335,8 @@ def _completed(
         known = [one for one in listed if (one.worker, one.run) == (worker.worker, event.run)]
         outcome, verdict = worker.outcome.upper(), worker.verdict or "no verdict"
         line = (
-            f"{one_line(worker.worker)}: {one_line(worker.title) or 'untitled'} "
-            f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run}, {one_line(event.phase)})"
+            f"{inert(worker.worker)}: {inert(worker.title) or 'untitled'} "
+            f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run}, {inert(event.phase)})"
         )
         if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
             document = set_item(document, known[0].item, line)

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
-from orchestrator.state.document import needed, section_like, the_item, with_items
+from orchestrator.state.document import inert, needed, section_like, the_item, with_items
 from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
-from tickets.markdown import Document, Item, Part, items, one_line, plain, remove_items, set_checkbox
+from tickets.markdown import Document, Item, Part, items, plain, remove_items, set_checkbox
 from tickets.problems import Problem
 
 GRADES: tuple[Grade, ...] = ("P0", "P1", "P2")
@@ -96,7 +96,7 @@ def _holds(inside: tuple[Item, ...], item: Item) -> bool:
 def _added(document: Document, event: TodoAdded) -> Document:
     part = _level(document, event.grade)
     there = {one.text for one in todo_items(document) if not one.done}
-    new = dict.fromkeys(one_line(text) for text in event.items)
+    new = dict.fromkeys(inert(text) for text in event.items)
     return with_items(document, part, [f"- [ ] {text}" for text in new if text and plain(text) not in there])
 
 
