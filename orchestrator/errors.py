@@ -18,3 +18,11 @@ class Refusal(ProblemError):
         super().__init__(*problems)
         self.exit_code = exit_code
         self.next_action = next_action
+
+
+class AllDone(Refusal):
+    """Raised where all that a command was to run is done already: nothing is started, and nothing failed."""
+
+    def __init__(self, problem: Problem, *, phase: str) -> None:
+        super().__init__(problem, exit_code=0, next_action="orchestrate status")
+        self.phase = phase

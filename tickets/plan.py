@@ -31,8 +31,18 @@ class Plan(Value):
     problems: tuple[Problem, ...]
 
 
-def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOverlap = "refuse") -> Plan:
-    """Plan tickets and list every problem. Never raises for the content of a ticket."""
+def make_plan(
+    tickets: Sequence[Ticket],
+    rules: PathRules,
+    *,
+    on_overlap: OnOverlap = "refuse",
+    done: Mapping[str, Sequence[str]] = {},
+) -> Plan:
+    """Plan tickets and list every problem. Never raises for the content of a ticket.
+
+    `done` are others of the phase, with those that they depended on: nobody waits for them, and who depends
+    on one still comes after what that depended on.
+    """
     problems: list[Problem] = []
     notes: list[Problem] = []
     scopes: dict[str, Scope] = {}
@@ -47,7 +57,7 @@ def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOver
             notes += told
             if scope is not None:
                 scopes[ticket.id] = scope
-    order = _Order(tickets)
+    order = _Order(tickets, done)
     problems += order.problems
     overlaps: list[Overlap] = []
     try:
@@ -64,7 +74,12 @@ def make_plan(tickets: Sequence[Ticket], rules: PathRules, *, on_overlap: OnOver
     dependencies = {id_: tuple(before) for id_, before in order.before.items()}
     planned = (by_id[id_] for id_ in order.sorted())
     return Plan(
-        tuple(ticket._replace(depends_on=dependencies[ticket.id]) for ticket in planned),
+        tuple(
+            ticket._replace(
+                depends_on=(*(id_ for id_ in ticket.depends_on if id_ in done), *dependencies[ticket.id])
+            )
+            for ticket in planned
+        ),
         scopes,
         dependencies,
         tuple(overlaps),
@@ -92,16 +107,16 @@ def idle_keys(fan_out: Sequence[Ticket]) -> list[str]:
 class _Order:
     """Which ticket waits for which. Sets of tickets are the bits of an integer: every pair is tested."""
 
-    def __init__(self, tickets: Sequence[Ticket]) -> None:
+    def __init__(self, tickets: Sequence[Ticket], done: Mapping[str, Sequence[str]]) -> None:
         self.problems: list[Problem] = []
         self.number = {ticket.id: at for at, ticket in enumerate(tickets)}
         self.before: dict[str, list[str]] = {ticket.id: [] for ticket in tickets}
         known = {*self.number, *map(stem_of, self.number)}
         for ticket in tickets:
-            for id_ in ticket.depends_on:
+            for id_ in _through(ticket.depends_on, done):
                 if id_ in self.number:
                     self.before[ticket.id].append(id_)
-                else:
+                elif id_ in ticket.depends_on:
                     do = nearest(id_, known) or "name a ticket of this phase"
                     self.problems.append(
                         Problem(ticket.place("depends_on"), f"there is no ticket `{id_}` here", do)
@@ -174,6 +189,18 @@ class _Order:
                     at[id_] = len(path)
                     path.append(id_)
                     stack.append(iter(self.before[id_]))
+
+
+def _through(named: Sequence[str], done: Mapping[str, Sequence[str]]) -> list[str]:
+    """Replace tickets that are done by those that they depended on."""
+    found, left = dict[str, None](), list(reversed(named))
+    while left:
+        id_ = left.pop()
+        if id_ in found:
+            continue
+        found[id_] = None
+        left += reversed(done.get(id_, ()))
+    return [id_ for id_ in found if id_ not in done]
 
 
 def _proved(

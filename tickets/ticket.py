@@ -76,6 +76,8 @@ class Ticket(NamedTuple):
     max_files_changed: int | None = None
     matrix: Mapping[str, str] = {}
     command: tuple[str, ...] | None = None
+    digest: str = ""
+    """Equal for equal work: of the template's bytes and the values of one ticket (`docs/templates.md`)."""
     lines: Mapping[str, int] = {}
     """The place of each key in the template, and where `body` begins: for messages only."""
 

@@ -206,7 +206,7 @@ def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
 
         said = problem_lines(answer.problems, answer.next_action) if answer.refusal else lines
         text = "\n".join(laid_out(said))
-        heard = not text or say(text, sys.stderr if answer.refusal else sys.stdout)
+        heard = not text or say(text, sys.stderr if answer.refusal and answer.exit_code else sys.stdout)
     return answer.exit_code if heard else answer.exit_code or 1
 
 

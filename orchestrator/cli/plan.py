@@ -43,7 +43,9 @@ def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:
         "",
     ]
     order = _order_lines(document["order"])
-    lines += order if may_start else ["nothing can start: see the errors below"]
+    is_done = all(one["done"] for one in document["tickets"])
+    nothing = "nothing is left to run" if is_done else "nothing can start: see the errors below"
+    lines += order if may_start and not is_done else [nothing]
     lines += [*_ticket_lines(_in_order(document)), ""]
     if any(one["mode"] == "write" or one["owns"] for one in document["tickets"]):
         lines += [*_unowned(document["unowned"]), ""]
@@ -98,6 +100,9 @@ def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iter
         yield f"     but not {', '.join(ticket['excludes'])}"
     if ticket["waits_for"]:
         yield f"     waits for {', '.join(gathered(ticket['waits_for'], ids))}"
+    if ticket["done"]:
+        commit = f", commit {ticket['done']['commit'][:10]}" if ticket["done"]["commit"] else ""
+        yield f"     done in {ticket['done']['run']}{commit}"
     if ticket["skipped"]:
         yield f"     skipped: {ticket['skipped']}"
 

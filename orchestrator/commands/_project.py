@@ -32,6 +32,7 @@ def request_of(
     phase: str,
     only: tuple[str, ...],
     *,
+    again: bool,
     new: bool,
     strict_agents: bool,
     on_overlap: OnOverlap,
@@ -39,7 +40,7 @@ def request_of(
 ) -> Request:
     """Return the request for a phase, with the caller's lead and day. Raises Refusal."""
     lead, day = lead_of(caller, repository_of(caller)), f"{caller.now():%Y-%m-%d}"
-    return Request(phase, lead, only, new, strict_agents, on_overlap, wait, day)
+    return Request(phase, lead, only, again, new, strict_agents, on_overlap, wait, day)
 
 
 def _tell_nothing(*_: object) -> None:

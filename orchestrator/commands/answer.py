@@ -45,14 +45,31 @@ def answer(problems: Iterable[Problem] = (), next_action: str = "", **keys: Any)
     return Answer(1 if is_bad else 0, document, found, None)
 
 
+def all_done(problems: Iterable[Problem], phase: str, next_action: str) -> Answer[None]:
+    """Return the answer about a phase of which nothing is left to run."""
+    said = answer(problems, next_action)
+    document = {
+        **_of_run(phase, "integrated"),
+        "problems": said.document["problems"],
+        "next_action": next_action,
+    }
+    return said._replace(document=document, refusal=True)
+
+
 def refused(problems: Iterable[Problem], next_action: str, exit_code: int, *, of_run: bool) -> Answer[None]:
     """Return the answer of a refused command, in the form of its normal answer."""
     said = answer(problems, next_action)
     document = {**said.document, "ok": False}
     if of_run:
         document = {
-            "schema": 1, "run": None, "phase": None, "status": "refused", "workers": [],
-            "commit": {"landing": None, "state": None},
-            "problems": document["problems"], "next_action": next_action,
+            **_of_run(None, "refused"), "problems": document["problems"], "next_action": next_action,
         }  # fmt: skip
     return said._replace(exit_code=exit_code, document=document, refusal=True)
+
+
+def _of_run(phase: str | None, status: str) -> dict[str, Any]:
+    """Return the first keys of an answer about a run, where there is none."""
+    return {
+        "schema": 1, "run": None, "phase": phase, "status": status, "workers": [],
+        "commit": {"landing": None, "state": None},
+    }  # fmt: skip

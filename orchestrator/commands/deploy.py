@@ -22,6 +22,8 @@ class Arguments(NamedTuple):
     phase: str
     only: tuple[str, ...] = ()
     """Just these tickets."""
+    again: bool = False
+    """Run also tickets that are done."""
     new: bool = False
     """Start also if a run of the phase is unfinished."""
     strict_agents: bool = False
@@ -35,9 +37,16 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Deploy a phase."""
-    phase, only, new, strict_agents, on_overlap, wait, detached = arguments
+    phase, only, again, new, strict_agents, on_overlap, wait, detached = arguments
     request = request_of(
-        caller, phase, only, new=new, strict_agents=strict_agents, on_overlap=on_overlap, wait=wait
+        caller,
+        phase,
+        only,
+        again=again,
+        new=new,
+        strict_agents=strict_agents,
+        on_overlap=on_overlap,
+        wait=wait,
     )
     project = project_of(caller, request)
     if detached:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from orchestrator.commands.answer import Answer, refused
+from orchestrator.commands.answer import Answer, all_done, refused
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.table import Command
-from orchestrator.errors import Refusal
+from orchestrator.errors import AllDone, Refusal
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from workers.files.read import NotRegularError
@@ -57,6 +57,8 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
     of_run = invocation.of_run
     try:
         return function()
+    except AllDone as error:
+        return all_done(error.problems, error.phase, error.next_action)
     except Refusal as error:
         next_action = error.next_action or next_step(error.problems, invocation.name, invocation.arguments)
         return refused(error.problems, next_action, error.exit_code, of_run=of_run)

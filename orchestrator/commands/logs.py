@@ -4,7 +4,6 @@ Imports little: asked often.
 """
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +14,13 @@ from orchestrator.commands._names import live_named, workers_named
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.runs.check_output import named_outputs
 from orchestrator.runs.live import LiveRun, doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
 from tickets.problems import Problem
 from tickets.value import Value
-from workers.agents.follow import Follower, read_tail
+from workers.agents.follow import Follower
 from workers.agents.stream import Lines, plain
 from workers.files.read import opened
 
@@ -31,10 +31,6 @@ LONGEST = 1 << 20
 CHUNK = 1 << 16
 SHOWN = 5
 """How many workers of a fan-out are named where the call does not choose one."""
-TAIL = 20
-"""How many lines of a command's output are shown; its file has the others."""
-_SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
-_STREAMS = ("stdout", "stderr")
 
 
 class Arguments(Value):
@@ -242,7 +238,9 @@ def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Ite
         verdict = f", {known.verdict}" if known.verdict else ""
         why = f": {known.reason}" if known.reason else ""
         yield Piece("note", f"{worker} ended as {known.outcome}{verdict}{why}")
-        yield from _checks(state, known.reason)
+        for name, lines in named_outputs(state.run.root, known.reason):
+            yield Piece("note", f"{name} ends with:")
+            yield from (Piece("check", line) for line in lines)
 
 
 def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
@@ -252,14 +250,3 @@ def _earlier(state: RunState, worker: str, number: int) -> Iterator[Piece]:
         yield Piece(
             "note", f"this is attempt {number} of {of}; `--attempt {number - 1}` shows the one before"
         )
-
-
-def _checks(state: RunState, reason: str) -> Iterator[Piece]:
-    """Yield the last output lines of the commands that a reason names."""
-    for path in dict.fromkeys(found["path"] for found in re.finditer(_SEE, reason)):
-        for stream in _STREAMS:
-            name = f"{path}.{stream}"
-            lines = read_tail(state.run.root / name).splitlines()
-            if lines:
-                yield Piece("note", f"{name} ends with:")
-            yield from (Piece("check", plain(line)) for line in lines[-TAIL:])

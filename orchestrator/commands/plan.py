@@ -48,6 +48,8 @@ class Arguments(Value):
     phase: str
     only: tuple[str, ...] = ()
     """Just these tickets."""
+    again: bool = False
+    """Show also tickets that are done as tickets that would run."""
     strict_agents: bool = False
     """Refuse if an agent is missing or off."""
     on_overlap: OnOverlap = "refuse"
@@ -55,11 +57,13 @@ class Arguments(Value):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Prepare a phase as `run` does, and show it, whatever its problems. Raises Refusal."""
-    phase, only, strict_agents, on_overlap = arguments
-    request = request_of(caller, phase, only, new=True, strict_agents=strict_agents, on_overlap=on_overlap)
+    phase, only, again, strict_agents, on_overlap = arguments
+    request = request_of(
+        caller, phase, only, again=again, new=True, strict_agents=strict_agents, on_overlap=on_overlap
+    )
     project = project_of(caller, request)
     prepared, problems = examine(project.repository, project.settings, request, dict(caller.environ))
-    if not prepared.plan.tickets:
+    if not prepared.plan.tickets and not prepared.done:
         raise Refusal(*problems)
     held = [] if problems else in_use(project.repository, prepared, new=False)
     budget = _budget(project, prepared, f"{caller.now():%Y-%m-%d}")
@@ -68,6 +72,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
     said = list(problems) or [*warned, *prepared.warnings]
     next_action = holding.next_action(held) if held else f"orchestrate run {phase}"
+    if not prepared.plan.tickets:
+        next_action = "orchestrate status"
     if problems:
         next_action = next_step(problems, "plan", arguments)
     shown = answer(said, next_action, **_keys(project, phase, seen))
@@ -105,7 +111,7 @@ def _keys(project: Project, phase: str, seen: _Seen) -> dict[str, Any]:
         "fence": fence_in_force(project.settings.fence).level,
         "slots": {"total": slots.total, **{name: _slots(project.settings, name) for name in slots.agents}},
         "budget": seen.budget,
-        "tickets": [_ticket(seen, ticket) for ticket in seen.prepared.plan.tickets],
+        "tickets": [_ticket(seen, ticket) for ticket in (*seen.prepared.plan.tickets, *seen.prepared.done)],
         "order": seen.order,
         "overlaps": _overlaps(seen.prepared.plan.tickets, seen),
         "overlap_count": len(seen.prepared.plan.overlaps),
@@ -143,7 +149,13 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
         "budget_usd": ticket.budget_usd,
         "budget_tokens": ticket.budget_tokens,
         "skipped": prepared.skipped.get(ticket.id),
+        "done": _done(prepared, ticket),
     }
+
+
+def _done(prepared: Prepared, ticket: Ticket) -> dict[str, Any] | None:
+    found = prepared.earlier.done.get(ticket.id) if ticket in prepared.done else None
+    return {"run": found.run, "worker": found.worker, "commit": found.commit} if found else None
 
 
 def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:

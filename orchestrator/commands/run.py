@@ -18,6 +18,8 @@ class Arguments(NamedTuple):
     phase: str | None = None
     only: tuple[str, ...] = ()
     """Just these tickets."""
+    again: bool = False
+    """Run also tickets that are done."""
     new: bool = False
     """Start also if a run of the phase is unfinished."""
     strict_agents: bool = False
@@ -29,12 +31,19 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Run a phase."""
-    phase, only, new, strict_agents, on_overlap, wait = arguments
+    phase, only, again, new, strict_agents, on_overlap, wait = arguments
     if phase is None:
         project = project_of(caller)
         return finish(caller, project, partial(go_on, project, newest_unfinished(project.repository)))
     request = request_of(
-        caller, phase, only, new=new, strict_agents=strict_agents, on_overlap=on_overlap, wait=wait
+        caller,
+        phase,
+        only,
+        again=again,
+        new=new,
+        strict_agents=strict_agents,
+        on_overlap=on_overlap,
+        wait=wait,
     )
     project = project_of(caller, request)
     return finish(caller, project, partial(run_phase, project, request))

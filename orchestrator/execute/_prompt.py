@@ -4,6 +4,7 @@ from itertools import islice
 from pathlib import Path
 
 from orchestrator.execute.runtime import Runtime
+from orchestrator.runs.check_output import last_lines, named_outputs
 from tickets.prompt import PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
@@ -12,6 +13,8 @@ from workers.files.read import read_start, read_whole
 
 OUTPUT_SHOWN = 100_000
 """Characters of a dependency's output that a prompt may hold; the rest is named by its path."""
+LINE = 500
+"""Characters of one line of an earlier run's output that a prompt may hold."""
 BESIDE_SHOWN = 20
 """Tickets that may run beside one and are named in its prompt; the rest is counted."""
 
@@ -50,16 +53,42 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         parallel_with=named,
         parallel_more=len(runtime.manifest.tickets) - len(related) - len(named),
         phase_criteria=runtime.manifest.phase_criteria,
+        rejected=_rejected(runtime, ticket),
         exists=lambda path: (root / path).exists(),
     )
     return long_form(ticket, body, context)
 
 
 def _output(runtime: Runtime, ticket_id: str) -> str:
-    output = runtime.of(runtime.manifest.by_id(ticket_id)).evidence.output
-    if not output:
-        return ""
-    text = read_start(runtime.run.root / output, 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
+    if done := runtime.manifest.done.get(ticket_id):
+        output, gone = done.output, f"(done in run {done.run}, whose files are gone)"
+    else:
+        output, gone = runtime.of(runtime.manifest.by_id(ticket_id)).evidence.output, ""
+    try:
+        text = (
+            read_start(runtime.run.root / output, 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
+            if output
+            else gone
+        )
+    except FileNotFoundError:
+        text = gone
     if len(text) <= OUTPUT_SHOWN:
         return text
     return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {output}]\n"
+
+
+def _rejected(runtime: Runtime, ticket: Ticket) -> str:
+    """Describe why the work of an earlier run was not accepted, with the last lines of what it names."""
+    found = runtime.manifest.rejected.get(ticket.id)
+    if found is None:
+        return ""
+    root = runtime.run.root
+    verdict = f", {found.verdict}" if found.verdict else ""
+    said = [f"{found.worker} of run {found.run} ended as {found.outcome}{verdict}: {found.reason}"]
+    said += [f"It had ended with: {found.found}"] if found.found else []
+    outputs = list(named_outputs(root, f"{found.reason} {found.found}"))
+    if found.output and (lines := last_lines(root / found.output)):
+        outputs.append(("Its last message", lines))
+    for name, lines in outputs:
+        said += ["", f"{name} ends with:", *(line[:LINE] for line in lines)]
+    return "\n".join(said)

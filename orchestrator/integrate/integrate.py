@@ -26,6 +26,7 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
+from orchestrator.runs.landings import read_landing, trailers
 from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
 from orchestrator.state.events import Completion, RunIntegrated
@@ -211,15 +212,14 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
 
 
 def _take_over(runtime: Runtime, repo: UserRepo) -> None:
-    """Note landings of a runtime that was killed before it noted them; the trailer names the workers."""
+    """Note landings of a runtime that was killed before it noted them; the trailers name the workers."""
     ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
     for sha, message in repo.commits_with(
         "Orchestrate-Run", runtime.run.id, runtime.manifest.base, ref
     ).items():
-        line = next((line for line in message.splitlines() if line.startswith("Orchestrate-Workers: ")), "")
-        names = tuple(name for name in line.removeprefix("Orchestrate-Workers: ").split(", ") if name)
-        if not set(names) <= set(runtime.state.landings):
-            runtime.note(ChangesLanded(sha, names))
+        landing = read_landing(sha, message)
+        if landing is not None and not set(landing.workers) <= set(runtime.state.landings):
+            runtime.note(ChangesLanded(sha, landing.workers))
 
 
 async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]]:
@@ -290,10 +290,15 @@ def _landing_message(runtime: Runtime, fitting: Sequence[Candidate]) -> str:
     def line(one: Candidate) -> str:
         return f"- {one.ticket.worker}: {one.ticket.title} ({count_of(len(one.changes), 'file')})"
 
-    names = ", ".join(one.ticket.worker for one in fitting)
+    agents = runtime.state.workers
     return "\n".join([
         f"Land run {runtime.run.id} ({runtime.manifest.phase})", "", *map(line, fitting), "",
-        f"Orchestrate-Run: {runtime.run.id}", f"Orchestrate-Workers: {names}", "",
+        *trailers(
+            runtime.run.id,
+            runtime.manifest.phase,
+            [(one.ticket, agents[one.ticket.worker].agent) for one in fitting],
+        ),
+        "",
     ])  # fmt: skip
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
-from orchestrator.errors import HELD, Refusal
+from orchestrator.errors import HELD, AllDone, Refusal
 from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
+from orchestrator.runs.earlier import Earlier, earlier_of
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled, why_off
@@ -42,6 +43,8 @@ class Request(Value):
     phase: str
     lead: str
     only: tuple[str, ...] = ()
+    again: bool = False
+    """Run also what is done."""
     new: bool = False
     strict_agents: bool = False
     on_overlap: OnOverlap = "refuse"
@@ -62,6 +65,9 @@ class Prepared(Value):
     """The agent that will do each ticket: its own, or a fallback where that is not available."""
     skipped: Mapping[str, str]
     """Tickets that cannot be started, with the reason."""
+    done: Sequence[Ticket]
+    """The chosen tickets that are done, and do not run again."""
+    earlier: Earlier
     warnings: tuple[Problem, ...]
 
 
@@ -71,6 +77,8 @@ def prepare(project: Project, request: Request) -> Prepared:
     if problems:
         raise Refusal(*problems)
     _refuse_unfinished(project.repository.root, request)
+    if not prepared.plan.tickets:
+        raise AllDone(done_problem(request.phase, prepared), phase=request.phase)
     refuse_conflicts(in_use(project.repository, prepared, new=request.new))
     return prepared
 
@@ -92,11 +100,13 @@ def examine(
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
+    if found.done:
+        warnings.append(done_problem(request.phase, found))
     # Where something is in the way, nothing can be read there, and that is reported already.
     is_told = bool(request.day) and not problems
     today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
     warnings += budget_warnings(settings, [t for t in plan.tickets if t.id not in skipped], doers, today)
-    if not problems and len(skipped) == len(plan.tickets):
+    if not problems and len(skipped) == len(plan.tickets) > 0:
         problems += [Problem(ticket, why, "install or enable it") for ticket, why in reasons.items()]
     elif request.strict_agents:
         # One that is off by choice is not missing.
@@ -107,9 +117,19 @@ def examine(
             if not missing.isdisjoint(ids)
         ]
     prepared = Prepared(
-        plan, found.values, found.head, found.rules, doers, skipped, tuple(dict.fromkeys(warnings))
-    )
+        plan, found.values, found.head, found.rules, doers, skipped, found.done, found.earlier,
+        tuple(dict.fromkeys(warnings)),
+    )  # fmt: skip
     return prepared, tuple(dict.fromkeys(problems))
+
+
+def done_problem(phase: str, found: "Prepared | _Examined") -> Problem:
+    """Return the remark that some tickets are done, with the runs that did them."""
+    runs = dict.fromkeys(found.earlier.done[ticket.id].run for ticket in found.done)
+    count = len(found.done) + len(found.plan.tickets)
+    whole = "all" if len(found.done) == count > 1 else f"{len(found.done)} of"
+    what = f"{whole} {count} tickets {'is' if count == 1 else 'are'} done (run {_some(list(runs))})"
+    return Problem(phase, what, "`--again` runs them again", "info")
 
 
 def in_use(repository: Repository, prepared: Prepared, *, new: bool) -> list[Conflict]:
@@ -200,6 +220,8 @@ class _Examined(Value):
     head: Head
     rules: PathRules
     uncommitted: Sequence[str]
+    done: Sequence[Ticket]
+    earlier: Earlier
 
 
 def _examine(
@@ -214,13 +236,24 @@ def _examine(
     for name in ("", "/slots"):
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
-    tickets = _tickets(root, values, request, problems)
+    rendered = _tickets(root, values, problems)
+    # Where there is no ticket, or no commit, nothing is done.
+    earlier = earlier_of(root, request.phase, rendered) if rendered and head.sha else Earlier()
+    chosen = _only(rendered, request, earlier.done, problems)
+    done = [] if request.again else [ticket for ticket in chosen if ticket.id in earlier.done]
+    tickets = [ticket for ticket in chosen if ticket not in done]
     rules = path_rules(root, repo, families, tickets, has_base=head.sha is not None)
-    plan = make_plan(tickets, rules, on_overlap=request.on_overlap)
+    running = {ticket.id for ticket in tickets}
+    satisfied = {
+        ticket.id: ticket.depends_on
+        for ticket in rendered
+        if ticket.id in earlier.done and ticket.id not in running
+    }
+    plan = make_plan(tickets, rules, on_overlap=request.on_overlap, done=satisfied)
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
-    return _Examined(plan, values, head, rules, uncommitted)
+    return _Examined(plan, values, head, rules, uncommitted, done, earlier)
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -250,7 +283,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     return Values(root.name, phase, current, *said)
 
 
-def _tickets(root: Path, values: Values, request: Request, problems: list[Problem]) -> list[Ticket]:
+def _tickets(root: Path, values: Values, problems: list[Problem]) -> list[Ticket]:
     """Render the templates of the phase; none where any template has a mistake, whatever its phase."""
     known = len(problems)
     files = template_files(root, problems)
@@ -258,12 +291,15 @@ def _tickets(root: Path, values: Values, request: Request, problems: list[Proble
         return []
     tickets, wrong = render_phase(files, values)
     problems += wrong
-    return [] if wrong else _only(tickets, request.only, problems)
+    return [] if wrong else tickets
 
 
-def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem]) -> list[Ticket]:
-    """Choose tickets by id, worker or fan-out; those that they depend on must be among them."""
-    if not only:
+def _only(
+    tickets: list[Ticket], request: Request, done: Collection[str], problems: list[Problem]
+) -> list[Ticket]:
+    """Choose tickets by id, worker or fan-out; those that they depend on must be among them, or done."""
+    only = request.only
+    if not only or not tickets:
         return tickets
     ids = [ticket.id for ticket in tickets]
     stems = {ticket.id: stem_of(ticket.id) for ticket in tickets}
@@ -278,7 +314,10 @@ def _only(tickets: list[Ticket], only: tuple[str, ...], problems: list[Problem])
     chosen = [t for t in tickets if {t.id, stems[t.id], t.worker} & set(only)]
     here = {ticket.id for ticket in chosen}
     left_out = {
-        id_: ticket.id for ticket in chosen for id_ in ticket.depends_on if id_ in stems.keys() - here
+        id_: ticket.id
+        for ticket in chosen
+        for id_ in ticket.depends_on
+        if id_ in stems.keys() - here and id_ not in done
     }
     for name, missing in named(left_out, ids).items():
         what = f"`{left_out[missing[0]]}` depends on `{name}`, which is left out"

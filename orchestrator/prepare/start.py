@@ -79,6 +79,9 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
     plan, values, rules = prepared.plan, prepared.values, prepared.rules
+    done, rejected = prepared.earlier
+    running = {ticket.id for ticket in plan.tickets}
+    needed = {id_ for ticket in plan.tickets for id_ in ticket.depends_on} - running
     return Manifest(
         run=run.id,
         phase=request.phase,
@@ -98,4 +101,6 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         deliverable=values.deliverable,
         status_text=values.status,
         decisions_text=values.decisions,
+        done={id_: one for id_, one in done.items() if id_ in needed},
+        rejected={id_: one for id_, one in rejected.items() if id_ in running},
     )

@@ -1,11 +1,13 @@
 """The checks of `validate` beside those of the documents: templates, settings, unrecorded runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.templates import examine_templates
 from orchestrator.report.situation import Situation
+from orchestrator.runs.landings import messages_of, read_landing
 from orchestrator.settings.values import FILE
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import spans
@@ -15,7 +17,6 @@ from orchestrator.state.document import opened
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER, Values, is_template
 from tickets.wording import some_of
-from workers.git.run import git
 
 NAMED = 5
 """How many templates a message names besides its place."""
@@ -62,30 +63,18 @@ def unrecorded_runs(found: Situation) -> list[Problem]:
     told: set[str] = set()
     problems = []
     # The newest commit comes first, and the state of a run is committed after its landing.
-    for commit, trailers in _trailers(found.repository.root):
-        told.update(trailers.get("Orchestrate-State", ()))
-        for run in trailers.get("Orchestrate-Run", ()):
-            names = ", ".join(trailers.get("Orchestrate-Workers", ())).split(", ")
-            if run not in told and run not in titles and not any((run, name) in shown for name in names):
-                told.add(run)
-                what = f"run {run} has landed (commit {commit[:10]}) and is not recorded"
-                do = "`orchestrate resume` records it, or else a decision with the run in its title"
-                problems.append(Problem(STATUS, what, do, "warning"))
+    greps = ("--grep=^Orchestrate-Run: ", "--grep=^Orchestrate-State: ")
+    for commit, message in messages_of(found.repository.root, *greps):
+        told.update(re.findall(r"(?m)^Orchestrate-State: (.+)$", message))
+        landing = read_landing(commit, message)
+        if landing is None or landing.run in told or landing.run in titles:
+            continue
+        if not any((landing.run, name) in shown for name in landing.workers):
+            told.add(landing.run)
+            what = f"run {landing.run} has landed (commit {commit[:10]}) and is not recorded"
+            do = "`orchestrate resume` records it, or else a decision with the run in its title"
+            problems.append(Problem(STATUS, what, do, "warning"))
     return problems
-
-
-def _trailers(root: Path) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Read the runs in the trailers of our commits."""
-    greps = ("--basic-regexp", "--grep=^Orchestrate-Run: ", "--grep=^Orchestrate-State: ")
-    said = git("log", "--no-show-signature", *greps, "--format=%H%n%B%x00", "HEAD", cwd=root, check=False)
-    for entry in said.decode("utf-8", "replace").split("\0"):
-        commit, _, message = entry.strip("\n").partition("\n")
-        trailers: dict[str, list[str]] = {}
-        for line in message.splitlines():
-            key, colon, value = line.partition(": ")
-            if colon and key.startswith("Orchestrate-"):
-                trailers.setdefault(key, []).append(value)
-        yield commit, trailers
 
 
 def template_problems(found: Situation) -> list[Problem]:

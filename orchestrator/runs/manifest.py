@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs._shapes import is_name, typed
+from orchestrator.runs._shapes import Inside, is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from tickets.problems import Problem
@@ -20,6 +20,31 @@ from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 
 SCHEMA = 1
+
+
+class DoneTicket(NamedTuple):
+    """The earlier work by which a ticket is done."""
+
+    run: str
+    worker: str
+    commit: str | None = None
+    """None where nothing was to land, or no commit was made."""
+    output: Inside | None = None
+    """None where the files of that run are gone."""
+
+
+class Rejection(NamedTuple):
+    """Why the work of an earlier run was not accepted."""
+
+    run: str
+    worker: str
+    outcome: str
+    verdict: str
+    reason: str
+    """Of the verdict."""
+    found: str = ""
+    """Of its end, where something else decided the verdict."""
+    output: Inside | None = None
 
 
 class ManifestFile(NamedTuple):
@@ -48,6 +73,10 @@ class ManifestFile(NamedTuple):
     deliverable: str = ""
     status_text: str = ""
     decisions_text: str = ""
+    done: Mapping[str, DoneTicket] = {}
+    """Ids of tickets that these depend on, and that earlier runs have done."""
+    rejected: Mapping[str, Rejection] = {}
+    """Ids of tickets whose newest earlier work was not accepted."""
 
 
 class Manifest(ManifestFile):
@@ -124,8 +153,13 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
     create_file(run.roster_path, json.dumps(roster).encode() + b"\n")
-    tickets = [ticket._asdict() for ticket in manifest.tickets]
-    whole = {"schema": SCHEMA, **manifest._asdict(), "tickets": tickets}
+    earlier = {"done": as_json(manifest.done), "rejected": as_json(manifest.rejected)}
+    whole = {
+        "schema": SCHEMA,
+        **manifest._asdict(),
+        **earlier,
+        "tickets": [ticket._asdict() for ticket in manifest.tickets],
+    }
     create_file(run.manifest_path, json.dumps(whole).encode() + b"\n")
 
 

@@ -274,19 +274,18 @@ def _was_cancelled_early(worker: WorkerState) -> bool:
 
 
 def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits_for: _WaitsFor) -> str:
-    """Return the command that reruns some workers, with their dependents and dependencies."""
+    """Return the command that reruns some workers, with their dependents and what they lack."""
     fallen = set(roots)
     for name, worker in workers.items():  # dependencies come first
         if _fell(worker) and not fallen.isdisjoint(waits_for.get(name, ())):
             fallen.add(name)
-    # A ticket is never run without its dependencies, even if these have landed.
     needed, left = set(fallen), sorted(fallen)
     while left:
-        before = set(waits_for.get(left.pop(), ())) - needed
+        before = {name for name in waits_for.get(left.pop(), ()) if not workers[name].lands} - needed
         needed |= before
         left += sorted(before)
     names = [name for name in workers if name in needed]
-    if len(names) == len(workers) or len(names) > MOST_NAMED:
+    if len(names) == len([name for name in workers if not workers[name].lands]) or len(names) > MOST_NAMED:
         return f"orchestrate run {phase}"
     return again(phase, names, workers)
 

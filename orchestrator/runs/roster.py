@@ -5,13 +5,13 @@ lost. The lines of a run that is there are committed with it, so they count as n
 """
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.runs.landings import LandingCommit, landings_of
 from orchestrator.state.canonical.status.read import PATH, ActiveWorker, Status, active_workers, read
 from orchestrator.state.document import opened
 from orchestrator.state.events import Completion, RosterEntry, RunClosed, RunIntegrated
@@ -21,8 +21,6 @@ from tickets.problems import ProblemError, TicketError
 from workers.files.run_dir import runs_of
 from workers.git.run import Repository, git
 from workers.pool.slots import holders
-
-_SUBJECT = re.compile(r"Land run \S+ \((?P<phase>.*)\)$")
 
 
 class LostWorker(NamedTuple):
@@ -37,13 +35,6 @@ class LostWorker(NamedTuple):
     phase: str
     ticket: str
     """The ticket that reruns it; empty where no template makes one."""
-
-
-class _Landing(NamedTuple):
-    commit: str
-    phase: str
-    workers: tuple[str, ...]
-    files: tuple[str, ...]
 
 
 def lost_workers(
@@ -76,10 +67,11 @@ def landed_meanwhile(
     """
     events = []
     for run in dict.fromkeys(one.run for one in gone):
-        for landing in _landings(repository.root, run):
+        for landing in landings_of(repository.root, run):
             mine = [one for one in gone if one.run == run and one.worker in landing.workers]
             if mine:
-                done = tuple(_completion(one, landing) for one in mine)
+                files = _files_of(repository.root, landing.commit)
+                done = tuple(_completion(one, landing, files) for one in mine)
                 events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit))
     return tuple(events)
 
@@ -116,26 +108,14 @@ def shown_runs(repository: Repository, text: bytes) -> tuple[str, ...] | None:
     return shown if before == now else None
 
 
-def _landings(root: Path, run: str) -> list[_Landing]:
-    grep = ("--basic-regexp", f"--grep=^Orchestrate-Run: {run}$")
-    said = git("log", "--no-show-signature", *grep, "--format=%H%n%B%x00", "HEAD", cwd=root, check=False)
-    found = []
-    for entry in said.decode("utf-8", "replace").split("\0"):
-        commit, _, message = entry.strip("\n").partition("\n")
-        if not commit:
-            continue
-        subject = _SUBJECT.match(message.partition("\n")[0])
-        line = next((one for one in message.splitlines() if one.startswith("Orchestrate-Workers: ")), "")
-        names = line.removeprefix("Orchestrate-Workers: ").split(", ")
-        changed = git("show", "--format=", "--name-only", "-z", "--no-renames", commit, cwd=root)
-        files = tuple(os.fsdecode(path) for path in changed.split(b"\0") if path.strip())
-        found.append(_Landing(commit, subject["phase"] if subject else "", tuple(names), files))
-    return found
+def _files_of(root: Path, commit: str) -> tuple[str, ...]:
+    changed = git("show", "--format=", "--name-only", "-z", "--no-renames", commit, cwd=root)
+    return tuple(os.fsdecode(path) for path in changed.split(b"\0") if path.strip())
 
 
-def _completion(one: ActiveWorker, landing: _Landing) -> Completion:
+def _completion(one: ActiveWorker, landing: LandingCommit, changed: Sequence[str]) -> Completion:
     reason = f"landed as {landing.commit[:10]}; what the run left is gone"
-    files = landing.files if len(landing.workers) == 1 else _inside(one.scope, landing.files)
+    files = tuple(changed) if len(landing.workers) == 1 else _inside(one.scope, changed)
     return Completion(one.worker, one.title, "complete", "accepted", reason, files)
 
 

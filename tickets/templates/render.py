@@ -4,6 +4,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import product
 from typing import Any
 
@@ -193,7 +194,9 @@ def _fill_body(
 
 def _shown(ticket: Ticket) -> dict[str, Any]:
     """Return the values of its own ticket that a prompt may use."""
-    keys = {name: value for name, value in ticket._asdict().items() if name not in ("body", "lines")}
+    keys = {
+        name: value for name, value in ticket._asdict().items() if name not in ("body", "digest", "lines")
+    }
     return {name: list(value) if isinstance(value, tuple) else value for name, value in keys.items()}
 
 
@@ -278,9 +281,17 @@ class _Draft:
             "body": self.template.body,
             "depends_on": tuple(dict.fromkeys(written)),
             "matrix": self.matrix,
+            "digest": self._digest(),
             "lines": {**lines, "body": self.template.body_line},
         }
         return Ticket(**known).shared()
+
+    def _digest(self) -> str:
+        """Return the digest of the work: what each run changes, as the text of STATUS.md, does not count."""
+        template, phase = self.template, self.fields.get("phase") or self.values.phase
+        named = self.fields.get("deliverable") or self.values.deliverable
+        deliverable = named if template.uses_deliverable else ""
+        return sha256(repr((template.digest, self.id, phase, deliverable)).encode()).hexdigest()[:16]
 
     def read(self, name: str, node: Scalar) -> Any:
         """Render and read one string of a key; None, and a problem noted, where that fails."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from tickets.templates.jinja import Fault, faults_of, has_marks, nearest
 from tickets.ticket import variable_fault
 
 FOLDER = "docs/worker-ticket-templates"
+_DELIVERABLE = re.compile(rb"\{[{%][^{}]*\bdeliverable\b")
 
 
 class Template(NamedTuple):
@@ -22,6 +24,10 @@ class Template(NamedTuple):
     fields: Fields
     body: str
     body_line: int
+    digest: str = ""
+    """Of its bytes."""
+    uses_deliverable: bool = False
+    """Whether it uses the name of the current deliverable."""
 
 
 def is_template(path: str) -> bool:
@@ -33,7 +39,11 @@ def is_template(path: str) -> bool:
 def read_template(path: str, data: bytes) -> Template:
     """Read one template; `path` is relative to the root. Raises TicketError with every problem of it."""
     source = read_source(path, data)
-    template = Template(path, PurePosixPath(path).stem, source.fields, source.body, source.body_line)
+    uses_deliverable = _DELIVERABLE.search(data) is not None
+    template = Template(
+        path, PurePosixPath(path).stem, source.fields, source.body, source.body_line,
+        sha256(data).hexdigest(), uses_deliverable,
+    )  # fmt: skip
     problems = list(_stem_problems(template))
     for name, node in source.fields.values.items():
         problems += _key_problems(path, name, node)

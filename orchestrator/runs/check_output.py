@@ -1,0 +1,26 @@
+"""The last output of the commands that the reason of a verdict names: acceptance commands and the gate."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from workers.agents.follow import read_tail
+from workers.agents.stream import plain
+
+TAIL = 20
+"""How many lines of a command's output are shown; its file has the others."""
+_SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
+_STREAMS = ("stdout", "stderr")
+
+
+def named_outputs(root: Path, reason: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the path of each output that is not empty, with its last lines."""
+    for path in dict.fromkeys(found["path"] for found in re.finditer(_SEE, reason)):
+        for stream in _STREAMS:
+            if lines := last_lines(root / (name := f"{path}.{stream}")):
+                yield name, lines
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines of a file, without control characters; none where there is no file."""
+    return [plain(line) for line in read_tail(path).splitlines()[-TAIL:]]

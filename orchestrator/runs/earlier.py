@@ -1,0 +1,114 @@
+"""The earlier runs of a phase: which tickets are done, and why the work of others was not accepted.
+
+A ticket is done if its work was accepted and, where it changed anything, is in the history of HEAD. The
+records of the runs show it; without them, as in another clone, the trailers of the landing commits do.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.errors import Refusal
+from orchestrator.runs.landings import LandingCommit, standing_landings
+from orchestrator.runs.manifest import DoneTicket, Manifest, Rejection, read_manifest
+from orchestrator.runs.state import RunState, read_roster, read_run
+from orchestrator.runs.worker_state import WorkerState
+from tickets.ticket import Ticket
+from workers.files.run_dir import runs_of
+
+MOST_RUNS = 500
+"""How many runs of a phase are read, from the newest one on."""
+
+
+class Earlier(NamedTuple):
+    """The results of earlier runs, by the ids of a phase's tickets."""
+
+    done: Mapping[str, DoneTicket] = {}  # neither is ever changed
+    rejected: Mapping[str, Rejection] = {}
+    """Of those that are not done: why the newest work was not accepted."""
+
+
+def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket]) -> Earlier:
+    """Look for the tickets of a phase in its earlier runs, and in the history of HEAD."""
+    history = _History(root)
+    done: dict[str, DoneTicket] = {}
+    rejected: dict[str, Rejection] = {}
+    seen: set[str] = set()
+    """The tickets whose newest work was found."""
+    wanted = {ticket.id: ticket.digest for ticket in tickets}
+    for state, manifest in islice(_runs(root, phase), MOST_RUNS):
+        for ticket in manifest.tickets:
+            worker = state.workers.get(ticket.worker)
+            if worker is None or not worker.started or not worker.ended:
+                continue
+            if ticket.id not in wanted or ticket.id in done:
+                continue
+            if worker.lands and wanted[ticket.id] == ticket.digest and history.holds(state, worker, ticket):
+                done[ticket.id] = DoneTicket(
+                    state.run.id, ticket.worker, state.landings.get(ticket.worker), worker.evidence.output
+                )
+            elif not worker.lands and ticket.id not in seen:
+                rejected[ticket.id] = _rejection(state, worker)
+            seen.add(ticket.id)
+        if len(done) == len(wanted):
+            break
+    for ticket in tickets:
+        if ticket.id not in done and (landed := history.landed.get(ticket.digest)):
+            commit, name = landed
+            done[ticket.id] = DoneTicket(commit.run, name, commit.commit)
+    return Earlier(done, {id_: one for id_, one in rejected.items() if id_ not in done})
+
+
+class _History:
+    """The landing commits in the history of HEAD, read when the first is asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @cached_property
+    def landed(self) -> Mapping[str, tuple[LandingCommit, str]]:
+        """Digest to the newest commit with its work, and the worker that did it."""
+        found: dict[str, tuple[LandingCommit, str]] = {}
+        for landing in standing_landings(self._root):
+            for one in landing.tickets:
+                found.setdefault(one.digest, (landing, one.worker))
+        found.pop("", None)  # of an earlier version
+        return found
+
+    def holds(self, state: RunState, worker: WorkerState, ticket: Ticket) -> bool:
+        """Return whether the accepted work of a ticket is there, or there was none to land."""
+        if not state.is_to_land(worker.worker):
+            return True
+        if worker.worker not in state.landings:
+            return False
+        # Without commits it is in the work tree alone, and a commit may have been rewritten since.
+        return state.landings[worker.worker] is None or ticket.digest in self.landed
+
+
+def _runs(root: Path, phase: str) -> Iterator[tuple[RunState, Manifest]]:
+    """Yield the readable runs of a phase, newest first."""
+    for run in reversed(runs_of(root)):
+        roster = read_roster(run)
+        state = read_run(run) if roster is not None and roster.phase == phase else None
+        if state is not None:
+            try:
+                manifest = read_manifest(run)
+            except Refusal:
+                continue  # `validate` and `resume` report it
+            yield state, manifest
+
+
+def _rejection(state: RunState, worker: WorkerState) -> Rejection:
+    evidence = worker.evidence
+    found = "" if worker.found == worker.reason else worker.found
+    return Rejection(
+        state.run.id,
+        worker.worker,
+        worker.ended_as,
+        worker.verdict or "",
+        worker.reason,
+        found,
+        evidence.output,
+    )
