@@ -100,8 +100,6 @@ def examine(
         name: skipped[missing[0]] for name, missing in named(skipped, [t.id for t in plan.tickets]).items()
     }
     warnings += [Problem(ticket, f"skipped: {why}", "", "warning") for ticket, why in reasons.items()]
-    if found.done:
-        warnings.append(done_problem(request.phase, found))
     # Where something is in the way, nothing can be read there, and that is reported already.
     is_told = bool(request.day) and not problems
     today = spent_on(repository.own / "spending", request.day) if is_told else Spent()
@@ -123,7 +121,7 @@ def examine(
     return prepared, tuple(dict.fromkeys(problems))
 
 
-def done_problem(phase: str, found: "Prepared | _Examined") -> Problem:
+def done_problem(phase: str, found: Prepared) -> Problem:
     """Return the remark that some tickets are done, with the runs that did them."""
     runs = dict.fromkeys(found.earlier.done[ticket.id].run for ticket in found.done)
     count = len(found.done) + len(found.plan.tickets)

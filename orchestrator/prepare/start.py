@@ -6,7 +6,7 @@ from datetime import UTC
 import anyio
 
 from orchestrator.errors import HELD, Refusal
-from orchestrator.prepare.prepare import Prepared, Request, prepare
+from orchestrator.prepare.prepare import Prepared, Request, done_problem, prepare
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.cleanup import clear_ended_runs
@@ -53,7 +53,8 @@ def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Pro
         clear_ended_runs(project.repository)
         with Store(project.repository).settled() as unfinished:
             prepared = prepare(project, request)
-        return _begin(project, request, prepared), (*unfinished, *prepared.warnings)
+        told = [done_problem(request.phase, prepared)] if prepared.done else []
+        return _begin(project, request, prepared), (*unfinished, *told, *prepared.warnings)
 
 
 def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:

@@ -285,7 +285,7 @@ def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits
         needed |= before
         left += sorted(before)
     names = [name for name in workers if name in needed]
-    if len(names) == len([name for name in workers if not workers[name].lands]) or len(names) > MOST_NAMED:
+    if len(names) == len(workers) or len(names) > MOST_NAMED:
         return f"orchestrate run {phase}"
     return again(phase, names, workers)
 

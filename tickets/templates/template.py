@@ -25,9 +25,14 @@ class Template(NamedTuple):
     body: str
     body_line: int
     digest: str = ""
-    """Of its bytes."""
+    """Of its bytes, whatever its line ends."""
     uses_deliverable: bool = False
     """Whether it uses the name of the current deliverable."""
+
+
+def _plain(data: bytes) -> bytes:
+    """Return a text without what differs between two checkouts of it."""
+    return data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
 
 
 def is_template(path: str) -> bool:
@@ -42,7 +47,7 @@ def read_template(path: str, data: bytes) -> Template:
     uses_deliverable = _DELIVERABLE.search(data) is not None
     template = Template(
         path, PurePosixPath(path).stem, source.fields, source.body, source.body_line,
-        sha256(data).hexdigest(), uses_deliverable,
+        sha256(_plain(data)).hexdigest(), uses_deliverable,
     )  # fmt: skip
     problems = list(_stem_problems(template))
     for name, node in source.fields.values.items():

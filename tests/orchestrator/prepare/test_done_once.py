@@ -176,10 +176,8 @@ def prompt_of(lab, document, worker):
 
 def test_a_ticket_that_runs_again_is_told_why_its_work_was_not_accepted(unfenced):
     lab = unfenced
-    settle(
-        lab,
-        'fence = "off"\n[integration]\ngate = ["echo tree; test ! -e out/1 || { echo no 1 please; exit 1; }"]\n',
-    )
+    gate = "test ! -e out/1 || { echo no 1 please; exit 1; }"
+    settle(lab, f'fence = "off"\n[integration]\ngate = ["{gate}"]\n')
     lab.templates(
         command_1=maker(1),
         command_2=shell(

@@ -68,7 +68,7 @@ def test_the_command_that_a_run_names_runs_what_it_had_no_money_for(rehearsal):
         "[budget]\nrun_usd = 3.00\n",
     )
     document = lab.run()
-    assert document["next_action"] == "orchestrate run phase-1 --only claude-1 claude-2 command-1"
+    assert document["next_action"] == "orchestrate run phase-1 --only claude-2 command-1"
     assert [one["place"] for one in document["problems"]] == ["Claude-Worker-2"]
     waited = lab.lab.call("wait", "last", "--json").document
     assert (waited["next_action"], waited["problems"]) == (document["next_action"], document["problems"])
