@@ -41,11 +41,16 @@ from tickets.wording import count_of, some_of
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
 from workers.worktree.change import Change
+from workers.worktree.changes import NewCommit
 
 TRIES = 5
 """How often a landing is made again when the branch moves meanwhile."""
 NOT_RUN = "not run"
 """The result of a gate that did not run on the work that is recorded."""
+
+
+_Part = tuple[Candidate, ...]
+"""The work of one commit."""
 
 
 class LeadDecision(NamedTuple):
@@ -182,9 +187,11 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
                 return problems
             if len(gated.kept) < len(fitting):
                 fitting, (landing, tree) = gated.kept, _landing_of(runtime, gated.kept, old, ref)
-            message, why = _landing_message(runtime, fitting), ""
+            each = runtime.settings.integration.commits == "worker" and landing.ref
+            parts = [(one,) for one in fitting] if each else [tuple(fitting)]
+            messages, why = [_landing_message(runtime, part) for part in parts], ""
             if runtime.settings.git.hooks and landing.ref:
-                why, message = await run_hooks(runtime, tree, old, message)
+                why, messages = await run_hooks(runtime, tree, old, messages)
             if runtime.stopping:
                 return []
             if why:
@@ -194,7 +201,8 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
                     *problems,
                     Problem("hook", why, f"fix it, then: orchestrate integrate {runtime.run.id}"),
                 ]
-            new = repo.commit_tree(tree, old, message)
+            commits = _commits(runtime, repo, (old, tree), list(zip(parts, messages, strict=True)))
+            new = commits[-1]
             problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
         except RepoBlocked as blocked:
             if any(problem.what == MOVED for problem in blocked.problems):
@@ -203,7 +211,8 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
         if landing.ref and not repo.is_ancestor(new, repo.value_of(ref) or ""):
             return problems
         names = tuple(one.ticket.worker for one in fitting)
-        runtime.note(ChangesLanded(new if landing.ref else None, names))
+        own = tuple(commits) if len(commits) > 1 else ()
+        runtime.note(ChangesLanded(new if landing.ref else None, names, own))
         if not runtime.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
@@ -265,10 +274,26 @@ def _fitting(
 
 def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: str) -> tuple[Landing, str]:
     """Return the landing of some candidates, without its commit, and its tree."""
-    changes = {change.path: change for candidate in fitting for change in candidate.changes}
-    tree = runtime.checker.tree_with(old, changes.values())
+    tree = runtime.checker.tree_with(old, _together(fitting).values())
     kept = ref if runtime.settings.git.commit == "integration" or not runtime.manifest.branch else ""
     return Landing(runtime.run.id, kept, old, "", tuple(runtime.checker.changes(old, tree))), tree
+
+
+def _commits(
+    runtime: Runtime, repo: UserRepo, trees: tuple[str, str], planned: Sequence[tuple[_Part, str]]
+) -> list[str]:
+    """Make the commits of a landing, from the branch's to one with the tree; no ref points to them yet."""
+    old, tree = trees
+    if len(planned) == 1:
+        return [repo.commit_tree(tree, old, planned[0][1])]
+    who = repo.identities()
+    row = [NewCommit(text, *who, tuple(_together(part).values())) for part, text in planned]
+    return runtime.checker.commit_row(old, tree, row)
+
+
+def _together(part: Sequence[Candidate]) -> dict[str, Change]:
+    """Return the changes of some candidates by path: a later one has built on those before it."""
+    return {change.path: change for candidate in part for change in candidate.changes}
 
 
 def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> None:
@@ -286,20 +311,17 @@ def _take_gate(runtime: Runtime, fitting: Sequence[Candidate], gated: Gated) -> 
     note_gate(runtime, gated)
 
 
-def _landing_message(runtime: Runtime, fitting: Sequence[Candidate]) -> str:
+def _landing_message(runtime: Runtime, part: Sequence[Candidate]) -> str:
+    """Return the message of a landing commit: that of one worker, or of the whole run."""
+    run, phase = runtime.run.id, runtime.manifest.phase
+    last = trailers(run, phase, [(one.ticket, runtime.of(one.ticket).agent) for one in part])
+    if runtime.settings.integration.commits == "worker" and len(part) == 1:
+        return "\n".join((" ".join(part[0].ticket.title.split()), "", *last, ""))
+
     def line(one: Candidate) -> str:
         return f"- {one.ticket.worker}: {one.ticket.title} ({count_of(len(one.changes), 'file')})"
 
-    agents = runtime.state.workers
-    return "\n".join([
-        f"Land run {runtime.run.id} ({runtime.manifest.phase})", "", *map(line, fitting), "",
-        *trailers(
-            runtime.run.id,
-            runtime.manifest.phase,
-            [(one.ticket, agents[one.ticket.worker].agent) for one in fitting],
-        ),
-        "",
-    ])  # fmt: skip
+    return "\n".join([f"Land run {run} ({phase})", "", *map(line, part), "", *last, ""])
 
 
 # State

@@ -318,7 +318,10 @@ class ChangesLanded(Value):
     """`landed`: the work of some has landed; the commit is None where it is only in the user's worktree."""
 
     commit: str | None
+    """The last one."""
     workers: tuple[str, ...]
+    commits: tuple[str, ...] = ()
+    """That of each worker, where each has its own."""
 
 
 class StateRecorded(Value):
@@ -376,7 +379,7 @@ EVENTS: Mapping[str, type[RunEvent]] = {
 }  # fmt: skip
 """Events by their names in the journal."""
 _NAMES = {kind: name for name, kind in EVENTS.items()}
-_WHERE_SO = frozenset(("flaky", "fenced", "during", "holds"))
+_WHERE_SO = frozenset(("flaky", "fenced", "during", "holds", "commits"))
 """Fields that are written only where they have a value."""
 
 

@@ -67,12 +67,15 @@ def landed_meanwhile(
     """
     events = []
     for run in dict.fromkeys(one.run for one in gone):
-        for landing in landings_of(repository.root, run):
+        done: list[Completion] = []
+        landings = landings_of(repository.root, run)
+        for landing in landings:
             mine = [one for one in gone if one.run == run and one.worker in landing.workers]
-            if mine:
-                files = _files_of(repository.root, landing.commit)
-                done = tuple(_completion(one, landing, files) for one in mine)
-                events.append(RunIntegrated(run, landing.phase, at, lead, done, landing.commit))
+            files = _files_of(repository.root, landing.commit) if mine else ()
+            done += [_completion(one, landing, files) for one in mine]
+        if done:
+            newest = landings[0]
+            events.append(RunIntegrated(run, newest.phase, at, lead, tuple(done), newest.commit))
     return tuple(events)
 
 

@@ -154,7 +154,8 @@ class RunState:
                         self.workers[name].harm += (event,)
             case ChangesLanded():
                 self.landing = event.commit
-                self.landings.update(dict.fromkeys(event.workers, event.commit))
+                own = event.commits or (event.commit,) * len(event.workers)
+                self.landings.update(zip(event.workers, own, strict=False))
             case StateRecorded():
                 self.state_commit = event.commit or self.state_commit
                 self.recorded = {name: _told(told) for name, told in event.told.items()}

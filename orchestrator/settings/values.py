@@ -223,6 +223,7 @@ class IntegrationSettings(Value):
     on_violation: Literal["hold", "reject", "land-in-scope"] = "hold"
     gate: tuple[str, ...] = ()
     bisect: bool = True
+    commits: Literal["worker", "run"] = "worker"
 
 
 class GitSettings(Value):

@@ -130,7 +130,12 @@ def _sides(
     elif not path.exists():
         yield _absent(change)
     elif path.is_dir():
-        others = [Path(top) / name for top, _, names in os.walk(path) for name in names]
+        others = [
+            Path(top) / name
+            for top, folders, files in os.walk(path)
+            # A link to a folder is content of its own, and not to be followed.
+            for name in (*files, *(one for one in folders if Path(top, one).is_symlink()))
+        ]
         if all(str(other.relative_to(repo.root)) in ours for other in others):
             yield _absent(change)
             yield GITLINK, change.old_sha

@@ -246,6 +246,14 @@ class UserRepo:
         parents = ("-p", parent) if parent else ()
         return self._do("commit-tree", tree, *parents, feed=message.encode(), env=self._identity()).strip()
 
+    def identities(self) -> tuple[str, str]:
+        """Return author and committer of a commit made now, as in a commit object."""
+        found: dict[str, str] = {}
+        for line in self._run("var", "-l", env=self._identity()).splitlines():
+            name, _, value = line.partition("=")
+            found[name] = value  # those of git come after those of its configuration
+        return found["GIT_AUTHOR_IDENT"], found["GIT_COMMITTER_IDENT"]
+
     def merged(self, hand: bytes, was: bytes, ours: bytes) -> bytes | None:
         """Merge two changes of one text by lines; None on a conflict."""
         import tempfile  # noqa: PLC0415 - for start-up time: hands and commands hardly ever meet

@@ -143,11 +143,8 @@ def test_hooks_that_are_asked_for_see_the_change_as_a_commit_would(lab):
         'grep -q "^Orchestrate-Run: " "$1" && echo "Signed-off-by: Ada" >> "$1"; echo noise',
     )
     document = run(lab)
-    assert (
-        lab.git("log", "-1", "--format=%B", document["commit"]["landing"])
-        .rstrip()
-        .endswith("Signed-off-by: Ada")
-    )
+    landed = lab.git("log", "-2", "--format=%B%x00", document["commit"]["landing"]).split("\0")[:2]
+    assert all(message.rstrip().endswith("Signed-off-by: Ada") for message in landed)
     assert integrate(lab, document)["commit"] == document["commit"]
 
 
@@ -162,3 +159,63 @@ def test_a_hook_that_refuses_holds_the_landing_up_with_its_own_words(lab, name):
     assert not (lab.root / "out").exists()
     hook(lab, name, "exit 0")
     assert integrate(lab, document)["status"] == "integrated"
+
+
+def test_a_hook_that_stages_is_told_that_a_landing_takes_no_changes_of_hooks(lab):
+    settle(lab, "[git]\nhooks = true\n")
+    lab.templates(command_1=write(1))
+    lab.commit({"src/other.py": "x\n"})
+    staging = "for f in $(git diff --cached --name-only); do sed -i s/1/X/ $f; git add $f; done"
+    hook(lab, "pre-commit", staging)
+    document = run(lab, 1)
+    why = "the pre-commit hook stages changes (out/1), and a landing takes none of a hook"
+    assert document["workers"][0]["reason"] == why
+    assert not (lab.root / "out").exists()
+    hook(lab, "pre-commit", "sed -i s/2/X/ out/1; git add out/1")  # nothing to mend
+    assert integrate(lab, document)["status"] == "integrated"
+    assert (lab.root / "out/1").read_text() == "1\n"
+
+
+def test_each_accepted_worker_lands_as_a_commit_of_its_own_in_the_order_of_dependencies(lab):
+    lab.templates(
+        command_1=shell("mkdir -p out/d && echo 1 > out/a && echo 1 > 'out/d/\\t\"é\"'", mode="write",
+                        owns=["out/**"], title="Make a", depends_on=["command-2"]),
+        command_2=shell("rm src/app.py; mkdir -p src/app.py; echo 2 > src/app.py/b; ln -s b src/app.py/l; "
+                        "echo 2 > run; chmod +x run", mode="write", owns=["src/**", "run"], title="Make b"),
+        command_3=shell("echo 3 >> out/a && rm -r src", mode="write", owns=["src/**", "out/**"],
+                        depends_on=["command-1"], title="Change a"),
+        command_4=shell("true", title="Read"),
+    )  # fmt: skip
+    base = head(lab)
+    document = run(lab)
+    tip = document["commit"]["landing"]
+    shown = lab.git("log", "--reverse", "--format=%s|%an|%ae", f"{base}..{tip}").splitlines()
+    assert shown == [f"{title}|Ada Lead|ada@localhost" for title in ("Make b", "Make a", "Change a")]
+    names = [lab.git("log", "-1", f"--format=%(trailers:key=Orchestrate-{key},valueonly)", f"{tip}~1").strip()
+             for key in ("Run", "Phase", "Worker", "Ticket", "Agent")]  # fmt: skip
+    ticket = names.pop(3)
+    assert names == [document["run"], "phase-1", "Command-Worker-1", "command"]
+    assert ticket.startswith("command-1 ")
+    changed = lab.git("show", "--format=", "--name-status", "-z", tip).replace("\0", " ")
+    assert changed == "M out/a D src/app.py/b D src/app.py/l "
+    assert lab.git("ls-tree", tip, "run").startswith("100755 ")
+    assert (lab.root / 'out/d/\\t"é"').read_text() == "1\n"
+    assert lab.git("status", "--porcelain") == ""
+    assert lab.git("fsck", "--strict", "--no-dangling") == ""
+    assert integrate(lab, document)["commit"] == document["commit"]
+    lab.git("revert", "--no-edit", tip)
+    assert lab.git("show", "HEAD:out/a") == "1\n"
+
+
+def test_one_commit_for_the_whole_run_where_that_is_asked_for(lab):
+    settle(lab, '[integration]\ncommits = "run"\n')
+    lab.templates(command_1=write(1), command_2=write(2))
+    base = head(lab)
+    document = run(lab)
+    (message,) = lab.git("log", "--format=%B%x00", f"{base}..{document['commit']['landing']}").split("\0")[
+        :-1
+    ]
+    assert message.startswith(f"Land run {document['run']} (phase-1)\n\n- Command-Worker-1: ")
+    assert message.count("Orchestrate-Ticket: ") == 2
+    plan = lab.call("plan", "phase-1", "--json").document
+    assert {one["done"]["commit"] for one in plan["tickets"]} == {document["commit"]["landing"]}

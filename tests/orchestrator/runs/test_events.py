@@ -71,6 +71,7 @@ SEEN = [
     GateSeen(),
     GateEnded("passed: make test", True, True, "it ran fenced"),
     ChangesLanded("c" * 40, ("W-1",)),
+    ChangesLanded("c" * 40, ("W-1", "W-2"), ("b" * 40, "c" * 40)),
     StateRecorded(None, {"W-1": ("complete", "accepted", "")}),
     RunStopped("cancelled"),
     RunReopened(),

@@ -238,9 +238,25 @@ def mode_changed(lab):
     return "edited"
 
 
+def links_of_the_users(*paths):
+    """Have a folder that git ignores, with links to folders and no file, where the landing has a file."""
+
+    def make(lab):
+        (lab.root / ".git/info/exclude").write_text("new/\n")
+        for path, target in paths:
+            link = lab.root / "new/deep/file" / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+        return "new/deep/file"
+
+    return make
+
+
 @pytest.mark.parametrize(
     "own",
-    [uncommitted, staged, untracked, ignored, file_in_the_way_of_a_folder, link_in_the_way_of_a_folder,
+    [links_of_the_users(("current", "/etc")), links_of_the_users(("deeper/down/current", "/etc")),
+     links_of_the_users(("current", "nowhere")), uncommitted,
+     staged, untracked, ignored, file_in_the_way_of_a_folder, link_in_the_way_of_a_folder,
      folder_in_the_way_of_a_file, deleted, mode_changed],
 )  # fmt: skip
 def test_a_landing_on_the_users_own_changes_is_refused_by_name_and_touches_nothing(site, own):
