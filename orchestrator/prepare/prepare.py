@@ -126,7 +126,7 @@ def done_problem(phase: str, found: Prepared) -> Problem:
     runs = dict.fromkeys(found.earlier.done[ticket.id].run for ticket in found.done)
     count = len(found.done) + len(found.plan.tickets)
     whole = "all" if len(found.done) == count > 1 else f"{len(found.done)} of"
-    what = f"{whole} {count} tickets {'is' if count == 1 else 'are'} done (run {_some(list(runs))})"
+    what = f"{whole} {count} tickets {'is' if count == 1 else 'are'} done (run {some_of(list(runs))})"
     return Problem(phase, what, "`--again` runs them again", "info")
 
 

@@ -61,12 +61,16 @@ def test_a_finished_run_is_shown_as_its_own_version_showed_it(finished):
     assert finished.call("report").code == 0
 
 
+def landed_by(lab, run):
+    """List the files of a run's landing commits."""
+    return sorted(lab.git("log", "--name-only", "--format=", f"--grep=^Orchestrate-Run: {run}$").split())
+
+
 def test_a_finished_run_is_integrated_once(finished):
     first = finished.call("integrate", FINISHED, "--accept", "Command-Worker-2", "--json")
     assert (first.code, first.document["status"]) == (1, "integrated"), first.out  # one worker had failed
     assert outcomes(first.document)["command-2"] == ("complete", "partial", 1)
-    landed = finished.git("show", "--name-only", "--format=", first.document["commit"]["landing"]).split()
-    assert landed == ["src/five/a.py", "src/four/a.py", "src/one/a.py", "src/two/a.py"]
+    assert landed_by(finished, FINISHED) == ["src/five/a.py", "src/four/a.py", "src/one/a.py", "src/two/a.py"]
     assert not (finished.root / "stray.txt").exists()
     before = finished.git("rev-parse", "HEAD")
     again = finished.call("integrate", FINISHED, "--json")
@@ -86,8 +90,7 @@ def test_an_interrupted_run_is_resumed_and_nothing_is_done_twice(interrupted):
         "command-1": ("complete", "accepted", 1), "command-2": ("complete", "accepted", 1),
         "command-3": ("complete", "accepted", 2), "command-4": ("complete", "accepted", 1),
     }  # fmt: skip
-    landed = interrupted.git("show", "--name-only", "--format=", done.document["commit"]["landing"]).split()
-    assert landed == [f"src/n{number}/a.py" for number in (1, 2, 3, 4)]
+    assert landed_by(interrupted, INTERRUPTED) == [f"src/n{number}/a.py" for number in (1, 2, 3, 4)]
     journal = interrupted.root / ".taskers" / "runs" / INTERRUPTED / "events.jsonl"
     started = [one for one in map(json.loads, journal.read_text().splitlines()) if one["event"] == "started"]
     assert sorted(one["worker"] for one in started) == [

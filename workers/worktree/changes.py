@@ -358,8 +358,16 @@ class Checker:
                 b"\nget-mark :%d\n" % number,
             ]
         lines += [b"ls :%d \n" % len(commits), b"done\n"]
-        # Into one pack: sixty loose objects would take longer than the commits themselves.
-        plain = ("-c", "fastimport.unpackLimit=1", "-c", "core.ignoreCase=false")
+        # As loose objects, like those of every commit: a pack for each landing would be left. Its own file is
+        # temporary, so it need not reach the disk.
+        plain = (
+            "-c",
+            "fastimport.unpackLimit=1000000",
+            "-c",
+            "core.ignoreCase=false",
+            "-c",
+            "core.fsync=none",
+        )
         ask = (*plain, "fast-import", "--quiet", "--force")
         *made, last = git(*ask, cwd=self._bare, env=self._env(), feed=b"".join(lines)).splitlines()
         if tree.encode() not in last and not last.startswith(b"missing "):

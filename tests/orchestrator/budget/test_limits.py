@@ -96,7 +96,7 @@ def test_claude_is_told_the_least_of_what_is_left_and_nothing_where_nothing_is_l
     assert [most_usd(lab, f"Claude-Worker-{number}") for number in (1, 2, 3)] == [9.0, 5.0, 0.25]
     text = (lab.root / "orchestrate.toml").read_text()
     lab.lab.commit({"orchestrate.toml": text.replace("run_usd", "# run_usd").replace("day_usd", "# day_usd")})
-    lab.run("run", "phase-1", "--new", "--only", "claude-1")
+    lab.run("run", "phase-1", "--again", "--only", "claude-1")
     assert most_usd(lab, "Claude-Worker-1") is None
 
 
@@ -154,7 +154,7 @@ def test_two_processes_share_the_budget_of_a_day(prepare):
     assert lab.lab.call("cancel", holder.name).code == 0
     lab.end(first)
     assert {one["outcome"] for one in lab.end(second)["workers"]} == {"complete"}
-    refused = lab.run("run", "phase-1", "--new", "--only", "claude-2")["workers"][0]
+    refused = lab.run("run", "phase-1", "--again", "--only", "claude-2")["workers"][0]
     assert refused["outcome"] == "over_budget"
     assert refused["reason"].startswith("the day's budget of $3.00 is spent ($3.0")
 

@@ -73,13 +73,13 @@ def test_the_eighth_worker_starts_only_when_all_others_were_accepted(demo):
     assert len(ended) == 7
 
 
-def test_what_the_workers_changed_landed_in_one_commit_and_the_state_in_the_next(demo):
+def test_what_each_worker_changed_landed_as_its_own_commit_and_the_state_after_them(demo):
     project, _ = demo
+    landed = git(project, "log", "--format=", "--name-only", "--grep=^Orchestrate-Worker: ").split()
+    assert sorted(landed) == ["docs/faults.md", *(f"shop/{name}.py" for name in MENDED)]
     subjects = git(project, "log", "--format=%s").splitlines()
-    assert [subject.partition(" run ")[0] for subject in subjects[:2]] == ["Integrated", "Land"]
-    assert len(subjects) == 4
-    landed = git(project, "show", "--format=", "--name-only", "HEAD~1").split()
-    assert landed == ["docs/faults.md", *(f"shop/{name}.py" for name in MENDED)]
+    assert subjects[0].startswith("Integrated run ")
+    assert len(subjects) == 3 + len(landed)
     assert "STATUS.md" in git(project, "show", "--format=", "--name-only", "HEAD").split()
 
 
@@ -117,9 +117,13 @@ def test_the_status_file_shows_eight_completions_and_no_active_worker(demo):
     assert all("COMPLETE, accepted" in line for line in lines)
 
 
+def first_of(project):
+    return git(project, "rev-list", "--max-parents=0", "HEAD").strip()
+
+
 def test_the_tests_of_the_sample_pass_before_and_after(demo, tmp_path):
     project, _ = demo
-    git(project, "worktree", "add", "--quiet", "--detach", str(tmp_path / "before"), "HEAD~3")
+    git(project, "worktree", "add", "--quiet", "--detach", str(tmp_path / "before"), first_of(project))
     try:
         before = python(tmp_path / "before", "-m", "unittest")
     finally:
@@ -132,7 +136,7 @@ def test_the_tests_of_the_sample_pass_before_and_after(demo, tmp_path):
 
 def test_what_is_said_of_the_tests_was_counted_and_is_the_same_wherever_it_is_said(demo):
     project, _ = demo
-    package = git(project, "rev-parse", "--short=10", "HEAD~3").strip()
+    package = first_of(project)[:10]
     assert f"**Tests:** 8/8 passing (100%), at {package}\n" in (project / "STATUS.md").read_text()
     assert "\nGate: passed: python3 -m unittest -q\nTests: 8/8 passing (100%)\n" in git(
         project, "log", "-1", "--format=%B"

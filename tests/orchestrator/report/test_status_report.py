@@ -72,7 +72,7 @@ def test_completions_are_those_since_the_last_report(lab):
     (line,) = (one for one in first["completed"] if one.startswith("Command-Worker-1"))
     assert line.startswith("Command-Worker-1: Port it (COMPLETE, accepted, integrated ")
     assert (first["tests_added"], first["documentation"]) == (["tests/test_new.py"], ["docs/guide.md"])
-    assert any("Land run" in commit for commit in first["commits"])
+    assert any("Port it" in commit for commit in first["commits"])
     for old in path.glob("status-report-*"):
         old.unlink()
     # A report of tomorrow: everything stands before it.

@@ -154,7 +154,8 @@ def test_a_foreign_git_environment_reaches_neither_us_nor_a_worker(lab):
     assert called.code == 0, called
     assert (lab.root / "out/seen").read_text() == "0\n"
     assert seen_in(decoy) == before
-    assert lab.git("log", "-1", "--format=%s", called.document["commit"]["landing"]).startswith("Land run")
+    landing = called.document["commit"]["landing"]
+    assert f"\nOrchestrate-Run: {called.document['run']}\n" in lab.git("log", "-1", "--format=%B", landing)
 
 
 @pytest.mark.parametrize("where", ["worktree", "space and ü", "link", "subfolder", "separate"])
