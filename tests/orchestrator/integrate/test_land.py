@@ -1,8 +1,12 @@
 """Where a run's work lands, and what holds it up: the gate, the user's changes and branch, the hooks."""
 
+import json
+import signal
+import subprocess
+
 import pytest
 from support.judgement import head, integrate, message_of, run, settle, verdicts, write
-from support.repository import shell
+from support.repository import SCRIPT, shell
 
 
 def test_a_gate_that_the_landing_breaks_lands_nothing_where_nobody_is_to_be_looked_for(lab):
@@ -219,3 +223,23 @@ def test_one_commit_for_the_whole_run_where_that_is_asked_for(lab):
     assert message.count("Orchestrate-Ticket: ") == 2
     plan = lab.call("plan", "phase-1", "--json").document
     assert {one["done"]["commit"] for one in plan["tickets"]} == {document["commit"]["landing"]}
+
+
+@pytest.mark.hardening
+def test_a_runtime_whose_parent_ignores_its_children_sees_that_git_fails(lab):
+    """T67: with SIGCHLD ignored every exit code would be read as 0."""
+    lab.templates(command_1=write(1))
+    base = head(lab)
+    lock = lab.root / ".git/refs/heads/main.lock"
+    lock.touch()
+    done = subprocess.run(
+        [SCRIPT, "run", "phase-1", "--json"], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
+        check=False, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    document = json.loads(done.stdout)
+    assert "main.lock" in message_of(document)
+    assert (head(lab), lab.git("diff", "HEAD", "--name-only", "--", "src", "out")) == (base, "")
+    assert not (lab.root / "out").exists()
+    lock.unlink()
+    assert integrate(lab, document)["status"] == "integrated"
