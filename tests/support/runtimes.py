@@ -98,8 +98,8 @@ class Lives:
         return {path.name: path.read_text().split() for path in sorted(self.outside.iterdir())}
 
     def landed(self):
-        """List the commits that landed work."""
-        return self.lab.git("log", "--format=%H", "--grep=^Orchestrate-Run: ").split()
+        """List the workers whose work has landed, one for each commit of it."""
+        return sorted(self.lab.git("log", "--format=%(trailers:key=Orchestrate-Worker,valueonly)").split())
 
     def end(self):
         """End all remaining processes and wait for them: runtimes, then workers."""

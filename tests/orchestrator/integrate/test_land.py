@@ -165,7 +165,9 @@ def test_a_hook_that_refuses_holds_the_landing_up_with_its_own_words(lab, name):
     assert integrate(lab, document)["status"] == "integrated"
 
 
+@pytest.mark.hardening
 def test_a_hook_that_stages_is_told_that_a_landing_takes_no_changes_of_hooks(lab):
+    """T53: its staging works, as in a commit, and the refusal names what it has staged."""
     settle(lab, "[git]\nhooks = true\n")
     lab.templates(command_1=write(1))
     lab.commit({"src/other.py": "x\n"})

@@ -245,7 +245,7 @@ def test_fifteen_writers_at_once_have_a_worktree_each_and_no_branch(lives):
     lives.let_go(15)
     assert lives.call("wait", run.name, "--json").code == 0
     done = lives.call("integrate", run.name, "--json").document
-    assert (done["status"], len(lives.landed())) == ("integrated", 1)
+    assert (done["status"], len(set(lives.landed()))) == ("integrated", 15)
     assert [Path(run / f"Command-Worker-{n}.stdout").read_text().strip() for n in range(1, 16)] == [
         str(place) for place in places
     ]

@@ -238,24 +238,27 @@ def mode_changed(lab):
     return "edited"
 
 
-def links_of_the_users(*paths):
-    """Have a folder that git ignores, with links to folders and no file, where the landing has a file."""
-
-    def make(lab):
-        (lab.root / ".git/info/exclude").write_text("new/\n")
-        for path, target in paths:
-            link = lab.root / "new/deep/file" / path
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(target)
-        return "new/deep/file"
-
-    return make
+@pytest.mark.hardening
+@pytest.mark.parametrize(
+    ("path", "target"), [("current", "/etc"), ("deep/er/current", "/etc"), ("current", "nowhere")]
+)
+def test_a_folder_of_links_is_the_users(site, path, target):
+    """T64: links to folders count as content, where git ignores the folder."""
+    landing = site.landing(edit)
+    (site.lab.root / ".git/info/exclude").write_text("new/\n")
+    link = site.lab.root / "new/deep/file" / path
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    with pytest.raises(RepoBlocked) as blocked:
+        site.land(landing)
+    assert [problem.place for problem in blocked.value.problems] == ["new/deep/file"]
+    assert str(link.readlink()) == target
+    assert Store(site.repository).pending() == []
 
 
 @pytest.mark.parametrize(
     "own",
-    [links_of_the_users(("current", "/etc")), links_of_the_users(("deeper/down/current", "/etc")),
-     links_of_the_users(("current", "nowhere")), uncommitted,
+    [uncommitted,
      staged, untracked, ignored, file_in_the_way_of_a_folder, link_in_the_way_of_a_folder,
      folder_in_the_way_of_a_file, deleted, mode_changed],
 )  # fmt: skip
