@@ -49,10 +49,6 @@ NOT_RUN = "not run"
 """The result of a gate that did not run on the work that is recorded."""
 
 
-_Part = tuple[Candidate, ...]
-"""The work of one commit."""
-
-
 class LeadDecision(NamedTuple):
     """The lead's decision about some workers, by name."""
 
@@ -187,21 +183,14 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
                 return problems
             if len(gated.kept) < len(fitting):
                 fitting, (landing, tree) = gated.kept, _landing_of(runtime, gated.kept, old, ref)
-            each = runtime.settings.integration.commits == "worker" and landing.ref
-            parts = [(one,) for one in fitting] if each else [tuple(fitting)]
-            messages, why = [_landing_message(runtime, part) for part in parts], ""
-            if runtime.settings.git.hooks and landing.ref:
-                why, messages = await run_hooks(runtime, tree, old, messages)
+            commits, why = await _commits(runtime, repo, landing, tree, fitting)
             if runtime.stopping:
                 return []
             if why:
                 for candidate in fitting:
                     runtime.settle(candidate.ticket, "pending", why, "hook")
-                return [
-                    *problems,
-                    Problem("hook", why, f"fix it, then: orchestrate integrate {runtime.run.id}"),
-                ]
-            commits = _commits(runtime, repo, (old, tree), list(zip(parts, messages, strict=True)))
+                do = f"fix it, then: orchestrate integrate {runtime.run.id}"
+                return [*problems, Problem("hook", why, do)]
             new = commits[-1]
             problems += await anyio.to_thread.run_sync(store.land, landing._replace(new=new))
         except RepoBlocked as blocked:
@@ -279,16 +268,25 @@ def _landing_of(runtime: Runtime, fitting: Sequence[Candidate], old: str, ref: s
     return Landing(runtime.run.id, kept, old, "", tuple(runtime.checker.changes(old, tree))), tree
 
 
-def _commits(
-    runtime: Runtime, repo: UserRepo, trees: tuple[str, str], planned: Sequence[tuple[_Part, str]]
-) -> list[str]:
-    """Make the commits of a landing, from the branch's to one with the tree; no ref points to them yet."""
-    old, tree = trees
-    if len(planned) == 1:
-        return [repo.commit_tree(tree, old, planned[0][1])]
+async def _commits(
+    runtime: Runtime, repo: UserRepo, landing: Landing, tree: str, fitting: Sequence[Candidate]
+) -> tuple[list[str], str]:
+    """Make the commits of a landing, to which no ref points yet; or return why a hook refuses them."""
+    each = runtime.settings.integration.commits == "worker" and landing.ref
+    parts = [[one] for one in fitting] if each else [fitting]
+    messages = [_landing_message(runtime, part) for part in parts]
+    if runtime.settings.git.hooks and landing.ref:
+        why, messages = await run_hooks(runtime, tree, landing.old, messages)
+        if why or runtime.stopping:
+            return [], why
+    if len(parts) == 1:
+        return [repo.commit_tree(tree, landing.old, messages[0])], ""
     who = repo.identities()
-    row = [NewCommit(text, *who, tuple(_together(part).values())) for part, text in planned]
-    return runtime.checker.commit_row(old, tree, row)
+    row = [
+        NewCommit(text, *who, tuple(_together(part).values()))
+        for text, part in zip(messages, parts, strict=True)
+    ]
+    return runtime.checker.commit_row(landing.old, tree, row), ""
 
 
 def _together(part: Sequence[Candidate]) -> dict[str, Change]:

@@ -5,17 +5,8 @@ import re
 
 from support.paths import TESTS
 
-NUMBERS = {f"T{number:02}" for number in range(1, 41)} | {
-    "T41",
-    "T43",
-    "T53",
-    "T54",
-    "T55",
-    "T64",
-    "T65",
-    "T66",
-    "T67",
-}
+LATER = (41, 42, 43, 44, 50, 51, 52, 53, 54, 55, 64, 65, 66, 67, 69)
+NUMBERS = {f"T{number:02}" for number in (*range(1, 41), *LATER)}
 NOT_YET = {
     "T39": "messages between workers are not built yet",
 }
