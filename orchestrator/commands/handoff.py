@@ -70,13 +70,14 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
     # For start-up time, as `--check` needs none of it.
     from orchestrator.report.status_report import report_on  # noqa: PLC0415
     from orchestrator.report.text import keep_report  # noqa: PLC0415
+    from orchestrator.store.places import without_places  # noqa: PLC0415
     from orchestrator.store.store import Store, Texts  # noqa: PLC0415
 
     repository, at, step = found.repository, found.at, found.step
     report = report_on(found, "the next lead", found.lead or lead_of(caller, repository))
     path, tests = path_of(repository.root, at), tests_line(found.figures)
     kept = keep_report(repository, report, at)
-    text = text_of(found, report, points, kept=kept)
+    text = without_places(text_of(found, report, points, kept=kept), repository.root)
 
     def handed_over(texts: Texts) -> Mapping[str, bytes]:
         status = status_at_handoff(present(PATH, texts[PATH]), at, tests)

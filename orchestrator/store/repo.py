@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
+from orchestrator.store.places import without_places
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import read_whole
@@ -244,7 +245,8 @@ class UserRepo:
     def commit_tree(self, tree: str, parent: str | None, message: str) -> str:
         """Make a commit object, in the user's name where git knows one."""
         parents = ("-p", parent) if parent else ()
-        return self._do("commit-tree", tree, *parents, feed=message.encode(), env=self._identity()).strip()
+        feed = without_places(message, self.root).encode()
+        return self._do("commit-tree", tree, *parents, feed=feed, env=self._identity()).strip()
 
     def identities(self) -> tuple[str, str]:
         """Return author and committer of a commit made now, as in a commit object."""

@@ -19,6 +19,7 @@ from orchestrator.state.events import Event
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refuse_unready
+from orchestrator.store.places import in_event, without_places
 from orchestrator.store.read import SAVING
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from tickets.problems import Problem
@@ -69,6 +70,7 @@ class Store:
 
         Raises StateError where a file cannot show an event; then nothing was changed.
         """
+        events = [in_event(event, self._root) for event in events]
         return self._change(lambda texts: _apply(texts, events), message if commit else None, branch)
 
     def check(self, events: Sequence[Event]) -> None:
@@ -151,6 +153,7 @@ class Store:
         also: Sequence[str] = (),
     ) -> Recorded:
         # What a command of the lead's cannot commit it does not begin; a run's results are saved anyway.
+        message = message and without_places(message, self._root)
         if message and not branch and (obstacles := self._repo.obstacles()):
             raise RepoBlocked(*obstacles)
         with self._locked():
