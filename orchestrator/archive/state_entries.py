@@ -1,18 +1,20 @@
 """Old entries of the state files: moved to other files, and unchanged on the way."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.decisions import gates
+from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import Entry, dated_headings
 from orchestrator.state.canonical.status import backlog, todo
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import Phase, read, refuse_doubts, slug
+from orchestrator.state.canonical.status.status import dated
 from orchestrator.state.document import editable, opened, refuse_open_fence, section_like, state_errors
-from orchestrator.state.facts import day, minute
+from orchestrator.state.facts import day
 from tickets.markdown import (
     Document,
     Heading,
@@ -83,7 +85,7 @@ def archived(texts: Texts, at: datetime, old_todo: Collection[str] = ()) -> Arch
         moved += done.moved
         if STATUS in made:
             document = parse(made[STATUS], STATUS)
-            made[STATUS] = set_field(document, header(document), "Last Updated", minute(at)).data
+            made[STATUS] = dated(document, at).data
     return Archived(made, tuple(moved))
 
 
@@ -147,36 +149,60 @@ def _decisions(texts: Texts, at: datetime) -> Archived:
         return Archived({}, ())
     # Commands ask for the newest answer at a gate: in an archive they would not find it.
     binding = {answer.line for answer in gates.answers(document.data).values()}
-    leaving = [(heading, entry) for heading, entry in entries[KEPT:] if entry.line not in binding]
-    parts = {part.start: part for top in sections(document) for part in (top, *sections(document, top))}
+    # Of one day the upper one is the newer, unless the log begins with its oldest.
+    is_oldest_first = entries[0][1].date < entries[-1][1].date
+    newest_first = entries[::-1] if is_oldest_first else entries
+    newest_first.sort(key=lambda one: one[1].date, reverse=True)
+    leaving = [(heading, entry) for heading, entry in newest_first[KEPT:] if entry.line not in binding]
+    ends = _ends(document, [heading for heading, _ in entries])
     by_path: dict[str, list[str]] = {}
     moved = []
     for heading, entry in leaving:
-        text = document.text(heading.start, parts[heading.start].content_end).rstrip()
+        text = document.text(heading.start, ends[heading.start]).replace("\r\n", "\n")
+        text = without_closing(text)
         by_path.setdefault(_year_path(entry), []).append(text)
         moved.append(Moved("decision", f"{entry.date}: {plain(entry.title)}", _year_path(entry)))
     made = {path: _with_entries(texts, path, found, document) for path, found in by_path.items()}
-    shorter = _without(document, [parts[heading.start] for heading, _ in leaving])
+    shorter = _without(document, sorted((heading.start, ends[heading.start]) for heading, _ in leaving))
     made[DECISIONS] = _linked(shorter, list(by_path)).data
     return Archived(made, tuple(moved))
 
 
-def _without(document: Document, gone: list[Part]) -> Document:
+def _ends(document: Document, starts: Sequence[Heading]) -> dict[int, int]:
+    """Return where each entry ends: at the next one, at a heading above its level, at the end of the file.
+
+    An undated heading of its own level belongs to it.
+    """
     trailer = trailer_start(document)
+    last = len(document.data) if trailer is None else trailer
+    found: dict[int, int] = {}
+    dated_at, end = {heading.start for heading in starts}, last
+    for heading in reversed(document.headings):
+        if heading.start in dated_at:
+            found[heading.start] = max(end, heading.end)
+        if heading.start in dated_at or heading.level < starts[0].level:
+            end = heading.start
+    return found
+
+
+def _without(document: Document, gone: Sequence[tuple[int, int]]) -> Document:
     data = document.data
-    for part in sorted(gone, key=lambda one: one.start, reverse=True):
-        end = part.end if trailer is None else min(part.end, max(trailer, part.start))
-        data = data[: part.start] + data[end:]
+    for start, end in reversed(gone):
+        data = data[:start] + data[end:]
     after = parse(data, DECISIONS)
-    kept = [heading.title for heading in document.headings if not _is_in(heading, gone)]
-    if [heading.title for heading in after.headings] != kept:
-        problem = Problem(DECISIONS, "old entries cannot be told apart from other text", "fix it by hand")
-        raise StateError(problem)
+    kept = [one for one in document.headings if not any(start <= one.start < end for start, end in gone)]
+    titles = [heading.title for heading in after.headings]
+    for number, heading in enumerate(kept):
+        if titles[number : number + 1] != [heading.title]:
+            raise _told_apart(heading.line)
+    if len(titles) > len(kept):
+        raise _told_apart(document.line_at(gone[0][0]))
     return after
 
 
-def _is_in(heading: Heading, gone: list[Part]) -> bool:
-    return any(part.start <= heading.start < part.end for part in gone)
+def _told_apart(line: int) -> StateError:
+    what = "old entries cannot be told apart from the text around them"
+    return StateError(Problem(f"{DECISIONS}:{line}", what, "fix it by hand"))
 
 
 def _with_entries(texts: Texts, path: str, entries: list[str], log: Document) -> bytes:
@@ -221,12 +247,10 @@ def _todo(texts: Texts, at: datetime, old: Collection[str]) -> Archived:
     if not gone:
         return Archived({}, ())
     listed = todo.off_list(document, gone)
-    lines = [
-        f"- [{'x' if done else ' '}] {one_line(text)} ({grade}, {day(at)})" for grade, text, done in listed
-    ]
+    lines = backlog.lines_of(listed, at)
     texts = {**texts, backlog.PATH: texts.get(backlog.PATH)}
     made = {backlog.PATH: backlog.with_lines(texts, lines), STATUS: remove_items(document, gone).data}
-    return Archived(made, tuple(Moved("todo", text, backlog.PATH) for _, text, _ in listed))
+    return Archived(made, tuple(Moved("todo", one.text, backlog.PATH) for one in listed))
 
 
 def _put_off(document: Document, old: Collection[str]) -> list[Item]:

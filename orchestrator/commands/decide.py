@@ -41,7 +41,11 @@ class Arguments(Value):
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Record a decision, or perform the other action that the arguments ask for."""
     writer = writer_of(caller)
-    entries = [title for title, _ in spans(writer.log().data)]
+    log = writer.log()
+    entries = [title for title, _ in spans(log.data)]
+    # An old log without dates has its entries by name.
+    if any(not any(word.casefold() in one.casefold() for one in entries) for word in arguments.supersedes):
+        entries = [heading.title for heading in log.headings if heading.level > 1]
     if arguments.acknowledge_edit:
         return _acknowledge(writer)
     if arguments.run:

@@ -56,11 +56,12 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     repo, store = UserRepo(repository), Store(repository)
     # A change that an earlier command decided comes first: completed over, it would be lost.
     earlier = store.finish() if store.pending() else []
-    there, links = _found(repository.root)
+    there = _found(repository.root)
     facts = Facts(repository.root.name, lead_of(caller, repository), caller.now())
     templates = shipped_templates()
     # Links resolved: AGENTS.md is often a link to another agent's file.
-    paths = {path: links.get(path, path) for path in (*PATHS, *there, *(f"{FOLDER}/{n}" for n in templates))}
+    named = (*PATHS, *there, *(f"{FOLDER}/{name}" for name in templates))
+    paths = {path: _led(repository.root, path) for path in named}
     written = _missing(repo, facts, there, templates)
     recorded = Recorded((), None, ())
     uncommitted = set(repo.uncommitted())
@@ -78,7 +79,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
         written = made[-1]
     mixed = uncommitted & {paths[one.path] for one in written if not one.created}
     warned = (_mixed(path) for path in sorted(mixed) if not arguments.no_commit)
-    problems = (*earlier, *recorded.problems, *warned)
+    ignored = map(_ignored, sorted(repo.ignored([paths[one.path] for one in written])) if written else ())
+    problems = (*earlier, *recorded.problems, *warned, *ignored)
     next_action = _next_action(repo, [paths[one.path] for one in written], problems)
     return answer(
         problems,
@@ -171,9 +173,15 @@ def _missing(
         raise Refusal(*error.problems) from error
 
 
-def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Read the existing files, links resolved: AGENTS.md is often a link to another agent's file."""
-    there, links, problems = {}, {}, []
+def _led(root: Path, path: str) -> str:
+    """Return the path that a link leads to inside the repository; any other path as it is."""
+    real = led_to(root, path)
+    return real.relative_to(root.resolve()).as_posix() if real.is_relative_to(root.resolve()) else path
+
+
+def _found(root: Path) -> dict[str, bytes]:
+    """Read the existing files. Raises Refusal."""
+    there, problems = {}, []
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for path in (*PATHS, *(f"{FOLDER}/{name}" for name in names if name.lower().endswith(".md"))):
@@ -183,12 +191,14 @@ def _found(root: Path) -> tuple[dict[str, bytes], dict[str, str]]:
             pass
         except OSError as error:
             problems.append(Problem(path, f"cannot be read: {error.strerror}", "make it a file, or move it"))
-        real = led_to(root, path)
-        if (root / path).is_symlink() and real.is_relative_to(root.resolve()):
-            links[path] = real.relative_to(root.resolve()).as_posix()
     if problems:
         raise Refusal(*problems)
-    return there, links
+    return there
+
+
+def _ignored(path: str) -> Problem:
+    what = "git ignores it: it is written, and no command commits it"
+    return Problem(path, what, f"`git check-ignore -v {shlex.quote(path)}` names the pattern", "warning")
 
 
 def _mixed(path: str) -> Problem:

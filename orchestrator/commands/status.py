@@ -9,7 +9,9 @@ from orchestrator.errors import Refusal
 from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
+from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status.read import Status
+from orchestrator.state.document import merge_conflicts
 from orchestrator.store.read import read_file
 from tickets.problems import Problem
 from tickets.value import Value
@@ -36,7 +38,8 @@ def call(caller: Caller, _: NoArguments) -> Answer[View]:
     found = Situation(repository_of(caller), caller.now())
     runs = found.newest(RUNS_SHOWN)[::-1]
     today, costs = found.spent(runs)
-    problems = [*found.status_problems, *_settings_problems(found.repository)]
+    problems = [*found.status_problems, *found.merging, *_settings_problems(found.repository)]
+    problems += merge_conflicts({path: found.text(path) for path in NEEDED[1:]})
     problems += [*reversed(found.unreadable(RUNS_SHOWN)), *found.interrupted]
     known = {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)}
     return answer(

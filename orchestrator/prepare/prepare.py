@@ -16,7 +16,9 @@ from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled, why_off
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FAMILIES
+from orchestrator.state import owned_paths
 from orchestrator.state.canonical.status import status
+from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.read import in_the_way, read_state
 from orchestrator.store.repo import Head, UserRepo
@@ -261,7 +263,7 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
     busy = repo.in_progress()
     if busy:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
-    return [*problems, *repo.closed_folders()]
+    return [*problems, *repo.closed_folders(), *repo.unmerged(owned_paths())]
 
 
 def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
@@ -273,6 +275,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     try:
         for path in texts:
             texts[path] = read_state(root, path)
+        problems += merge_conflicts({**texts, "AGENTS.md": read_state(root, "AGENTS.md")})
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
     except ProblemError as error:

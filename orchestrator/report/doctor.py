@@ -301,7 +301,7 @@ def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
     elif project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))
     else:
-        problems += _git_faults(project)
+        problems += [*_git_faults(project), *project.unmerged]
     if busy := project.in_progress:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
     pending = tuple(waiting(project.repository))

@@ -15,9 +15,9 @@ from orchestrator.runs.next_action import open_todo
 from orchestrator.state import owned_paths
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH
+from orchestrator.state.canonical.status.status import dated
 from orchestrator.state.document import opened, section_like, state_errors
-from orchestrator.state.facts import minute
-from tickets.markdown import field, header, items, one_line, set_field
+from tickets.markdown import field, items, one_line, set_field
 from tickets.problems import ProblemError
 from tickets.value import Value
 
@@ -55,7 +55,7 @@ def status_at_handoff(text: bytes, at: datetime, tests: str) -> bytes:
     """Return STATUS.md with its date, and with the known test figure. Raises StateError."""
     document = opened(PATH, text)
     with state_errors():
-        document = set_field(document, header(document), "Last Updated", minute(at))
+        document = dated(document, at)
         progress = section_like(document, "Progress")
         if tests and progress and field(document, progress, "Tests"):
             document = set_field(document, progress, "Tests", one_line(tests))

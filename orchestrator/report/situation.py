@@ -16,11 +16,12 @@ from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import ActiveWorker, Status, doubts, read, slug
+from orchestrator.state.document import merge_conflicts
 from orchestrator.store.intent import decided
 from orchestrator.store.read import read_state
 from tickets.problems import Problem, ProblemError
 from workers.files.run_dir import RunDir, runs_of
-from workers.git.run import Repository
+from workers.git.run import Repository, operation_in_progress
 
 if TYPE_CHECKING:
     from orchestrator.checks.figures import Figure
@@ -216,9 +217,18 @@ class Situation(_Moment):
     @property
     def git_problems(self) -> tuple[Problem, ...]:
         """Why git does not answer, or which operation the user is in the middle of."""
+        return (*self.merging, *self._head[1], *self._uncommitted[1], *self.unmerged)
+
+    @property
+    def merging(self) -> tuple[Problem, ...]:
+        """A warning about the operation that the user is in the middle of."""
         what, do = f"{self.in_progress} is in progress", "finish or abort it first"
-        busy = (Problem(".git", what, do, "warning"),) if self.in_progress else ()
-        return (*busy, *self._head[1], *self._uncommitted[1])
+        return (Problem(".git", what, do, "warning"),) if self.in_progress else ()
+
+    @cached_property
+    def unmerged(self) -> tuple[Problem, ...]:
+        """The state files of which git has the sides of a conflict."""
+        return () if self._uncommitted[1] else tuple(self._repo.unmerged(owned_paths()))
 
     @property
     def obstacles(self) -> tuple[Problem, ...]:
@@ -228,7 +238,7 @@ class Situation(_Moment):
     @cached_property
     def in_progress(self) -> str | None:
         """The operation that the user is in the middle of, with its article: a merge, a rebase."""
-        return self._repo.in_progress()
+        return operation_in_progress(self.repository)
 
     @property
     def changes(self) -> frozenset[str]:
@@ -396,7 +406,7 @@ def _text_of(repository: Repository, path: str) -> tuple[bytes | None, _Problems
     except ProblemError as error:
         return None, error.problems
     missing = Problem(path, "the file is missing", "`orchestrate init` writes it")
-    return text, (missing,) if text is None and path in NEEDED else ()
+    return text, (missing,) if text is None and path in NEEDED else tuple(merge_conflicts({path: text}))
 
 
 def _has_work(run: RunState) -> bool:

@@ -5,7 +5,7 @@ An empty, unreadable, missing or repeated part stops an edit; it never counts as
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 from orchestrator.errors import StateError
@@ -14,6 +14,7 @@ from tickets.markdown import (
     Item,
     MarkdownError,
     Part,
+    conflict_problem,
     insert,
     items,
     key_of,
@@ -61,7 +62,17 @@ def damage(path: str, text: bytes) -> list[Problem]:
         document = opened(path, text)
     except StateError:
         return []  # the document's own check reports it
-    found = (nul_problem(document), fence_problem(document))
+    found = (nul_problem(document), fence_problem(document), conflict_problem(document))
+    return [problem for problem in found if problem is not None]
+
+
+def merge_conflicts(texts: Mapping[str, bytes | None]) -> list[Problem]:
+    """List the files in which a merge has left its markers: nothing of ours resolves a conflict."""
+    found = []
+    for path, text in texts.items():
+        if text and (b"<<<<<<<" in text or b">>>>>>>" in text):
+            with suppress(StateError):
+                found.append(conflict_problem(opened(path, text)))
     return [problem for problem in found if problem is not None]
 
 
@@ -100,10 +111,16 @@ def inert(text: str, *, spans: bool = True) -> str:
     return re.sub(_FORMS, r"\\\g<0>", one_line(text, spans=False)) if re.search(_FORMS, line) else line
 
 
+_HOLDS = {"TODO": ("P0", "P1", "P2")}
+"""By title of a section: what is below it, and not below others whose titles begin alike."""
+
+
 def section_like(document: Document, title: str, parent: Part | None = None) -> Part | None:
     """Return the one section of that title, or whose title begins with it; None where two do."""
     found = sections_like(document, title, parent)
     same = [part for part in found if key_of(part.title) == key_of(title)] or found
+    if len(same) > 1 and title in _HOLDS:
+        same = [part for part in same if any(sections_like(document, one, part) for one in _HOLDS[title])]
     return same[0] if len(same) == 1 else None
 
 
@@ -130,7 +147,7 @@ def _named(title: str, parent: Part | None) -> str:
 def editable(path: str, tree: Mapping[str, bytes | None]) -> Document:
     """Open a state file for a change. Raises StateError where it is missing or damaged."""
     document = opened(path, present(path, tree.get(path)))
-    found = nul_problem(document)
+    found = nul_problem(document) or conflict_problem(document)
     if found is not None:
         raise StateError(found)
     return document
@@ -159,6 +176,15 @@ def the_item(document: Document, found: Sequence[Item], text: str, where: str) -
         what = f"`{text}` is there {len(same)} times under {where} ({lines})"
         raise StateError(Problem(document.place, what, "keep one, or give them different texts"))
     raise StateError(Problem(document.place, f"`{text}` is not under {where}", "read the file"))
+
+
+def below(document: Document, item: Item) -> str:
+    """Return the lines that belong to an item below its own text, as they are to stand below `- `."""
+    first = document.lines[document.line_at(item.start) - 1].start
+    width = (item.text_start if item.box is None else item.box - 1) - first
+    lines = document.text(item.text_end, item.end).replace("\r\n", "\n").replace("\r", "\n").split("\n")[1:]
+    kept = [line[min(max(0, width - 2), len(line) - len(line.lstrip(" "))) :] for line in lines]
+    return "\n".join(kept).rstrip("\n")
 
 
 def with_items(document: Document, part: Part, lines: Sequence[str]) -> Document:

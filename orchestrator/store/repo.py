@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
@@ -14,9 +15,17 @@ from orchestrator.store.places import without_places
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import read_whole
-from workers.git.metadata import git_directory, note_move
+from workers.git.metadata import note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
-from workers.git.run import QUIET, GitError, Repository, drop_foreign_git, git
+from workers.git.run import (
+    QUIET,
+    GitError,
+    Repository,
+    drop_foreign_git,
+    git,
+    git_directory,
+    operation_in_progress,
+)
 from workers.worktree.change import WHO
 
 if TYPE_CHECKING:
@@ -40,15 +49,6 @@ _COMMIT = (
 )  # fmt: skip
 _NAMELESS = ("auto-detection is disabled", "empty ident name", "ident name consists only")
 _NUMBERS = itertools.count(1)
-
-_IN_PROGRESS = {
-    "MERGE_HEAD": "a merge",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "sequencer": "a row of cherry-picks or reverts",
-}
 
 
 class Head(Value):
@@ -92,8 +92,7 @@ class UserRepo:
 
     def in_progress(self) -> str | None:
         """Return the operation that the user is in the middle of, with its article."""
-        there = (words for name, words in _IN_PROGRESS.items() if (self._git_dir / name).exists())
-        return next(there, None)
+        return operation_in_progress(self._repository)
 
     def uncommitted(self) -> list[str]:
         """List the paths that differ from HEAD, untracked ones included, ignored ones not."""
@@ -174,11 +173,21 @@ class UserRepo:
             except RepoBlocked as error:
                 if "did not match any file" not in error.said:
                     raise
-                # A file that is new to git.
+                # A file that is new to git. One that it ignores is the user's own.
+                known -= self.ignored(known)
+                if not known:
+                    return None
+                feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
                 self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
                 new = self._commit_only(feed, head.sha, message)
             if new is None or self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
                 return new
+
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Return those paths that git ignores; what is committed it does not ignore."""
+        feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(paths))
+        found = self._run("check-ignore", "-z", "--stdin", feed=feed, fine=NONE)
+        return {path for path in found.split("\0") if path}
 
     def _unknown(self, paths: Iterable[str], commit: str | None) -> set[str]:
         """Return those paths that are neither in the work tree nor in a commit: git would not commit them."""
@@ -351,6 +360,14 @@ class UserRepo:
         except RepoBlocked as blocked:
             return list(blocked.problems)
         return self.closed_folders()
+
+    def unmerged(self, paths: Iterable[str]) -> list[Problem]:
+        """List those paths of which the index has the sides of a conflict. Raises RepoBlocked."""
+        env = {"GIT_LITERAL_PATHSPECS": "1"}
+        fields = self._run("ls-files", "-u", "-z", "--", *paths, env=env).split("\0")
+        found = dict.fromkeys(field.partition("\t")[2] for field in fields if field)
+        what = "is in conflict: a merge of it is not finished"
+        return [Problem(path, what, f"choose what stays, then `git add {quote(path)}`") for path in found]
 
     def closed_folders(self) -> list[Problem]:
         """Name the first of git's folders that we may not write to, as after a git that ran as root."""

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import HELD, Refusal
+from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.state import DOCUMENTS, owned_paths
+from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent, waiting
@@ -152,10 +153,8 @@ class Store:
         paths: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Recorded:
-        # What a command of the lead's cannot commit it does not begin; a run's results are saved anyway.
         message = message and without_places(message, self._root)
-        if message and not branch and (obstacles := self._repo.obstacles()):
-            raise RepoBlocked(*obstacles)
+        self._refuse_unready(message, branch, paths)
         with self._locked():
             problems = self._finish()
             waits = self._intent.exists()
@@ -166,9 +165,21 @@ class Store:
                 self._sweep()
                 raise
             # A commit that still waits was reported already, before the change; and has been waited for.
-            made, more = self._finish_commit(is_patient=not waits)
+            made, more = self._finish_commit(is_patient=not waits, is_run=bool(branch))
             told = [problem for problem in problems if problem not in more]
             return Recorded(tuple(changed), made, (*told, *hindered, *more))
+
+    def _refuse_unready(self, message: str | None, branch: str | None, paths: Sequence[str]) -> None:
+        """Raise where a command of the lead's could not commit, or the user is about to merge a state file.
+
+        A run's results are saved all the same, in files that are no conflict.
+        """
+        if branch:
+            return
+        if unmerged := self._repo.unmerged((*owned_paths(), *paths)):
+            raise StateError(*unmerged)
+        if message and (closed := self._repo.closed_folders()):
+            raise RepoBlocked(*closed)
 
     def _finish(self) -> list[Problem]:
         problems = self._finish_landing()
@@ -224,6 +235,10 @@ class Store:
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
             try:
                 after = change({**now, **{path: old for path, (old, _) in placed.items()}})
+                if found := merge_conflicts(
+                    {path: now[path] for path in (after if branch else owned_paths())}
+                ):
+                    raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
             except Exception:
                 if self._was_saved(now):
                     continue
@@ -266,7 +281,14 @@ class Store:
     ) -> dict[str, Any]:
         # A state file that is a link is committed where it leads to.
         root = self._files.root
-        paths = {*changed, *(self._files.target(path).relative_to(root).as_posix() for path in changed)}
+        paths: set[str] = set()
+        for path in changed:
+            # Where a folder is a link, git knows nothing by its name.
+            parent = (root / path).parent.resolve()
+            paths |= {
+                where.relative_to(root).as_posix()
+                for where in (self._files.target(path), parent / Path(path).name)
+            }
         saved: dict[str, list[str]] = {}
         if waiting:
             saved = waiting.get("saved", {})
@@ -346,13 +368,17 @@ class Store:
                     saved[path] = [one.decode("latin-1") for one in pair if one is not None]
             write_intent(self._intent, {"moves": [], "commit": {**commit, "saved": saved}})
 
-    def _finish_commit(self, *, is_patient: bool = True) -> tuple[str | None, list[Problem]]:
+    def _finish_commit(
+        self, *, is_patient: bool = True, is_run: bool = True
+    ) -> tuple[str | None, list[Problem]]:
         if self._files.are_left(self._waiting()):
             return None, []  # what it would commit is not there yet
         wanted, made = (read_intent(self._intent) or {}).get("commit"), None
         if wanted:
             try:
                 refuse_elsewhere(self._repo, wanted.get("branch"))
+                if is_run and (unmerged := self._repo.unmerged(wanted["paths"])):
+                    raise RepoBlocked(*unmerged)  # noqa: TRY301 - as what git itself refuses
                 made = self._repo.commit_paths(wanted["paths"], wanted["message"], is_patient=is_patient)
             except (RepoBlocked, OSError) as error:
                 self._save(self._repo, wanted)

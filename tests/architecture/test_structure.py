@@ -78,7 +78,6 @@ READS = {
     "workers/git/run.py": "a work tree's git file",
     "workers/files/durable.py": "a file that we have just made",
     "workers/git/snapshot.py": "git's own folder, looked at by kind first",
-    "workers/git/metadata.py": "a work tree's git file",
     "workers/engine/process.py": "/proc, and what a living shim has written",
     "workers/git/refs.py": "git's own folder",
     "workers/shim/shim.py": "/proc",

@@ -1,6 +1,6 @@
 """Lossless Markdown: bytes in, bytes out; an edit changes its own span and nothing else."""
 
-from tickets.markdown._damage import doubtful_from, nul_problem, open_fence, unclosed
+from tickets.markdown._damage import conflict_problem, doubtful_from, nul_problem, open_fence, unclosed
 from tickets.markdown._edits import (
     add_entry,
     append_section,
@@ -37,7 +37,8 @@ from tickets.problems import MarkdownError
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",
-    "add_entry", "append_section", "cell", "doubtful_from", "field", "fields", "find", "front_problems",
+    "add_entry", "append_section", "cell", "conflict_problem", "doubtful_from", "field", "fields", "find",
+    "front_problems",
     "front_value", "header", "insert", "items", "key_of", "labelled", "nul_problem", "one_line",
     "open_fence", "parse", "plain", "remove_items", "section", "sections", "set_cell", "set_checkbox",
     "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",

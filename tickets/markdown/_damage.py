@@ -5,6 +5,7 @@ import re
 from tickets.markdown.document import Block, Document, parse
 from tickets.problems import MarkdownError, Problem
 
+_MARKER = re.compile(rb"^(?:<{7}|\|{7}|>{7})(?: .*)?\r?$", re.MULTILINE)
 _FENCE = re.compile(rb"(`{3,}|~{3,})")
 
 
@@ -84,6 +85,17 @@ def nul_problem(document: Document) -> Problem | None:
         return None
     place = f"{document.place}:{document.line_at(at)}"
     return Problem(place, "holds a NUL byte", "restore the file from git")
+
+
+def conflict_problem(document: Document) -> Problem | None:
+    """Return the problem of a document in which a merge has left its markers; in code they are an example."""
+    codes = [(block.start, block.end) for block in document.blocks if block.kind == "code"]
+    for match in _MARKER.finditer(document.data):
+        if not any(start <= match.start() < end for start, end in codes):
+            place = f"{document.place}:{document.line_at(match.start())}"
+            do = "finish the merge: choose what stays, and remove the markers"
+            return Problem(place, "holds both sides of a conflict", do)
+    return None
 
 
 def open_fence(document: Document) -> int | None:

@@ -1,4 +1,4 @@
-"""Where git keeps a repository's metadata, and the list of refs that we moved."""
+"""The list of refs that we moved, and where git keeps the metadata of submodules."""
 
 import os
 from collections.abc import Iterator
@@ -6,21 +6,9 @@ from pathlib import Path
 
 from workers.files.durable import append_line
 from workers.files.read import read_whole
-from workers.git.run import Repository
 
 MOVES = "moves"
 """The file in our own directory that lists the commits to which we moved refs."""
-
-
-def git_directory(repository: Repository) -> Path:
-    """Return the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
-    dot_git = repository.root / ".git"
-    try:
-        if dot_git.is_file():
-            return (repository.root / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
-    except (OSError, ValueError):
-        pass
-    return dot_git if dot_git.is_dir() else repository.common
 
 
 def note_move(own: Path, commit: str) -> None:

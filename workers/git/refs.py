@@ -10,8 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from workers.git.metadata import git_directory
-from workers.git.run import Repository
+from workers.git.run import Repository, git_directory
 
 UNSURE: Final = "unsure"
 """The answer where git has to be asked: no commit has such a name."""

@@ -30,6 +30,17 @@ FOREIGN_GIT = (
 )  # fmt: skip
 
 
+_IN_PROGRESS = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a row of cherry-picks or reverts",
+}
+"""Git's files of an operation that the user is in the middle of, and its name with its article."""
+
+
 class Repository(Value):
     """The work tree and the shared metadata of a repository."""
 
@@ -56,6 +67,23 @@ def find_repository(start: Path) -> Repository | None:
             common = (metadata / shared.read_text().strip()).resolve() if shared.exists() else metadata
             return Repository(folder, common)
     return None
+
+
+def git_directory(repository: Repository) -> Path:
+    """Return the metadata of the user's own work tree: the common directory, or one of its worktrees'."""
+    dot_git = repository.root / ".git"
+    try:
+        if dot_git.is_file():
+            return (repository.root / dot_git.read_text().removeprefix("gitdir:").strip()).resolve()
+    except (OSError, ValueError):
+        pass
+    return dot_git if dot_git.is_dir() else repository.common
+
+
+def operation_in_progress(repository: Repository) -> str | None:
+    """Return the operation that the user is in the middle of, with its article."""
+    own = git_directory(repository)
+    return next((words for name, words in _IN_PROGRESS.items() if (own / name).exists()), None)
 
 
 class GitError(Exception):

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from workers.git.metadata import git_directory, module_directories
-from workers.git.run import GitError, Repository, git_fields
+from workers.git.metadata import module_directories
+from workers.git.run import GitError, Repository, git_directory, git_fields
 
 _STEERS = (b"hookspath", b"path", b"attributesfile", b"excludesfile")
 _SETTING = re.compile(

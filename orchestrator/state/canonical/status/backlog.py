@@ -1,6 +1,7 @@
 """docs/backlog.md: TODO items that were removed from STATUS.md, done or put off; the newest at the top."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.status import todo
@@ -34,11 +35,17 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         return {}
     if not gone:
         return {}
-    lines = [
-        f"- [{'x' if done else ' '}] {inert(text)} ({grade}, {day(event.at)})" for grade, text, done in gone
-    ]
     with state_errors():
-        return {PATH: with_lines(tree, lines)}
+        return {PATH: with_lines(tree, lines_of(gone, event.at))}
+
+
+def lines_of(gone: Sequence[todo.Gone], at: datetime) -> list[str]:
+    """Return items as they stand in the backlog, each with all that belongs to it."""
+    return [
+        f"- [{'x' if one.done else ' '}] {inert(one.text)} ({one.grade}, {day(at)})"
+        + (f"\n{one.below}" if one.below else "")
+        for one in gone
+    ]
 
 
 def problems(text: bytes) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from orchestrator.errors import StateError
@@ -22,6 +23,7 @@ from orchestrator.state.canonical.status.read import (
     slug,
 )
 from orchestrator.state.document import (
+    below,
     doubled,
     editable,
     inert,
@@ -76,6 +78,9 @@ SECTIONS = (
 
 _COUNT = re.compile(r"\d+% \(\d+/\d+(?= )")
 _MET = re.compile(r"(?<!\\)\(\d+%(?= complete\))")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?(?!\d)")
+_NOTE = r"(?:\s+[-\u2013\u2014(]|\s*[,;])"
+"""How a note begins behind a value."""
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 _INIT = "`orchestrate init` appends what is missing"
 _NEW = Path(__file__).with_name("new.md")
@@ -94,6 +99,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         with state_errors():
             before = editable(PATH, tree)
             return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
+    if not isinstance(event, RunDeployed | RunIntegrated | RunClosed):
+        return {}  # a fault of the file is no matter
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
@@ -101,11 +108,9 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
             after = _deployed(before, event)
         elif isinstance(event, RunIntegrated):
             after = _recounted(_integrated(before, event))
-        elif isinstance(event, RunClosed):
+        else:
             stopped = event.status == "interrupted"
             after = _waiting(before, event.run) if stopped else _left(before, event.run, None)
-        else:
-            return {}
         return _stamped(before, after, event)
 
 
@@ -118,7 +123,8 @@ def problems(text: bytes) -> list[Problem]:
     found = [*front_problems(document), *_missing(document)]
     status = read(text)
     if status.last_updated and not _STAMP.match(status.last_updated):
-        what = f"Last Updated says `{status.last_updated}`"
+        more = "holds more than a date" if _DATE.match(status.last_updated) else "holds no date"
+        what = f"Last Updated {more}: `{status.last_updated}`"
         found.append(
             Problem(_place(document, "Last Updated"), what, "write it as 2026-02-16 14:28 (UTC)", "warning")
         )
@@ -189,9 +195,33 @@ def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> D
 def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
     if after.data == before.data:
         return {}
-    after = set_field(after, header(after), "Last Updated", minute(event.at))
-    after = set_field(after, header(after), "Lead Agent", inert(event.lead) or "Lead")
-    return {PATH: after.data}
+    return {PATH: _led(dated(after, event.at), inert(event.lead) or "Lead").data}
+
+
+def dated(document: Document, at: datetime) -> Document:
+    """Set when the file was last updated; words behind the date stay."""
+    found = field(document, header(document), "Last Updated")
+    date = _DATE.match(found.value) if found else None
+    if found and date:
+        return set_field(document, header(document), found.key, minute(at) + found.value[date.end() :])
+    return _with_value(document, "Last Updated", minute(at), keeps=" " in found.value if found else False)
+
+
+def _led(document: Document, lead: str) -> Document:
+    """Set who leads; a note behind the same name stays, one behind another name gets a line of its own."""
+    found = field(document, header(document), "Lead Agent")
+    if found and re.match(re.escape(lead) + _NOTE, found.value):
+        return document
+    return _with_value(document, "Lead Agent", lead, keeps=bool(found and re.search(_NOTE, found.value)))
+
+
+def _with_value(document: Document, key: str, value: str, *, keeps: bool) -> Document:
+    found = field(document, header(document), key)
+    if found and keeps:
+        line = f"(before: {found.value})"
+        known = document.text(document.body, header(document).own_end).splitlines()
+        document = document if line in known else insert(document, found.line_after, line)
+    return set_field(document, header(document), key, value)
 
 
 def _place(document: Document, key: str) -> str:
@@ -360,7 +390,8 @@ def _outdated(document: Document) -> list[Completed]:
     told = {"", *over, *(slug(one.phase) for one in listed[:KEPT])}
     gone = []
     for one in listed[KEPT:]:
-        if slug(one.phase) in told:
+        # What a person wrote below it would go with it.
+        if slug(one.phase) in told and not below(document, one.item):
             gone.append(one)
         told.add(slug(one.phase))
     return gone

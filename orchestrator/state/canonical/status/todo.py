@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
-from orchestrator.state.document import inert, needed, section_like, the_item, with_items
+from orchestrator.state.document import below, inert, needed, section_like, the_item, with_items
 from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
 from tickets.markdown import Document, Item, Part, items, plain, remove_items, set_checkbox
 from tickets.problems import Problem
@@ -21,6 +21,15 @@ class TodoItem(NamedTuple):
     text: str
     done: bool
     line: int
+
+
+class Gone(NamedTuple):
+    """An item that leaves the list, with the lines that belong to it."""
+
+    grade: Grade
+    text: str
+    done: bool
+    below: str
 
 
 def todo_items(document: Document) -> list[TodoItem]:
@@ -45,12 +54,21 @@ def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Docum
     """Show the event in the list. Raises StateError where the list or the item cannot be found."""
     if isinstance(event, TodoAdded):
         return _added(document, event)
-    part = _level(document, event.grade)
     if isinstance(event, TodoDone):
-        item = the_item(document, boxed(document, part), event.text, f"TODO > {event.grade}")
-        document = set_checkbox(document, item, done=True)
+        document = set_checkbox(document, _meant(document, event), done=True)
         return remove_items(document, prunable(document, KEPT, but=event.text))
-    return _moved(document, part, event)
+    return _moved(document, event)
+
+
+def _meant(document: Document, event: TodoDone | TodoMoved) -> Item:
+    """Return the item of an event: an open one rather than one that was done before, of those the last.
+
+    Raises StateError.
+    """
+    found = boxed(document, _level(document, event.grade))
+    same = [item for item in found if plain(item.text) == event.text]
+    chosen = [item for item in same if not item.done] or same[-1:]
+    return the_item(document, chosen, event.text, f"TODO > {event.grade}")
 
 
 def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
@@ -66,23 +84,21 @@ def prunable(document: Document, kept: int, but: str = "") -> list[Item]:
     return gone
 
 
-def leaving(document: Document, event: TodoDone | TodoMoved) -> list[tuple[Grade, str, bool]]:
-    """Return what an event removes from the list: (priority, text, done); `document` is the state before."""
+def leaving(document: Document, event: TodoDone | TodoMoved) -> list[Gone]:
+    """Return what an event removes from the list; `document` is the state before."""
     if isinstance(event, TodoMoved):
-        if event.to is not None:
-            return []
-        found = boxed(document, _level(document, event.grade))
-        item = the_item(document, found, event.text, f"TODO > {event.grade}")
-        return [(event.grade, event.text, bool(item.done))]
+        return [] if event.to is not None else off_list(document, [_meant(document, event)])
     return off_list(document, prunable(document, KEPT, but=event.text))
 
 
-def off_list(document: Document, gone: list[Item]) -> list[tuple[Grade, str, bool]]:
+def off_list(document: Document, gone: list[Item]) -> list[Gone]:
     """Return items of the list in the form of the backlog."""
-    lines = {item.line for item in gone}
-    if not lines:
-        return []
-    return [(one.grade, one.text, one.done) for one in todo_items(document) if one.line in lines]
+    lines = {item.line: item for item in gone}
+    return [
+        Gone(one.grade, one.text, one.done, below(document, lines[one.line]))
+        for one in (todo_items(document) if lines else ())
+        if one.line in lines
+    ]
 
 
 def _level(document: Document, grade: Grade) -> Part:
@@ -100,11 +116,12 @@ def _added(document: Document, event: TodoAdded) -> Document:
     return with_items(document, part, [f"- [ ] {text}" for text in new if text and plain(text) not in there])
 
 
-def _moved(document: Document, part: Part, event: TodoMoved) -> Document:
+def _moved(document: Document, event: TodoMoved) -> Document:
+    part = _level(document, event.grade)
     target = _level(document, event.to) if event.to else None
     if target is not None and event.text in {plain(item.text) for item in boxed(document, target)}:
         return document
-    item = the_item(document, boxed(document, part), event.text, f"TODO > {event.grade}")
+    item = _meant(document, event)
     if item.depth or (event.to is None and _holds(items(document, part), item)):
         what = f"`{event.text}` is part of a nested list"
         raise StateError(Problem(f"{document.place}:{item.line}", what, "move it by hand"))
