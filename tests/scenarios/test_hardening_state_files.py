@@ -286,6 +286,10 @@ def test_an_item_that_was_done_can_be_added_and_done_again(lab):
     assert lab.call("todo", "add", "one", "--json").code == 0
     assert lab.call("todo", "move", "one", "--backlog", "--json").code == 0
     assert text_of(lab, "STATUS.md").count("one\n") == 3
+    assert lab.call("todo", "add", "one", "--priority", "P0", "--json").code == 0
+    assert lab.call("todo", "move", "one", "--priority", "P1", "--json").code == 0
+    text = text_of(lab, "STATUS.md")
+    assert text.index("### P1") < text.index("- [ ] one") < text.index("### P2")
 
 
 def test_a_fault_of_status_md_does_not_stop_a_decision(lab):

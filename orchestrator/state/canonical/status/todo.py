@@ -119,7 +119,10 @@ def _added(document: Document, event: TodoAdded) -> Document:
 def _moved(document: Document, event: TodoMoved) -> Document:
     part = _level(document, event.grade)
     target = _level(document, event.to) if event.to else None
-    if target is not None and event.text in {plain(item.text) for item in boxed(document, target)}:
+    here, there = (
+        {plain(item.text) for item in boxed(document, each)} if each else set() for each in (part, target)
+    )
+    if event.text in there and event.text not in here:
         return document
     item = _meant(document, event)
     if item.depth or (event.to is None and _holds(items(document, part), item)):
