@@ -210,7 +210,11 @@ def _with_login(found: AgentFound, settings: Settings, environ: Mapping[str, str
     found = found._replace(config=config_of(found.agent, environ))
     table = settings.agent(found.agent)
     # A program, arguments or variables of the user's may have another way to log in.
-    if found.usable and not (table.executable or table.args or table.env) and not has_login(found.agent, environ):
+    if (
+        found.usable
+        and not (table.executable or table.args or table.env)
+        and not has_login(found.agent, environ)
+    ):
         return found._replace(usable=False, reason=found.config)
     return found
 
