@@ -41,7 +41,7 @@ def finish(
     expected: tuple[str, ...] = ("integrated",),
 ) -> Answer[RunState]:
     """Run the stages and answer about the run; `expected` are the states that are not a failure."""
-    begin_trial(project.settings.fence)
+    begin_trial(project.settings.fence.level)
     gc.set_threshold(GARBAGE)
     try:
         ended = anyio.run(partial(_beside, caller, work))

@@ -108,7 +108,7 @@ def _keys(project: Project, phase: str, seen: _Seen) -> dict[str, Any]:
         "phase": phase,
         "base": head.sha,
         "branch": head.branch,
-        "fence": fence_in_force(project.settings.fence).level,
+        "fence": fence_in_force(project.settings.fence.level).level,
         "slots": {"total": slots.total, **{name: _slots(project.settings, name) for name in slots.agents}},
         "budget": seen.budget,
         "tickets": [_ticket(seen, ticket) for ticket in (*seen.prepared.plan.tickets, *seen.prepared.done)],

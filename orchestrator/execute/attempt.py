@@ -52,7 +52,7 @@ def event_handler(runtime: Runtime, ticket: Ticket, number: int, kind: Kind) -> 
             case TreeReady(base):
                 if guard is not None:
                     guard.entered(worker, number, is_new=True)
-                level = fence_in_force(runtime.settings.fence).level
+                level = fence_in_force(runtime.settings.fence.level).level
                 runtime.note(WorkerStarted(worker, number, base, level, kind, agent))
             case PathsMissing():
                 runtime.note(PathsNotLinked(*event))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import anyio
@@ -29,6 +30,7 @@ from tickets.types import Verdict
 from workers.engine.job import Site
 from workers.engine.local import LocalEngine
 from workers.engine.process import ForkServer, kill_at_once
+from workers.fence.places import project_reads
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
@@ -189,9 +191,15 @@ def _site(project: Project, run: RunDir, environments: Environments) -> Site:
         run,
         project.repository,
         project.environ,
-        fence_in_force(settings.fence),
+        fence_in_force(settings.fence.level),
         settings.trust_repository,
         stops_with_runtime=settings.on_runtime_death == "stop",
         environments=environments,
         variables=settings.checks.env,
+        readable=project_reads(
+            project.repository.root,
+            Path(project.environ.get("HOME") or "/nonexistent"),
+            (*settings.worktree.link, *map(str, environments.folders)),
+            settings.fence.read,
+        ),
     )

@@ -37,7 +37,7 @@ STARTING = 0.6
 @asynccontextmanager
 async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
     """Become the runtime of a run for the block. Raises Refusal where another one is, or the fence fails."""
-    if problems := unmet_fence(project.settings, fence_in_force(project.settings.fence)):
+    if problems := unmet_fence(project.settings, fence_in_force(project.settings.fence.level)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
     refuse_altered(run, project.repository.own / "runs" / run.id)

@@ -58,7 +58,7 @@ async def execute(runtime: Runtime) -> list[Problem]:
     # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
     awaited = {before for some in runtime.manifest.dependencies.values() for before in some}
     done = {id_: anyio.Event() for id_ in awaited}
-    if not fence_in_force(runtime.settings.fence).holds and not runtime.state.has_ended:
+    if not fence_in_force(runtime.settings.fence.level).holds and not runtime.state.has_ended:
         await _begin_to_guard(runtime)
     async with anyio.create_task_group() as watching:
         watching.start_soon(watch_room, runtime)

@@ -54,7 +54,7 @@ def _shares(runtime: Runtime, ticket: Ticket) -> bool:
     if ticket.mode != "read-only" or ticket.setup:
         return False
     # Where a worker can write, the next one would read its changes, which could not be attributed.
-    holds = fence_in_force(runtime.settings.fence).level == "namespaces"
+    holds = fence_in_force(runtime.settings.fence.level).level == "namespaces"
     return {"auto": holds, "always": True, "never": False}[runtime.settings.worktree.shared]
 
 

@@ -95,7 +95,7 @@ async def pass_gate(runtime: Runtime, candidates: Sequence[Candidate], tree: str
 
 def _guard(runtime: Runtime) -> Guard | None:
     """Return the guard of an unfenced run; one that is integrated later gets a new one for its gate."""
-    if runtime.guard is None and not fence_in_force(runtime.settings.fence).holds:
+    if runtime.guard is None and not fence_in_force(runtime.settings.fence.level).holds:
         everyone = {name: one.attempts for name, one in runtime.state.workers.items()}
         runtime.guard = Guard(
             runtime.repository,

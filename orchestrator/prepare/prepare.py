@@ -93,7 +93,7 @@ def examine(
     repo = UserRepo(repository)
     found = _examine(repository, repo, settings.families, request, problems)
     plan = found.plan
-    problems += unmet_fence(settings, fence_in_force(settings.fence))
+    problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):

@@ -90,7 +90,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         lead=request.lead,
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
-        fence=fence_in_force(project.settings.fence).level,
+        fence=fence_in_force(project.settings.fence.level).level,
         tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),

@@ -103,9 +103,9 @@ def examine(
     problems += [fault] if fault else git_problems(git)
     agents = _agents(settings, environ)
     problems += [*_agent_problems(agents), *_setting_problems(agents, settings, environ)]
-    held = fence_in_force(settings.fence)
+    held = fence_in_force(settings.fence.level)
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
-    problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence)]
+    problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence.level)]
     found = Examination(git, sys.version.partition(" ")[0], agents, fence)
     if project is None:
         problems += nowhere

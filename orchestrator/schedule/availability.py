@@ -58,8 +58,8 @@ def doubted_environments(settings: Settings, root: Path, environ: Mapping[str, s
 def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:
     """List what the settings require of the fence and this machine lacks: nothing may be started then."""
     found = []
-    if settings.fence in ("required", "landlock") and not fence.holds:
-        what = f'`fence = "{settings.fence}"`, and the kernel holds nothing here: {fence.reason}'
+    if settings.fence.level in ("required", "landlock") and not fence.holds:
+        what = f'`fence = "{settings.fence.level}"`, and the kernel holds nothing here: {fence.reason}'
         do = 'install bubblewrap and allow user namespaces, or set it to "auto"'
         found.append(Problem(FILE, what, do))
     if settings.agent("command").network == "none" and fence.level != "namespaces":

@@ -78,6 +78,8 @@ def read_settings(root: Path) -> Settings:
     problems: list[Problem] = []
     text = _read(root, FILE, problems) or b""
     values = read_toml(FILE, text, problems)
+    if isinstance(values.get("fence"), str):
+        values["fence"] = {"level": values["fence"]}
     slots, found = _pool(_read(root, rules.PATH, problems), root)
     asked = next((problem for problem in found if rules.asks_approval(problem)), None)
     problems += [problem for problem in found if problem.severity == "error" and problem is not asked]

@@ -207,6 +207,14 @@ class Price(Value):
     """None: as any other input."""
 
 
+class FenceSettings(Value):
+    """`[fence]`, or its level alone as `fence = "auto"`: what confines workers and checks."""
+
+    level: FenceWanted = "auto"
+    read: tuple[str, ...] = ()
+    """Files and folders that they may read besides those that every worker needs; `~` is the home."""
+
+
 class WorktreeSettings(Value):
     """`[worktree]`: what is added to a worker's tree that a fresh checkout lacks."""
 
@@ -263,7 +271,7 @@ class Tables(NamedTuple):
     """The whole of `orchestrate.toml`."""
 
     families: tuple[Family, ...] = ("canonical", "checkpoints")
-    fence: FenceWanted = "auto"
+    fence: FenceSettings = FenceSettings()
     on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: bool = False
     pool: PoolSettings = PoolSettings()

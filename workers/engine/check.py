@@ -89,6 +89,7 @@ class TreeCommand(NamedTuple):
 async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand) -> CheckResult:
     """Run a command in a worktree of the run. Raises WorkerError if no shim is available."""
     run, fence, text, tree = site.run, site.fence, command.text, site.run.worktree(command.tree)
+    env = worker_environment(site, command.tree, tree, more=command.env)
     run.scratch(command.tree).mkdir(parents=True, exist_ok=True)
     folder = folder_in(tree, command.cwd)
     # A worker may have removed it: that is a failure of the command like any other.
@@ -100,7 +101,7 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
             run.path / "checks",
             command.stem,
             cwd=folder or tree,
-            env=worker_environment(site, command.tree, tree, more=command.env),
+            env=env,
             limits=command.limits,
             cancel_paths=_cancels(site, command),
             mark=mark_of(run, command.stem),
@@ -110,8 +111,9 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
                 site.repository,
                 command.tree,
                 mode="write",
-                environ=site.environ,
+                environ=env,
                 network=command.network,
+                readable=site.readable,
             ),
         ),
     )

@@ -36,6 +36,8 @@ class Site(NamedTuple):
     environments: Environments = Environments()
     variables: Mapping[str, str] = {}  # it is never changed
     """Further variables for all of them, from the settings."""
+    readable: tuple[Path, ...] = ()
+    """What workers and checks may read behind a fence, besides what each of them needs."""
 
 
 class SetUp(NamedTuple):

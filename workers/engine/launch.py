@@ -88,7 +88,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         stops_with_runtime=site.stops_with_runtime,
         mark=mark_of(run, ticket.worker, job.number),
     )
-    return enclosed(launch, site.fence, _walls(site, ticket, request)) if site.fence.holds else launch
+    return enclosed(launch, site.fence, _walls(site, job, launch)) if site.fence.holds else launch
 
 
 def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
@@ -99,19 +99,20 @@ def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
     return invocation
 
 
-def _walls(site: Site, ticket: Ticket, request: InvocationRequest) -> Walls:
-    agent = agent_named(ticket.agent)
+def _walls(site: Site, job: Job, launch: Launch) -> Walls:
+    ticket, agent = job.ticket, agent_named(job.ticket.agent)
     return worker_walls(
         site.run,
         site.repository,
         ticket.worker,
         mode=ticket.mode,
-        environ=request.environ,
-        executable=request.executable,
+        environ=launch.env,
+        executable=launch.argv[0],
         # With a key the CLI keeps all of its files in the worker's home.
-        login=NO_LOGIN if variables_set(agent.KEYS, request.environ) else agent.LOGIN,
-        network=ticket.agent != "command" or request.settings.network == "open",
-        tree=request.worktree,
+        login=NO_LOGIN if variables_set(agent.KEYS, site.environ) else agent.LOGIN,
+        network=ticket.agent != "command" or job.settings.network == "open",
+        tree=launch.cwd,
+        readable=site.readable,
     )
 
 

@@ -7,18 +7,19 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from workers.fence.places import ALWAYS, INSTALLED, SYSTEM, exists, resolved
 from workers.fence.policy import Walls
+from workers.shim.keyring import keyring_filter
+from workers.shim.start import FILTER_ON
 
 PRIVATE = ("/run", "/tmp")  # noqa: S108 - hidden behind empty ones, not used
 """Folders with sockets and files of other users and programs; each worker gets empty ones of its own."""
-RESOLVER = "/run/systemd/resolve"
 NAMESPACES = (
     *("--die-with-parent", "--new-session", "--as-pid-1"),
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
     # Root escaped without this, by remounting.
     *("--cap-drop", "ALL"),
 )
-_INSTALLED = Path(__file__).resolve().parents[2]
 _RUN_INIT = (
     "import sys; sys.path.append(sys.argv.pop(1)); import workers.shim.init as i; i.main(sys.argv[1:])"
 )
@@ -34,41 +35,72 @@ def programs() -> tuple[str, ...]:
 
 
 def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
-    """Return the arguments before a worker's own ones. All named paths must exist.
-
-    The order matters: each mount hides what lies below it, so that wide ones come before narrow ones.
-    """
-    shown = sorted(set(_needed(walls)), key=str)
-    hidden = [str(path) for path in walls.hidden if path.is_dir()]
+    """Return the arguments before a worker's own ones."""
+    view = _View(walls)
     return (
         bwrap,
         *NAMESPACES,
         *(() if walls.network else ("--unshare-net",)),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *("--tmpfs", "/run", "--ro-bind-try", RESOLVER, RESOLVER, "--tmpfs", "/tmp"),  # noqa: S108 - as above
-        *_bound("--ro-bind", (path for path in shown if _lies_below(path, PRIVATE))),
-        *(part for path in hidden for part in ("--tmpfs", path)),
-        *_bound("--ro-bind", (path for path in shown if _lies_below(path, hidden))),
-        *_bound("--bind", walls.writable),
-        *_bound("--ro-bind", walls.locked),
+        *(("--seccomp", str(FILTER_ON)) if keyring_filter() else ()),
+        *view.mounts,
+        # The kernel's own settings ask for nothing but the number 0 of the user who writes them.
+        *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+        *view.links,
         # Otherwise a worker's files there would seem to be written, and be lost.
-        *(part for path in hidden for part in ("--remount-ro", path)),
+        *(part for path in (*view.emptied, "/") for part in ("--remount-ro", path)),
         *("--chdir", str(cwd), "--"),
-        *(os.path.realpath(sys.executable), "-I", "-S", "-c", _RUN_INIT, str(_INSTALLED)),
+        *(os.path.realpath(sys.executable), "-I", "-S", "-c", _RUN_INIT, str(INSTALLED)),
     )
 
 
-def _needed(walls: Walls) -> Iterable[Path]:
-    """Yield the paths that must stay visible to the worker and to its keeper."""
-    yield from walls.shown
-    yield from (_INSTALLED / package for package in ("orchestrator", "tickets", "workers"))
-    yield from (Path(sys.prefix), Path(sys.base_prefix), Path("/etc/resolv.conf").resolve())
+class _View:
+    """The mounts that make up what a worker sees, on a root that is empty.
+
+    Each is at the real place of what it shows, and the links on the way there are made again.
+    """
+
+    def __init__(self, walls: Walls) -> None:
+        readable = (*map(Path, SYSTEM), *map(Path, ALWAYS), *walls.shown)
+        shown, hidden = _places(readable), _places(walls.hidden)
+        self.mounts: list[str] = []
+        self.emptied: list[str] = []
+        """Hidden within what is shown, and closed once all else is in place."""
+        self._mounted: dict[str, str] = {}
+        """How each path is mounted."""
+        # Each mount hides what lies below it, and so wide ones come before narrow ones.
+        for path in sorted({*shown, *hidden, *PRIVATE}):
+            if path in PRIVATE:
+                self._mount("--tmpfs", path)
+            elif path in shown:
+                if not self._shows(path):
+                    self._mount("--ro-bind", path, path)
+            elif self._shows(path) or self._around(path) in PRIVATE:
+                self._mount("--tmpfs", path)
+                self.emptied.append(path)
+        for path in _places(walls.writable):
+            self._mount("--bind", path, path)
+        for path in _places(walls.locked):
+            self._mount("--ro-bind", path, path)
+        self.mounts += [part for path in hidden if not self._shows(path) for part in ("--dir", path)]
+        links = dict(link for path in (*readable, *walls.writable) for link in resolved(path)[1])
+        absent = [place for place in links if not self._shows(place)]
+        self.links = [part for place in absent for part in ("--symlink", links[place], place)]
+
+    def _mount(self, *arguments: str) -> None:
+        self.mounts += arguments
+        self._mounted[arguments[-1]] = arguments[0]
+
+    def _around(self, path: str) -> str:
+        """Return the innermost mount that a path lies at or below."""
+        while path not in self._mounted and len(path) > 1:
+            path = path[: path.rindex("/")] or "/"
+        return path
+
+    def _shows(self, path: str) -> bool:
+        """Return whether a path is part of what is shown so far."""
+        return self._mounted.get(self._around(path), "--tmpfs") != "--tmpfs"
 
 
-def _bound(how: str, paths: Iterable[Path]) -> tuple[str, ...]:
-    return tuple(part for path in paths if path.exists() for part in (how, str(path), str(path)))
-
-
-def _lies_below(path: Path, folders: Iterable[str]) -> bool:
-    # Not the folder itself: that would reveal all that is hidden there.
-    return any(str(path).startswith(f"{folder}/") for folder in folders)
+def _places(paths: Iterable[Path]) -> dict[str, None]:
+    """Return the real places of those paths that exist."""
+    return {str(resolved(path)[0]): None for path in paths if exists(path)}

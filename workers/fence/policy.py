@@ -1,12 +1,13 @@
-"""The policy of the fence for one worker: writable, visible and hidden paths, without the mechanism."""
+"""The policy of the fence for one worker: writable, readable and hidden paths, without the mechanism."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tickets.types import Mode
 from tickets.value import Value
 from workers.agents.agent import NO_LOGIN, Login
+from workers.fence.places import git_reads, homes, named_in, program, programs_on
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository
 
@@ -31,8 +32,9 @@ class Walls(Value):
     locked: tuple[Path, ...] = ()
     """Read-only within what is writable."""
     shown: tuple[Path, ...] = ()
-    """Read-only, wherever it lies; all else is read-only, too, unless it is hidden."""
+    """Read-only. Besides it and the system's folders nothing is there."""
     hidden: tuple[Path, ...] = ()
+    """Empty, but for what is shown below, and closed."""
     network: bool = True
 
 
@@ -47,26 +49,32 @@ def worker_walls(
     login: Login = NO_LOGIN,
     network: bool = True,
     tree: Path | None = None,
+    readable: tuple[Path, ...] = (),
 ) -> Walls:
     """Return the policy for a worker, or for a check in a tree of its own.
 
-    `tree` is where it works, if that is not the worktree of its name.
+    `tree` is where it works, if that is not the worktree of its name; `environ` is what it is started with,
+    and `readable` what all workers of its project may read.
 
     `login` is what the agent's CLI must write in the user's home, where no key replaces it.
     """
-    tree, ticket = tree or run.worktree(worker), run.ticket(worker)
-    taskers = run.root / ".taskers"
+    tree, taskers = tree or run.worktree(worker), run.root / ".taskers"
     own = (run.scratch(worker), run.home(worker), message_log(run, worker))
     mine, locked = _login_paths(login, environ)
     writes = mode == "write"
+    home = Path(environ.get("HOME") or "/nonexistent")
     return Walls(
         writable=(*((tree,) if writes else ()), *(path for path in own if path.exists()), *mine),
         locked=(*((tree / ".git",) if writes else ()), *locked),
         shown=(
-            *(run.root, repository.common, taskers / "messages", ticket, *(() if writes else (tree,))),
-            *_tools(environ, executable),
+            *(run.ticket(worker), *(() if writes else (tree,))),
+            *git_reads(home, repository.common),
+            *programs_on(environ.get("PATH", os.defpath), home),
+            *(program(executable, home) if executable.startswith("/") else ()),
+            *(path for path in named_in(environ, home) if taskers not in path.parents),
+            *readable,
         ),
-        hidden=(taskers, repository.own),
+        hidden=(run.root, taskers, repository.own, *homes(environ.get("HOME"))),
         network=network,
     )
 
@@ -85,23 +93,3 @@ def _login_paths(login: Login, environ: Mapping[str, str]) -> tuple[list[Path], 
     home = Path(environ.get("HOME") or "/nonexistent")
     written = [home / folder for folder in login.folders if (home / folder).exists()]
     return written, [folder / name for folder in written for name in login.locked if (folder / name).exists()]
-
-
-def _tools(environ: Mapping[str, str], executable: str) -> Iterator[Path]:
-    """Yield the folders of the programs that a worker starts, and its home; most are visible anyway."""
-    yield from (Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder[:1] == "/")
-    if home := environ.get("HOME"):
-        yield Path(home)
-    if "/" in executable:
-        found = Path(executable)
-        for program in (found, found.resolve()):
-            package = package_of(program)
-            # Not a single link, unless it is directly in /tmp: a file in its place would miss its package.
-            yield package if len(package.parts) > 2 else program
-
-
-def package_of(program: Path) -> Path:
-    """Return the folder of a program and all that it needs: npm packages, a prefix, or just its own."""
-    if "node_modules" in program.parts:
-        return Path(*program.parts[: program.parts.index("node_modules") + 1])
-    return program.parent.parent if program.parent.name == "bin" else program.parent

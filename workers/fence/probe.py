@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from tickets.value import Value
 from workers.agents.agent import FenceWanted
 from workers.fence import _bubblewrap as bubblewrap
+from workers.fence.places import INSTALLED, system_reads
 from workers.fence.policy import Walls
+from workers.shim.keyring import keyring_filter
+from workers.shim.start import FILTER_ON
 
 if TYPE_CHECKING:
     from workers.shim.spec import Launch  # which brings anyio, for a word in two signatures
@@ -24,10 +27,13 @@ _PATIENCE = 20.0
 """Seconds that a trial may take; usually it takes a fortieth of one."""
 _LAYERS = 2
 """Processes between a shim and its worker: bubblewrap, and the keeper inside."""
-_TRIAL = 'echo held > "$0/inside/file" && ! { echo open > "$0/outside/file"; } 2>/dev/null'
+_TRIAL = (
+    'echo held > "$0/inside/file" && ! { echo open > "$0/outside/file"; } 2>/dev/null'
+    ' && { ! cat "$0/hidden/file" > "$0/inside/read"; } 2>/dev/null'
+)
 _HOLD = (
-    "import sys; sys.path.append(sys.argv.pop(1)); import os, workers.shim.landlock as l;"
-    "l.restrict([sys.argv[1] + '/inside']); os.execv('/bin/sh', ['sh', '-c', sys.argv[2], sys.argv[1]])"
+    "import sys; sys.path.append(sys.argv.pop(1)); import os, workers.shim.landlock as l; at = sys.argv[1];"
+    "l.restrict([at + '/inside'], sys.argv[3:]); os.execv('/bin/sh', ['sh', '-c', sys.argv[2], at])"
 )
 
 
@@ -98,12 +104,17 @@ def _found(wanted: FenceWanted) -> Fence:
 
 def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
     """Return the launch of the same worker behind a fence."""
+    # A worker may open its standard input once more, by name.
+    walls = walls._replace(shown=(*walls.shown, launch.stdin))
     match fence.level:
         case "namespaces":
             prefix = bubblewrap.prefix(fence.bwrap, walls, launch.cwd)
             return launch._replace(prefix=prefix, soft_depth=_LAYERS)
         case "landlock":
-            return launch._replace(held_to=tuple(str(path) for path in walls.writable))
+            return launch._replace(
+                held_to=tuple(map(str, walls.writable)),
+                readable=(*system_reads(walls.hidden), *map(str, walls.shown)),
+            )
         case "advisory":
             return launch
 
@@ -112,10 +123,12 @@ def _tried_namespaces(program: str) -> str:
     """Write inside and outside of a fence; return what failed, `""` where it held."""
     with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
         folder = _laid_out(name)
-        walls = Walls(writable=(folder / "inside",), shown=(folder,))
+        walls = Walls(writable=(folder / "inside",), shown=(folder / "outside",))
         prefix = bubblewrap.prefix(program, walls, folder)
-        # The keeper inside speaks on its third descriptor.
-        argv = ("sh", "-c", 'exec "$@" 3>&1', "sh", *prefix, "sh", "-c", _TRIAL, str(folder))
+        # The keeper inside speaks on its third descriptor, and bubblewrap reads from the fourth.
+        (folder / "filter").write_bytes(keyring_filter())
+        streams = f'exec "$@" 3>&1 {FILTER_ON}<"$0"'
+        argv = ("sh", "-c", streams, str(folder / "filter"), *prefix, "sh", "-c", _TRIAL, str(folder))
         return _tried(argv, folder, "ended 0 ")
 
 
@@ -126,14 +139,15 @@ def _tried_landlock() -> str:
         return "the kernel has no Landlock"
     with tempfile.TemporaryDirectory(prefix="orchestrate-fence-") as name:
         folder = _laid_out(name)
-        python = (sys.executable, "-I", "-S", "-c", _HOLD, str(Path(__file__).resolve().parents[2]))
-        return _tried((*python, str(folder), _TRIAL), folder, "")
+        python = (sys.executable, "-I", "-S", "-c", _HOLD, str(INSTALLED))
+        return _tried((*python, str(folder), _TRIAL, *system_reads(()), str(folder / "outside")), folder, "")
 
 
 def _laid_out(name: str) -> Path:
     folder = Path(name).resolve()
-    for side in ("inside", "outside"):
+    for side in ("inside", "outside", "hidden"):
         (folder / side).mkdir()
+    (folder / "hidden" / "file").write_text("secret")
     return folder
 
 
@@ -149,6 +163,8 @@ def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     if (folder / "outside" / "file").exists():
         return "it permits every write"
+    if any(path.read_text() for path in folder.glob("inside/read")):
+        return "it permits reading everything"
     if done.returncode or last_words not in said or not (folder / "inside" / "file").exists():
         words = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         return (

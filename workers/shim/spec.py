@@ -43,3 +43,5 @@ class Launch(NamedTuple):
     """The arguments of the fence of namespaces, with a keeper inside that reports the worker's end."""
     held_to: tuple[str, ...] | None = None
     """The only paths that the worker may write at and below, by Landlock; None is no such limit."""
+    readable: tuple[str, ...] = ()
+    """The only further paths that it may read, where `held_to` limits it."""

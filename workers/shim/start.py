@@ -2,13 +2,18 @@
 
 import os
 import signal
+import stat
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from workers.shim._programs import RESET, find_program, start_failure
+from workers.shim.keyring import keyring_filter
 
 SAYS_ON = 3
 """The descriptor on which the keeper inside a fence writes; `workers.shim.init` knows it, too."""
+FILTER_ON = 4
+"""The descriptor from which bubblewrap reads the filter of system calls."""
 
 
 class Keeper:
@@ -47,25 +52,33 @@ def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
         return _start_behind(spec["prefix"], argv, env, ends)
     program = find_program(argv[0], env.get("PATH", os.defpath))
     if spec["held_to"] is not None:
-        from workers.shim.landlock import start_held  # noqa: PLC0415 - for start-up time: few are held so
+        from workers.shim.landlock import restrict, start_held  # noqa: PLC0415 - for start-up time: few are held so
 
-        return Started(start_held(program, argv, env, ends, spec["held_to"]))
+        hold = partial(restrict, spec["held_to"], spec["readable"])
+        return Started(start_held(program, argv, env, ends, hold))
     return Started(_spawn(program, argv, env, ends))
 
 
 def _start_behind(
     prefix: list[str], argv: list[str], env: dict[str, str], ends: tuple[int, int, int]
 ) -> Started:
+    from workers.shim.landlock import restrict_sockets, start_held  # noqa: PLC0415 - as above
+
     source, sink = os.pipe()
+    filters, written = os.pipe()
     os.set_blocking(source, False)
+    os.write(written, keyring_filter())
+    os.close(written)
+    # A privileged bubblewrap, as old systems have it, may not be held before it has begun.
+    hold = restrict_sockets if not os.stat(prefix[0]).st_mode & stat.S_ISUID else lambda: None  # noqa: PTH116
     try:
-        # Last in line: what had this number before is in its place by then.
-        pid = _spawn(prefix[0], [*prefix, *argv], env, (*ends, sink))
+        pid = start_held(prefix[0], [*prefix, *argv], env, (*ends, sink, filters), hold)
     except OSError:
         os.close(source)
         raise
     finally:
         os.close(sink)
+        os.close(filters)
     return Started(pid, Keeper(source))
 
 

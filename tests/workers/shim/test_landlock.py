@@ -3,20 +3,25 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from support.paths import ROOT
 
+from workers.fence.places import system_reads
 from workers.shim import landlock
 
 pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has no Landlock")
 
 
+READABLE = [*system_reads(()), str(ROOT)]
+
+
 def held(folder, script):
-    """Run a shell script that may write below `folder/in`; return what it printed."""
+    """Run a shell script that may write below `folder/in`, and read `folder/out`; return what it printed."""
     code = (
         f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.shim.landlock import restrict;"
-        f"restrict([{str(folder / 'in')!r}]); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
+        f"restrict([{str(folder / 'in')!r}], {[*READABLE, str(folder / 'out')]!r}); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
@@ -53,6 +58,11 @@ def test_nothing_outside_is_made_changed_or_taken_away(folder, attempt):
     assert outside() == before
 
 
+def test_what_is_not_listed_is_not_read(folder):
+    (folder / "secret").write_text("sk-secret")
+    assert "sk-secret" not in held(folder, "cat secret; cat in/../secret; ls; ln secret in/it; cat in/it; true")
+
+
 def test_truncating_is_held_from_the_third_version_on(folder):
     if landlock.version() < 3:
         pytest.skip("truncate is not held before the third version")
@@ -75,7 +85,7 @@ def test_what_it_does_not_hold_is_known(folder):
 
 def test_there_is_no_way_back(folder):
     python = (
-        f"import sys; sys.path.append('{ROOT}'); from workers.shim.landlock import restrict; restrict(['/'])"
+        f"import sys; sys.path.append('{ROOT}'); from workers.shim.landlock import restrict; restrict(['/'], [])"
     )
     script = f"{sys.executable} -I -S -c \"{python}; open('{folder}/out/new', 'w')\""
     assert "Permission denied" in held(folder, script)
@@ -85,7 +95,7 @@ def test_there_is_no_way_back(folder):
 def test_a_single_file_can_be_let_through(folder, tmp_path):
     code = (
         f"import sys; sys.path.append({str(ROOT)!r}); from workers.shim.landlock import restrict\n"
-        f"restrict([{str(folder / 'out' / 'old')!r}])\n"
+        f"restrict([{str(folder / 'out' / 'old')!r}], {READABLE!r})\n"
         "open('out/old', 'a').write('more\\n')\n"
         "try: open('out/new', 'w')\n"
         "except PermissionError: print('held')\n"
@@ -100,7 +110,8 @@ def test_a_process_that_cannot_be_held_is_not_started(folder, monkeypatch):
     ends = tuple(os.open("/dev/null", os.O_RDWR) for _ in range(3))
     try:
         with pytest.raises(OSError, match="Function not implemented"):
-            landlock.start_held("/bin/sh", ["sh", "-c", f": > {folder}/out/new"], {}, ends, [str(folder)])
+            hold = partial(landlock.restrict, [str(folder)], READABLE)
+            landlock.start_held("/bin/sh", ["sh", "-c", f": > {folder}/out/new"], {}, ends, hold)
     finally:
         for descriptor in ends:
             os.close(descriptor)

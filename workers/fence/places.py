@@ -1,0 +1,243 @@
+"""The places that programs need to read: the system's, those of the languages on PATH, git's settings."""
+
+import os
+import pwd
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache, lru_cache
+from pathlib import Path
+
+SYSTEM = (
+    *("/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/sys"),
+    # Some systems keep the last ones, and /opt, in other places, behind links.
+    *("/usr", "/var/cache", "/var/lib", "/usr/local"),
+)
+"""Folders of the system; what is beside them may hold the data of anybody."""
+INSTALLED = Path(__file__).resolve().parents[2]
+ALWAYS = (
+    # For the keeper of a worker, and for a worker that calls us.
+    *(INSTALLED / package for package in ("orchestrator", "tickets", "workers")),
+    *(Path(sys.prefix), Path(sys.base_prefix)),
+    # To look up a name.
+    *(Path("/run/systemd/resolve"), Path("/etc/resolv.conf")),
+)
+"""What is shown wherever it is."""
+ENVIRONMENTS = (".venv", "venv", "node_modules")
+"""Folders of a checkout with the packages that are installed for it."""
+_BINS = ("bin", "condabin", "sbin", "shims")
+_WIDE = ("", ".cache", ".config", ".local", ".local/share")
+"""Folders of a home that hold all kinds of things: none is shown for a program in it."""
+_PARTNERS = {
+    ".cargo/bin": (".rustup",),
+    ".asdf/shims": (".tool-versions", ".asdfrc"),
+    ".local/share/mise/shims": (".config/mise", ".tool-versions"),
+}
+"""Further paths in the home that the programs of a folder on PATH read."""
+_SECRETS = frozenset(("auth.json", "credentials", "credentials.json", "credentials.toml", ".credentials.json"))
+_GIT = re.compile(r"\.git(config|ignore|attributes)")
+_SECTION = re.compile(r"\s*\[(include)?")
+_PATH = re.compile(r"\s*path\s*=\s*\"?([^\"\n]+)")
+_LARGEST = 1 << 20
+"""Bytes of a file of git's settings that are read."""
+
+
+def homes(environ_home: str | None) -> tuple[Path, ...]:
+    """Return the user's homes: the one of the environment, and that of the system's list of users."""
+    found = [environ_home or ""]
+    with suppress(KeyError):
+        found.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return tuple(dict.fromkeys(Path(os.path.realpath(home)) for home in found if len(home) > 1))
+
+
+def exists(path: Path) -> bool:
+    """Return whether a path leads to something that we can see."""
+    return os.path.exists(path)  # noqa: PTH110 - Path raises where a folder above is closed to us
+
+
+@lru_cache(maxsize=4096)
+def resolved(path: Path) -> tuple[Path, tuple[tuple[str, str], ...]]:
+    """Return where a path really is, and the links on the way there, each as its place and its target."""
+    place, links, rest = "/", [], list(reversed(path.parts[1:]))
+    while rest and len(links) < 40:
+        name = rest.pop()
+        if name == "..":
+            place = os.path.dirname(place)  # noqa: PTH120 - as the kernel does
+            continue
+        at = os.path.join(place, name)  # noqa: PTH118 - called for each part of each path of each worker
+        try:
+            target = os.readlink(at)  # noqa: PTH115 - as above
+        except OSError:
+            place = at
+            continue
+        links.append((at, target))
+        if target.startswith("/"):
+            place = "/"
+        rest += reversed([part for part in target.split("/") if part not in ("", ".")])
+    return Path(place), tuple(links)
+
+
+@cache
+def programs_on(path: str, home: Path) -> tuple[Path, ...]:
+    """Return what the programs of a PATH read outside of the system's folders, as far as it can be known."""
+    found: dict[Path, None] = dict.fromkeys([home / ".local/lib"])  # packages that Python's users install
+    for text in path.split(os.pathsep):
+        if text.startswith("/"):
+            _add(Path(text), home, found)
+    return tuple(found)
+
+
+@cache
+def program(executable: str, home: Path) -> tuple[Path, ...]:
+    """Return what one program reads outside of the system's folders: its package, and what that needs."""
+    found: dict[Path, None] = {Path(executable): None}
+    for place in (Path(executable), resolved(Path(executable))[0]):
+        _add(place.parent, home, found, lists=False)
+    return tuple(found)
+
+
+def package_of(folder: Path, home: Path) -> Path | None:
+    """Return the folder of all that the programs in a folder need: node_modules, a prefix, or just itself."""
+    if "node_modules" in folder.parts:
+        return Path(*folder.parts[: folder.parts.index("node_modules") + 1])
+    wide = folder.parent if folder.name in _BINS else folder
+    return next((one for one in (wide, folder) if not _is_wide(one, home)), None)
+
+
+def _add(folder: Path, home: Path, found: dict[Path, None], *, lists: bool = True) -> None:
+    """Add a folder of programs, its package, and those that it leads to by links or as an environment."""
+    for one in dict.fromkeys((folder, resolved(folder)[0])):
+        package = package_of(one, home)
+        if package is None or package in found or _is_system(package, home) or not exists(package):
+            continue
+        found |= dict.fromkeys((one, *_without_secrets(package)))
+        with suppress(ValueError):
+            partners = _PARTNERS.get(one.relative_to(home).as_posix(), ())
+            found |= dict.fromkeys(home / name for name in partners)
+        with suppress(OSError, UnicodeDecodeError):
+            # A virtual environment is nothing without the Python that it was made from.
+            said = re.search(r"(?m)^home\s*=\s*(/.*?)\s*$", (package / "pyvenv.cfg").read_text("utf-8"))
+            if said:
+                _add(Path(said[1]), home, found, lists=False)
+        for link in _links_in(one) if lists else ():
+            target, _ = resolved(link)
+            if package not in target.parents:
+                found[link] = None
+                _add(target.parent, home, found, lists=False)
+
+
+def _links_in(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
+
+
+def _is_wide(folder: Path, home: Path) -> bool:
+    if folder == home or folder in home.parents or len(folder.parts) < 3:
+        return True
+    return folder.is_relative_to(home) and folder.relative_to(home).as_posix() in _WIDE
+
+
+def _is_system(folder: Path, home: Path) -> bool:
+    return not folder.is_relative_to(home) and str(folder).startswith(tuple(f"{one}/" for one in SYSTEM))
+
+
+def _without_secrets(folder: Path) -> Iterable[Path]:
+    """Return a folder, or what is in it but for the credentials that it holds."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return ()
+    if _SECRETS.isdisjoint(names):
+        return (folder,)
+    return [folder / name for name in names if name not in _SECRETS]
+
+
+@cache
+def git_reads(home: Path, common: Path) -> tuple[Path, ...]:
+    """Return what git reads outside of a worktree: its folder, what it borrows, and the user's settings.
+
+    Credentials are not among it.
+    """
+    found = [common, *_alternates(common / "objects")]
+    with suppress(OSError):
+        found += [Path(one.path) for one in os.scandir(home) if _GIT.match(one.name) and one.is_file()]
+    with suppress(OSError):
+        found += [Path(one.path) for one in os.scandir(home / ".config/git") if one.name != "credentials"]
+    queue = [common / "config", *found[1:]]
+    while queue and len(found) < 64:
+        fresh = [path for path in _included(queue.pop(0), home) if path not in found and path.is_file()]
+        found += fresh
+        queue += fresh
+    return tuple(found)
+
+
+def _alternates(objects: Path) -> list[Path]:
+    """Return the object folders of other repositories that one borrows from, and those that they do."""
+    found, queue = [], [objects]
+    while queue:
+        at = queue.pop(0)
+        with suppress(OSError):
+            lines = (at / "info/alternates").read_text("utf-8", "surrogateescape").splitlines()
+            fresh = [Path(os.path.normpath(at / line)) for line in lines if line and line[0] != "#"]
+            fresh = [path for path in fresh if path not in found]
+            found += fresh
+            queue += fresh
+    return found
+
+
+def _included(config: Path, home: Path) -> Iterator[Path]:
+    """Yield the files that a file of git's settings includes; git fails where it cannot read one."""
+    try:
+        with config.open(encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read(_LARGEST).splitlines()
+    except OSError:
+        return
+    includes = False
+    for line in lines:
+        if section := _SECTION.match(line):
+            includes = section[1] is not None
+        if includes and (said := _PATH.match(line)):
+            text = said[1].strip()
+            place = home / text[2:] if text.startswith("~/") else config.parent / text
+            yield Path(os.path.normpath(place))
+
+
+@cache
+def system_reads(hidden: tuple[Path, ...]) -> tuple[str, ...]:
+    """Return the paths of the system that may be read where nothing can be hidden in them."""
+    folders = [resolved(Path(folder))[0] for folder in (*SYSTEM, "/proc", *ALWAYS)]
+    real = {resolved(path)[0] for path in hidden}
+    return tuple(str(path) for folder in folders for path in _beside(folder, real))
+
+
+def _beside(folder: Path, hidden: set[Path]) -> Iterator[Path]:
+    """Yield a folder, or all that is in it but for what is hidden there."""
+    if not any(path.is_relative_to(folder) for path in hidden):
+        yield folder
+    elif folder not in hidden:
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                yield from _beside(Path(entry.path), hidden)
+
+
+def project_reads(root: Path, home: Path, linked: Iterable[str], read: Iterable[str]) -> tuple[Path, ...]:
+    """Return what all workers of a project read besides: what its trees link to, and what the settings name.
+
+    Of the user's checkout that is the installed packages alone: `linked` is `[worktree] link`, `read` is
+    `[fence] read`.
+    """
+    found: dict[Path, None] = {}
+    for text in (*ENVIRONMENTS, *linked):
+        for path in root.glob(text.strip("/")):
+            found |= dict.fromkeys((path, resolved(path)[0]))
+            _add(path / (".bin" if path.name == "node_modules" else "bin"), home, found)
+    found |= {home / text[2:] if text.startswith("~/") else root / text: None for text in read}
+    return tuple(found)
+
+
+def named_in(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+    """Yield the files and folders that variables of a worker name: certificates, credentials, a socket."""
+    for name, value in environ.items():
+        if value[:1] == "/" and not name.startswith("ORCHESTRATE_") and not _is_wide(Path(value), home):
+            yield Path(value)
