@@ -2,12 +2,14 @@
 
 import os
 import re
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from support.attacks import ATTACKS, KEPT, PYTEST, rows
+from support.attacks import ATTACKS, KEPT, PLANTED, PYTEST, rows
 from support.fences import journal, people, python_path, walled_for
 from support.paths import ROOT
 from support.repository import shell
@@ -51,7 +53,7 @@ def attacked(lab, fence):
     attacks = [one for one in ATTACKS if fence != "off" or not one.stops_all]
     numbers = {one.name: number for number, one in enumerate(attacks, 2)}
     fill = {"@PYTEST@": PYTEST, "@PATH@": python_path(), "@PYTHON@": lab.somebody.python,
-            "@KEPT@": f"Command-Worker-{numbers[KEPT]}"}  # fmt: skip
+            "@KEPT@": f"Command-Worker-{numbers[KEPT]}", "@ABSTRACT@": lab.folder.name}  # fmt: skip
 
     def filled(text, number):
         for name, value in {**fill, "own/": f"own-{number}/", "@EVIL@": f"evil-{number}"}.items():
@@ -71,7 +73,8 @@ def attacked(lab, fence):
         checks = [filled(attack.acceptance, number)] if attack.acceptance else []
         texts[f"command_{number}"] = shell(script, mode="write", owns=[f"own-{number}/**"], acceptance=checks)
     lab.templates(**texts)
-    called = lab.call("run", "phase-1", "--json", env={"ANTHROPIC_API_KEY": KEY})
+    with planted(lab):
+        called = lab.call("run", "phase-1", "--json", env={"ANTHROPIC_API_KEY": KEY})
     assert called.code in (0, 1), [one.read_text() for one in lab.folder.rglob("orchestrate-bug-*")] or called
     workers = {one["ticket"]: one for one in called.document["workers"]}
     assert workers["command-1"]["verdict"] == "accepted", called.document
@@ -87,6 +90,23 @@ def attacked(lab, fence):
         words = shown_of(worker) | ({"unattributed"} if told else set())
         found[attack.name] = Came(done.returncode == 0, "+".join(sorted(words)) or "-", printed(lab, worker))
     return found, workers
+
+
+@contextmanager
+def planted(lab):
+    """Put keys, a pipe and servers where a user has them, for the block."""
+    for name in (".aws/credentials", ".netrc", ".git-credentials", ".config/git/credentials"):
+        lab.write(lab.home / name, PLANTED)
+    lab.write(".env", PLANTED)
+    (lab.root / ".git" / "info" / "exclude").write_text(".env\n")
+    os.mkfifo(lab.home / ".pipe")
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        one.bind(str(lab.home / ".agent.sock"))
+        other.bind(f"\0{lab.folder.name}")
+        lab.somebody.owns(lab.home)
+        for server in (one, other):
+            server.listen()
+        yield
 
 
 def shown_of(worker):
@@ -140,8 +160,8 @@ def is_root(somebody):
 
 @pytest.mark.parametrize("fence", ["auto", "landlock"])
 def test_behind_a_fence_no_attack_ever_happens(came, fence):
-    somebody, found = came
-    weak = {one.name for one in ATTACKS if one.is_roots and fence == "landlock" and is_root(somebody)}
+    _, found = came
+    weak = {one.name for one in ATTACKS if one.passes_landlock and fence == "landlock"}
     assert {name for name, one in found[fence].items() if one.happened} == weak
 
 

@@ -16,6 +16,18 @@ SHOWN = "echo '* diff=shown' > own/.gitattributes; echo x > own/x; "
 """Attributes that have the user's own driver, which runs a script of the tree, act on what is shown."""
 
 
+PLANTED = "sk-planted"
+"""The text of the keys in the user's home."""
+LEAKED = ("test -e own/leaked", "-", "-")
+"""Probe and reports of an attack that reads: nothing finds that afterwards."""
+REACH = """@PYTHON@ -c "import socket; socket.socket(socket.AF_UNIX).connect("""
+
+
+def leaks(paths):
+    """Return a line of shell that notes in the tree that one of these files holds a key."""
+    return f"cat {paths} 2>/dev/null | grep -q {PLANTED} && touch own/leaked; true"
+
+
 class Attack(NamedTuple):
     """One attack. Probes run in the user's checkout when all is over, and succeed if the attack worked."""
 
@@ -31,8 +43,8 @@ class Attack(NamedTuple):
     """Whether it works where nothing fences: then it is reported, or documented."""
     landlock: str = ""
     """Its report behind Landlock, where that differs from the one behind namespaces."""
-    is_roots: bool = False
-    """Whether it works behind Landlock, too, where root runs it."""
+    passes_landlock: bool = False
+    """Whether it works behind Landlock, too: docs/fence.md says so."""
     acceptance: str = ""
     at_gate: str = ""
     """The file that it makes when the gate runs: of all workers whose code ran there, none is singled out."""
@@ -112,8 +124,7 @@ ATTACKS = (
            "failed", "failed"),
     Attack("a FIFO where git would read", "mkfifo evil-30", "test -e evil-30",
            "out_of_scope", "out_of_scope"),
-    Attack("a device node", "mknod evil-31 c 1 5", "test -e evil-31", "-", "out_of_scope if root",
-           landlock="out_of_scope if root"),
+    Attack("a device node", "mknod evil-31 c 1 5", "test -e evil-31", "-", "out_of_scope if root"),
     Attack("a file named like an option", "echo x > --exec=evil; echo x > -rf", "test -e ./-rf",
            "out_of_scope", "out_of_scope"),
     Attack("change a state file", "echo x >> DECISIONS.md", "tail -1 DECISIONS.md | grep -qx x",
@@ -139,7 +150,7 @@ ATTACKS = (
            "-", "-", acceptance='echo "key=[$ANTHROPIC_API_KEY]"'),
     Attack("a key in the environment of the runtime",
            "grep -qsa sk-test-not-real /proc/[0-9]*/environ && touch own/leaked; true",
-           "test -e own/leaked", "-", "-", happens=True, is_roots=True),
+           "test -e own/leaked", "-", "-", happens=True),
     Attack("a script that acts when the gate runs", f"echo 'touch {P}/@EVIL@' > own/gate.sh",
            "test -e @EVIL@", "-", "unattributed", happens=True, at_gate="@EVIL@"),
     Attack("a `conftest.py` that acts when the gate runs",
@@ -148,6 +159,32 @@ ATTACKS = (
     Attack("a git attribute that acts when the gate runs",
            f"{SHOWN} echo 'touch {P}/@EVIL@' > own/shown.sh", "test -e @EVIL@", "-", "unattributed",
            happens=True, at_gate="@EVIL@"),
+    Attack("read a key in the user's home", leaks('"$HOME/.aws/credentials"'), *LEAKED, happens=True),
+    Attack("read a key through a symlink in the tree", f'ln -s "$HOME" own/way; {leaks("own/way/.netrc")}',
+           *LEAKED, happens=True),
+    Attack("read a key through a hard link", f'ln "$HOME/.netrc" own/it; {leaks("own/it")}; rm own/it',
+           *LEAKED, happens=True),
+    Attack("read a key through the root of a process",
+           leaks('"/proc/self/root$HOME/.netrc" /proc/[0-9]*/root"$HOME/.netrc"'), *LEAKED, happens=True),
+    Attack("read a key below a mount of the worker's own",
+           f"""unshare -Urm sh -c 'mount --rbind / own/ && {leaks('"own$HOME/.netrc" "$HOME/.netrc"')}'; """
+           + leaks('"$HOME/.netrc"'), *LEAKED, happens=True),
+    Attack("read a git credential", leaks('"$HOME/.git-credentials" "$HOME/.config/git/credentials"'),
+           *LEAKED, happens=True),
+    Attack("read an untracked file of the checkout", leaks(f"{P}/.env"), *LEAKED, happens=True),
+    Attack("read another worker's ticket", f"grep -qs . {RUN}/tickets/{VICTIM}.md && touch own/leaked; true",
+           *LEAKED, happens=True),
+    Attack("a link that acceptance would read a key through", 'ln -s "$HOME" own/.venv',
+           "grep -qs '@EVIL@: sk-planted' .taskers/runs/2*/checks/*", "-", "-", happens=True,
+           acceptance='echo "@EVIL@: $(cat own/.venv/.netrc)"'),
+    Attack("connect to a socket in the user's home",
+           f"""{REACH}'$HOME/.agent.sock')" && touch own/leaked; true""", *LEAKED, happens=True,
+           passes_landlock=True),
+    Attack("connect to an abstract socket", f"""{REACH}chr(0) + '@ABSTRACT@')" && touch own/leaked; true""",
+           *LEAKED, happens=True),
+    Attack("write into a named pipe in the user's home",
+           """@PYTHON@ -c "import os; os.write(os.open('$HOME/.pipe', os.O_RDWR), b'x')" && """
+           "touch own/leaked; true", *LEAKED, happens=True),
     Attack("write into the user's home", 'echo x >> "$HOME/.bashrc"', 'test -e "$HOME/.bashrc"', "-",
            "out_of_scope", happens=True),
 )  # fmt: skip
@@ -160,7 +197,7 @@ def rows():
     for one in ATTACKS:
         walled = f"held, {_told(one, one.fenced)}"
         locked = f"held, {_told(one, one.landlock or one.fenced)}"
-        locked = "held; happens if root, not reported" if one.is_roots else locked
+        locked = "happens, not reported" if one.passes_landlock else locked
         told = "not reported" if one.unfenced == "-" else one.unfenced
         open_ = f"happens, {told}" if one.happens else f"held, {_told(one, one.unfenced)}"
         yield f"| {one.name} | {walled} | {locked} | {open_} | {stopped_by(one)} |"

@@ -10,6 +10,7 @@ from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
 from workers.engine.launch import cancel_paths, folder_in, mark_of, worker_environment
 from workers.engine.process import ForkServer, wait_adopted
+from workers.fence.places import exists
 from workers.fence.policy import worker_walls
 from workers.fence.probe import Level
 from workers.files.exit_record import is_held
@@ -118,9 +119,12 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
         ),
     )
     ended, tail = ran.ended, ran.stdout + ran.stderr
-    fenced = (
-        "" if ran.passed else fence_signs(fence.level, str(run.root), text, tail, network=command.network)
-    )
+    fenced = ""
+    if not ran.passed:
+        signs = fence_signs(fence.level, str(run.root), text, tail, network=command.network)
+        fenced = "; ".join(
+            filter(None, (signs, hidden_path(fence.level, run.root, env.get("HOME", ""), tail)))
+        )
     output = run.relative(ran.output)
     return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, fenced)
 
@@ -144,6 +148,11 @@ _UNREACHED = re.compile(
     r"|connection refused|\bENOTFOUND\b|\bECONNREFUSED\b|\bENETUNREACH\b|failed to connect|no route to host",
     re.IGNORECASE,
 )
+_MISSING = re.compile(
+    r"no such file|not found|cannot find|does not exist|\bENOENT\b|permission denied|\bEACCES\b",
+    re.IGNORECASE,
+)
+_PATHS = re.compile(r"""(?<![\w.~/-])~?/[^\s'"`:;,()\[\]]+""")
 _UNSET = re.compile(r"unbound variable|parameter (?:not set|null)|KeyError: '[A-Z][A-Z0-9_]*'")
 
 
@@ -161,6 +170,19 @@ def fence_signs(level: Level, root: str, command: str, printed: str, *, network:
         return ""
     has = [*(["an empty /tmp"] if hides else []), *([] if network else ["no network"]), "no keys"]
     return f"it ran fenced ({', '.join(has)}; only its tree and $TMPDIR are writable)"
+
+
+def hidden_path(level: Level, root: Path, home: str, printed: str) -> str:
+    """Name a path that is missing by what a process printed, and is there outside of its fence; else `""`."""
+    own = f"{root}/.taskers/"
+    for line in printed.splitlines() if level != "advisory" else ():
+        if not _MISSING.search(line):
+            continue
+        for said in _PATHS.findall(line):
+            path = f"{home}{said[1:]}" if said[0] == "~" else said
+            if path.startswith((f"{home}/", f"{root}/")) and not path.startswith(own) and exists(Path(path)):
+                return f"the fence keeps {path} from it; `[fence] read` in orchestrate.toml shows it"
+    return ""
 
 
 def _cancels(site: Site, command: TreeCommand) -> tuple[Path, ...]:

@@ -5,9 +5,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
-from workers.fence.places import ALWAYS, INSTALLED, SYSTEM, exists, resolved
+from workers.fence.places import ALWAYS, INSTALLED, exists, resolved
 from workers.fence.policy import Walls
 from workers.shim.keyring import keyring_filter
 from workers.shim.start import FILTER_ON
@@ -60,7 +61,7 @@ class _View:
     """
 
     def __init__(self, walls: Walls) -> None:
-        readable = (*map(Path, SYSTEM), *map(Path, ALWAYS), *walls.shown)
+        readable = (*ALWAYS, *walls.shown)
         shown, hidden = _places(readable), _places(walls.hidden)
         self.mounts: list[str] = []
         self.emptied: list[str] = []
@@ -73,7 +74,7 @@ class _View:
                 self._mount("--tmpfs", path)
             elif path in shown:
                 if not self._shows(path):
-                    self._mount("--ro-bind", path, path)
+                    self._mount("--ro-bind-try", path, path)
             elif self._shows(path) or self._around(path) in PRIVATE:
                 self._mount("--tmpfs", path)
                 self.emptied.append(path)
@@ -82,7 +83,7 @@ class _View:
         for path in _places(walls.locked):
             self._mount("--ro-bind", path, path)
         self.mounts += [part for path in hidden if not self._shows(path) for part in ("--dir", path)]
-        links = dict(link for path in (*readable, *walls.writable) for link in resolved(path)[1])
+        links = dict(link for path in (*readable, *walls.writable) for link in _place(path)[1])
         absent = [place for place in links if not self._shows(place)]
         self.links = [part for place in absent for part in ("--symlink", links[place], place)]
 
@@ -103,4 +104,14 @@ class _View:
 
 def _places(paths: Iterable[Path]) -> dict[str, None]:
     """Return the real places of those paths that exist."""
-    return {str(resolved(path)[0]): None for path in paths if exists(path)}
+    return dict.fromkeys(place for place, _ in map(_place, paths) if place)
+
+
+@lru_cache(maxsize=4096)
+def _place(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the real place of a path, empty where it does not exist, and the links on the way there.
+
+    Remembered: most paths are those of every worker. What is gone later is left out by bubblewrap itself.
+    """
+    place, links = resolved(path)
+    return str(place) if exists(path) else "", links

@@ -10,13 +10,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 SYSTEM = (
-    *("/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/sys"),
-    # Some systems keep the last ones, and /opt, in other places, behind links.
-    *("/usr", "/var/cache", "/var/lib", "/usr/local"),
-)
+    "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/sys",
+    "/usr", "/usr/local", "/var/lib",
+)  # fmt: skip
 """Folders of the system; what is beside them may hold the data of anybody."""
 INSTALLED = Path(__file__).resolve().parents[2]
 ALWAYS = (
+    *map(Path, SYSTEM),
     # For the keeper of a worker, and for a worker that calls us.
     *(INSTALLED / package for package in ("orchestrator", "tickets", "workers")),
     *(Path(sys.prefix), Path(sys.base_prefix)),
@@ -35,7 +35,9 @@ _PARTNERS = {
     ".local/share/mise/shims": (".config/mise", ".tool-versions"),
 }
 """Further paths in the home that the programs of a folder on PATH read."""
-_SECRETS = frozenset(("auth.json", "credentials", "credentials.json", "credentials.toml", ".credentials.json"))
+_SECRETS = frozenset(
+    ("auth.json", "credentials", "credentials.json", "credentials.toml", ".credentials.json")
+)
 _GIT = re.compile(r"\.git(config|ignore|attributes)")
 _SECTION = re.compile(r"\s*\[(include)?")
 _PATH = re.compile(r"\s*path\s*=\s*\"?([^\"\n]+)")
@@ -43,6 +45,7 @@ _LARGEST = 1 << 20
 """Bytes of a file of git's settings that are read."""
 
 
+@cache
 def homes(environ_home: str | None) -> tuple[Path, ...]:
     """Return the user's homes: the one of the environment, and that of the system's list of users."""
     found = [environ_home or ""]
@@ -56,10 +59,11 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - Path raises where a folder above is closed to us
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def resolved(path: Path) -> tuple[Path, tuple[tuple[str, str], ...]]:
     """Return where a path really is, and the links on the way there, each as its place and its target."""
-    place, links, rest = "/", [], list(reversed(path.parts[1:]))
+    place, rest = "/", list(reversed(path.parts[1:]))
+    links: list[tuple[str, str]] = []
     while rest and len(links) < 40:
         name = rest.pop()
         if name == "..":
@@ -206,7 +210,7 @@ def _included(config: Path, home: Path) -> Iterator[Path]:
 @cache
 def system_reads(hidden: tuple[Path, ...]) -> tuple[str, ...]:
     """Return the paths of the system that may be read where nothing can be hidden in them."""
-    folders = [resolved(Path(folder))[0] for folder in (*SYSTEM, "/proc", *ALWAYS)]
+    folders = [resolved(folder)[0] for folder in (*ALWAYS, Path("/proc"))]
     real = {resolved(path)[0] for path in hidden}
     return tuple(str(path) for folder in folders for path in _beside(folder, real))
 

@@ -6,6 +6,7 @@ No namespace of a worker's own covers them, and the keys of a user are open to a
 import os
 import struct
 import sys
+from functools import cache
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _REFUSED, _ALLOWED = 0x00050001, 0x7FFF0000
@@ -18,6 +19,7 @@ _X32 = 0x40000000
 """Bit in the numbers of a further set of calls, which next to no program uses."""
 
 
+@cache
 def keyring_filter() -> bytes:
     """Return the filter, for `--seccomp` or the kernel; empty where the numbers are not known."""
     kinds = _ARCHITECTURES.get(os.uname().machine, {}) if sys.platform == "linux" else {}

@@ -1,4 +1,4 @@
-"""Landlock by ctypes: limits reading and writing to a few paths, without any privilege. Standard library only.
+"""Landlock by ctypes: limits reads and writes to a few paths, without any privilege. Standard library only.
 
 From the sixth version on it limits signals and abstract sockets, too. It hides no name, and does not limit
 chmod, chown, times, or connections to sockets with a path. A right here is an access right of
@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 
 from workers.shim._programs import RESET
 from workers.shim.keyring import keyring_filter
@@ -159,5 +160,6 @@ def _prctl(what: int, value: int, name: str, pointer: object = 0) -> None:
         raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)

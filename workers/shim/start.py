@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from workers.shim._programs import RESET, find_program, start_failure
 from workers.shim.keyring import keyring_filter
+from workers.shim.landlock import restrict, restrict_sockets, start_held
 
 SAYS_ON = 3
 """The descriptor on which the keeper inside a fence writes; `workers.shim.init` knows it, too."""
@@ -52,8 +53,6 @@ def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
         return _start_behind(spec["prefix"], argv, env, ends)
     program = find_program(argv[0], env.get("PATH", os.defpath))
     if spec["held_to"] is not None:
-        from workers.shim.landlock import restrict, start_held  # noqa: PLC0415 - for start-up time: few are held so
-
         hold = partial(restrict, spec["held_to"], spec["readable"])
         return Started(start_held(program, argv, env, ends, hold))
     return Started(_spawn(program, argv, env, ends))
@@ -62,8 +61,6 @@ def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
 def _start_behind(
     prefix: list[str], argv: list[str], env: dict[str, str], ends: tuple[int, int, int]
 ) -> Started:
-    from workers.shim.landlock import restrict_sockets, start_held  # noqa: PLC0415 - as above
-
     source, sink = os.pipe()
     filters, written = os.pipe()
     os.set_blocking(source, False)

@@ -3,7 +3,7 @@
 import pytest
 from support.repository import shell
 
-from workers.engine.check import fence_signs
+from workers.engine.check import fence_signs, hidden_path
 from workers.fence.probe import fence_in_force
 
 ROOT = "/tmp/project"
@@ -74,3 +74,37 @@ def test_a_gate_that_meets_the_fence_says_so_once_and_so_does_an_acceptance_comm
         (problem,) = mine.call("integrate", "last", "--json").document["problems"]
         assert "broken by Command-Worker-1" in problem["what"]
         assert problem["do"].startswith(f"{told}; run it again: orchestrate run phase-1 --only ")
+
+
+def test_a_path_that_the_fence_keeps_away_is_named_with_the_key_that_shows_it(tmp_path):
+    home, root = tmp_path / "home", tmp_path / "home" / "project"
+    (root / ".taskers").mkdir(parents=True)
+    for there in (home / ".npmrc", root / ".env", root / ".taskers" / "x"):
+        there.write_text("x")
+
+    def named(printed, level="namespaces"):
+        return hidden_path(level, root, str(home), printed)
+
+    told = f"the fence keeps {home}/.npmrc from it; `[fence] read` in orchestrate.toml shows it"
+    assert named(f"1\ncat: {home}/.npmrc: No such file or directory") == told
+    assert named("Error: ENOENT, open '~/.npmrc'") == told
+    assert named(f"open {home}/.npmrc: permission denied", "landlock") == told
+    assert str(root / ".env") in named(f"sh: {root}/.env: not found")
+    for plain in (f"{home}/.npmrc is fine", f"{home}/other: No such file", f"{root}/.taskers/x: not found"):
+        assert named(plain) == ""
+    assert named(f"{home}/.npmrc: not found", "advisory") == ""
+
+
+@pytest.mark.parametrize("level", ["auto", "landlock"])
+def test_a_worker_that_misses_a_file_of_the_home_is_told_how_to_see_it_and_then_does(mine, level):
+    (mine.home / "models").mkdir()
+    (mine.home / "models" / "one").write_text("weights")
+    mine.settings(f'fence = "{level}"\n')
+    mine.templates(command_1=shell('cat "$HOME/models/one"', acceptance=['cat "$HOME/models/one"']))
+    called = mine.call("run", "phase-1", "--json")
+    assert "workers" in called.document, called
+    (failed,) = called.document["workers"]
+    assert f"the fence keeps {mine.home}/models/one from it; `[fence] read`" in failed["reason"]
+    mine.settings(f'[fence]\nlevel = "{level}"\nread = ["~/models"]\n')
+    (done,) = mine.call("run", "phase-1", "--new", "--json").document["workers"]
+    assert (done["outcome"], done["verdict"]) == ("complete", "accepted")

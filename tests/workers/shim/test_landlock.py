@@ -19,9 +19,10 @@ READABLE = [*system_reads(()), str(ROOT)]
 
 def held(folder, script):
     """Run a shell script that may write below `folder/in`, and read `folder/out`; return what it printed."""
+    readable = [*READABLE, str(folder / "out")]
     code = (
         f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.shim.landlock import restrict;"
-        f"restrict([{str(folder / 'in')!r}], {[*READABLE, str(folder / 'out')]!r}); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
+        f"restrict([{str(folder / 'in')!r}], {readable!r}); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
@@ -60,7 +61,9 @@ def test_nothing_outside_is_made_changed_or_taken_away(folder, attempt):
 
 def test_what_is_not_listed_is_not_read(folder):
     (folder / "secret").write_text("sk-secret")
-    assert "sk-secret" not in held(folder, "cat secret; cat in/../secret; ls; ln secret in/it; cat in/it; true")
+    assert "sk-secret" not in held(
+        folder, "cat secret; cat in/../secret; ls; ln secret in/it; cat in/it; true"
+    )
 
 
 def test_truncating_is_held_from_the_third_version_on(folder):
@@ -84,9 +87,8 @@ def test_what_it_does_not_hold_is_known(folder):
 
 
 def test_there_is_no_way_back(folder):
-    python = (
-        f"import sys; sys.path.append('{ROOT}'); from workers.shim.landlock import restrict; restrict(['/'], [])"
-    )
+    code = "from workers.shim.landlock import restrict; restrict(['/'], [])"
+    python = f"import sys; sys.path.append('{ROOT}'); {code}"
     script = f"{sys.executable} -I -S -c \"{python}; open('{folder}/out/new', 'w')\""
     assert "Permission denied" in held(folder, script)
     assert not (folder / "out" / "new").exists()
@@ -108,9 +110,9 @@ def test_a_single_file_can_be_let_through(folder, tmp_path):
 def test_a_process_that_cannot_be_held_is_not_started(folder, monkeypatch):
     monkeypatch.setattr(landlock, "version", lambda: 0)
     ends = tuple(os.open("/dev/null", os.O_RDWR) for _ in range(3))
+    hold = partial(landlock.restrict, [str(folder)], READABLE)
     try:
         with pytest.raises(OSError, match="Function not implemented"):
-            hold = partial(landlock.restrict, [str(folder)], READABLE)
             landlock.start_held("/bin/sh", ["sh", "-c", f": > {folder}/out/new"], {}, ends, hold)
     finally:
         for descriptor in ends:
