@@ -29,6 +29,8 @@ ENVIRONMENTS = (".venv", "venv", "node_modules")
 _BINS = ("bin", "condabin", "sbin", "shims")
 _WIDE = ("", ".cache", ".config", ".local", ".local/share")
 """Folders of a home that hold all kinds of things: none is shown for a program in it."""
+_WRITTEN = (".claude", ".codex", ".gemini")
+"""Folders of a home that a worker may write, and so lead wherever it wants: no link in them is followed."""
 _PARTNERS = {
     ".cargo/bin": (".rustup",),
     ".asdf/shims": (".tool-versions", ".asdfrc"),
@@ -95,9 +97,12 @@ def programs_on(path: str, home: Path) -> tuple[Path, ...]:
 @cache
 def program(executable: str, home: Path) -> tuple[Path, ...]:
     """Return what one program reads outside of the system's folders: its package, and what that needs."""
-    found: dict[Path, None] = {Path(executable): None}
-    for place in (Path(executable), resolved(Path(executable))[0]):
-        _add(place.parent, home, found, lists=False)
+    found: dict[Path, None] = {}
+    real = resolved(Path(executable))[0]
+    if _is_written(real, home) or not _is_written(Path(executable), home):
+        found[Path(executable)] = None
+        _add(Path(executable).parent, home, found, lists=False)
+        _add(real.parent, home, found, lists=False)
     return tuple(found)
 
 
@@ -111,11 +116,17 @@ def package_of(folder: Path, home: Path) -> Path | None:
 
 def _add(folder: Path, home: Path, found: dict[Path, None], *, lists: bool = True) -> None:
     """Add a folder of programs, its package, and those that it leads to by links or as an environment."""
-    for one in dict.fromkeys((folder, resolved(folder)[0])):
+    real, _ = resolved(folder)
+    is_written = _is_written(folder, home)
+    if is_written and not _is_written(real, home):
+        return
+    for one in dict.fromkeys((folder, real)):
         package = package_of(one, home)
         if package is None or package in found or _is_system(package, home) or not exists(package):
             continue
         found |= dict.fromkeys((one, *_without_secrets(package)))
+        if is_written:
+            continue
         with suppress(ValueError):
             partners = _PARTNERS.get(one.relative_to(home).as_posix(), ())
             found |= dict.fromkeys(home / name for name in partners)
@@ -137,13 +148,19 @@ def _links_in(folder: Path) -> Iterator[Path]:
 
 
 def _is_wide(folder: Path, home: Path) -> bool:
-    if folder == home or folder in home.parents or len(folder.parts) < 3:
-        return True
-    return folder.is_relative_to(home) and folder.relative_to(home).as_posix() in _WIDE
+    spelled = (home, resolved(home)[0])
+    wide = [one / name for one in spelled for name in (*_WIDE, *_WRITTEN)]
+    return len(folder.parts) < 3 or folder in wide or any(folder in one.parents for one in spelled)
+
+
+def _is_written(folder: Path, home: Path) -> bool:
+    spelled = (home, resolved(home)[0])
+    return any(folder.is_relative_to(one / name) for one in spelled for name in _WRITTEN)
 
 
 def _is_system(folder: Path, home: Path) -> bool:
-    return not folder.is_relative_to(home) and str(folder).startswith(tuple(f"{one}/" for one in SYSTEM))
+    is_at_home = folder.is_relative_to(home) or folder.is_relative_to(resolved(home)[0])
+    return not is_at_home and str(folder).startswith(tuple(f"{one}/" for one in SYSTEM))
 
 
 def _without_secrets(folder: Path) -> Iterable[Path]:

@@ -62,14 +62,15 @@ def worker_walls(
     own = (run.scratch(worker), run.home(worker), message_log(run, worker))
     mine, locked = _login_paths(login, environ)
     writes = mode == "write"
-    home = Path(environ.get("HOME") or "/nonexistent")
+    home, path = Path(environ.get("HOME") or "/nonexistent"), environ.get("PATH", os.defpath)
     return Walls(
         writable=(*((tree,) if writes else ()), *(path for path in own if path.exists()), *mine),
         locked=(*((tree / ".git",) if writes else ()), *locked),
         shown=(
             *(run.ticket(worker), *(() if writes else (tree,))),
             *git_reads(home, repository.common),
-            *programs_on(environ.get("PATH", os.defpath), home),
+            # Not the environments that the tree has of its own: a worker may have changed where they lead.
+            *programs_on(":".join(one for one in path.split(":") if not one.startswith(f"{taskers}/")), home),
             *(program(executable, home) if executable.startswith("/") else ()),
             *(path for path in named_in(environ, home) if taskers not in path.parents),
             *readable,
