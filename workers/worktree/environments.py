@@ -301,6 +301,8 @@ def _prefixes(environ: Mapping[str, str], linked: Sequence[Path]) -> Iterator[Pa
     """Yield the prefixes in which a program on `PATH` may find packages, and those of linked ones."""
     home = Path(environ.get("HOME") or "/nonexistent")
     folders = [Path(name) for name in environ.get("PATH", "").split(os.pathsep) if name[:1] == "/"]
+    # Some may be closed to us: another user's, after `sudo` or `su`.
+    folders = [folder for folder in folders if os.access(folder, os.R_OK | os.X_OK)]
     shims = [one for folder in folders if folder.name == "shims" for one in folder.parent.glob("versions/*")]
     mine = [folder.parent for folder in folders if folder.name == "bin"]
     yield from dict.fromkeys(path.resolve() for path in (*mine, *shims, *linked, home / ".local"))
