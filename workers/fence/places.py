@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 
+from workers.files.read import read_whole
+
 SYSTEM = (
     "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/sys",
     "/usr", "/usr/local", "/var/lib",
@@ -44,7 +46,7 @@ _GIT = re.compile(r"\.git(config|ignore|attributes)")
 _SECTION = re.compile(r"\s*\[(include)?")
 _PATH = re.compile(r"\s*path\s*=\s*\"?([^\"\n]+)")
 _LARGEST = 1 << 20
-"""Bytes of a file of git's settings that are read."""
+"""Bytes of a file of settings; a larger one is none."""
 
 
 @cache
@@ -130,11 +132,9 @@ def _add(folder: Path, home: Path, found: dict[Path, None], *, lists: bool = Tru
         with suppress(ValueError):
             partners = _PARTNERS.get(one.relative_to(home).as_posix(), ())
             found |= dict.fromkeys(home / name for name in partners)
-        with suppress(OSError, UnicodeDecodeError):
-            # A virtual environment is nothing without the Python that it was made from.
-            said = re.search(r"(?m)^home\s*=\s*(/.*?)\s*$", (package / "pyvenv.cfg").read_text("utf-8"))
-            if said:
-                _add(Path(said[1]), home, found, lists=False)
+        # A virtual environment is nothing without the Python that it was made from.
+        if said := re.search(r"(?m)^home\s*=\s*(/.*?)\s*$", _text(package / "pyvenv.cfg")):
+            _add(Path(said[1]), home, found, lists=False)
         for link in _links_in(one) if lists else ():
             target, _ = resolved(link)
             if package not in target.parents:
@@ -198,24 +198,18 @@ def _alternates(objects: Path) -> list[Path]:
     found, queue = [], [objects]
     while queue:
         at = queue.pop(0)
-        with suppress(OSError):
-            lines = (at / "info/alternates").read_text("utf-8", "surrogateescape").splitlines()
-            fresh = [Path(os.path.normpath(at / line)) for line in lines if line and line[0] != "#"]
-            fresh = [path for path in fresh if path not in found]
-            found += fresh
-            queue += fresh
+        lines = _text(at / "info/alternates").splitlines()
+        fresh = [Path(os.path.normpath(at / line)) for line in lines if line and line[0] != "#"]
+        fresh = [path for path in fresh if path not in found]
+        found += fresh
+        queue += fresh
     return found
 
 
 def _included(config: Path, home: Path) -> Iterator[Path]:
     """Yield the files that a file of git's settings includes; git fails where it cannot read one."""
-    try:
-        with config.open(encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read(_LARGEST).splitlines()
-    except OSError:
-        return
     includes = False
-    for line in lines:
+    for line in _text(config).splitlines():
         if section := _SECTION.match(line):
             includes = section[1] is not None
         if includes and (said := _PATH.match(line)):
@@ -240,6 +234,14 @@ def _beside(folder: Path, hidden: set[Path]) -> Iterator[Path]:
         with suppress(OSError):
             for entry in os.scandir(folder):
                 yield from _beside(Path(entry.path), hidden)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a small file; empty where there is none."""
+    try:
+        return os.fsdecode(read_whole(path, _LARGEST))
+    except OSError:
+        return ""
 
 
 def project_reads(root: Path, home: Path, linked: Iterable[str], read: Iterable[str]) -> tuple[Path, ...]:

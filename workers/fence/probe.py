@@ -15,6 +15,7 @@ from workers.agents.agent import FenceWanted
 from workers.fence import _bubblewrap as bubblewrap
 from workers.fence.places import INSTALLED, system_reads
 from workers.fence.policy import Walls
+from workers.files.durable import create_file
 from workers.shim.keyring import keyring_filter
 from workers.shim.start import FILTER_ON
 
@@ -126,7 +127,7 @@ def _tried_namespaces(program: str) -> str:
         walls = Walls(writable=(folder / "inside",), shown=(folder / "outside",))
         prefix = bubblewrap.prefix(program, walls, folder)
         # The keeper inside speaks on its third descriptor, and bubblewrap reads from the fourth.
-        (folder / "filter").write_bytes(keyring_filter())
+        create_file(folder / "filter", keyring_filter())
         streams = f'exec "$@" 3>&1 {FILTER_ON}<"$0"'
         argv = ("sh", "-c", streams, str(folder / "filter"), *prefix, "sh", "-c", _TRIAL, str(folder))
         return _tried(argv, folder, "ended 0 ")
@@ -147,7 +148,7 @@ def _laid_out(name: str) -> Path:
     folder = Path(name).resolve()
     for side in ("inside", "outside", "hidden"):
         (folder / side).mkdir()
-    (folder / "hidden" / "file").write_text("secret")
+    create_file(folder / "hidden" / "file", b"secret")
     return folder
 
 
@@ -163,7 +164,7 @@ def _tried(argv: tuple[str, ...], folder: Path, last_words: str) -> str:
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     if (folder / "outside" / "file").exists():
         return "it permits every write"
-    if any(path.read_text() for path in folder.glob("inside/read")):
+    if any(path.stat().st_size for path in folder.glob("inside/read")):
         return "it permits reading everything"
     if done.returncode or last_words not in said or not (folder / "inside" / "file").exists():
         words = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
