@@ -1,5 +1,6 @@
 """Errors that end a command: a state file that cannot take a change, a command that is refused."""
 
+from orchestrator.step import Step
 from tickets.problems import Problem, ProblemError
 
 USAGE = 2
@@ -14,7 +15,7 @@ class StateError(ProblemError):
 class Refusal(ProblemError):
     """Raised to refuse a command, before it has started or written anything."""
 
-    def __init__(self, *problems: Problem, exit_code: int = USAGE, next_action: str = "") -> None:
+    def __init__(self, *problems: Problem, exit_code: int = USAGE, next_action: Step = "") -> None:
         super().__init__(*problems)
         self.exit_code = exit_code
         self.next_action = next_action

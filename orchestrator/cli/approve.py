@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--condition", metavar="TEXT", help="approved, but only so")
     how.add_argument("--reject", action="store_true", help="the answer was no")
+    parser.add_argument("--then", metavar="COMMAND", help="what waits for the answer: the next step after it")
     add_lead(parser)
 
 

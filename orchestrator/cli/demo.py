@@ -14,6 +14,7 @@ from orchestrator.commands.caller import Caller
 from orchestrator.commands.demo import FOLDER, Arguments
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
+from orchestrator.step import step_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
     document = answer.document
     look = _where_to_look(Path(document["project"]), document)
     # The next command is for the sample's own folder, as the lines above it are.
-    return [*run_lines(answer)[:-1], *map(clean, look), f"next: {next_of_run(answer.view)}"]
+    return [*run_lines(answer)[:-1], *map(clean, look), *step_lines(next_of_run(answer.view))]
 
 
 def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:

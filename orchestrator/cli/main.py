@@ -77,7 +77,7 @@ def _main(arguments: list[str]) -> int:
     finally:
         if not has_word:
             del os.environ[_PLUGINS]
-    return found if isinstance(found, int) else _run(found)
+    return found if isinstance(found, int) else _run(found, arguments)
 
 
 def _without_parser(arguments: list[str], name: str) -> "SimpleNamespace | None":
@@ -117,7 +117,7 @@ def _by_parser(arguments: list[str], name: str) -> "argparse.Namespace | int":
     return found
 
 
-def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
+def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int:
     from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
 
     name, command = found.command, COMMANDS[found.command]
@@ -134,6 +134,7 @@ def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
     from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
+    from orchestrator.cli.step import called, with_callable_step  # noqa: PLC0415 - for start-up time
     from orchestrator.commands.invoke import Invocation, invoke  # noqa: PLC0415 - for start-up time
 
     twin = import_module(f"orchestrator.cli.{command.module}")
@@ -148,6 +149,7 @@ def _run(found: "argparse.Namespace | SimpleNamespace") -> int:
         gc.freeze()  # what was imported stays: to go through it again and again finds nothing
         gc.enable()
     answer = invoke(Invocation(name, command, asked), function)
+    answer = with_callable_step(answer, called(words, vars(found)))
     return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
 
 
@@ -204,7 +206,7 @@ def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
         from orchestrator.cli.terminal.width import laid_out  # noqa: PLC0415 - for start-up time
         from orchestrator.cli.text import problem_lines  # noqa: PLC0415 - for start-up time
 
-        said = problem_lines(answer.problems, answer.next_action) if answer.refusal else lines
+        said = problem_lines(answer.problems, answer.step) if answer.refusal else lines
         text = "\n".join(laid_out(said))
         heard = not text or say(text, sys.stderr if answer.refusal and answer.exit_code else sys.stdout)
     return answer.exit_code if heard else answer.exit_code or 1
@@ -212,13 +214,13 @@ def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
 
 def _refuse(place: str, what: str, do: str, *, as_json: bool, name: str) -> int:
     from orchestrator.commands.answer import refused  # noqa: PLC0415 - for start-up time
+    from orchestrator.commands.invoke import waits_by  # noqa: PLC0415 - for start-up time
     from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
     from tickets.problems import Problem  # noqa: PLC0415 - for start-up time
 
     of_run = name in COMMANDS and COMMANDS[name].of_run
-    # The help of the command shows how an argument is written: the parser has named which one.
-    see = do.removeprefix("see `").removesuffix("`") if do.startswith("see `") else "orchestrate --help"
-    answer = refused([Problem(place, what, do)], see, 2, of_run=of_run)
+    problem = Problem(place, what, do)
+    answer = refused([problem], waits_by([problem], "lead"), 2, of_run=of_run)
     return _print(answer, [], as_json=as_json)
 
 

@@ -53,9 +53,17 @@ def add_phase_options(parser: "argparse.ArgumentParser") -> None:
 def add_start_options(parser: "argparse.ArgumentParser") -> None:
     """Declare the options of a command that starts workers."""
     add_lead(parser)
+    add_detach(parser)
     parser.add_argument("--new", action="store_true", help="also if a run of the phase is unfinished")
     parser.add_argument("--wait", type=_seconds, metavar="S",
                         help="seconds to wait for scopes that other runs hold (default: 0)")  # fmt: skip
+
+
+def add_detach(parser: "argparse.ArgumentParser") -> None:
+    """Declare `--detach`."""
+    parser.add_argument(
+        "--detach", action="store_true", help="return at once; the run continues in the background"
+    )
 
 
 def _seconds(text: str) -> float:

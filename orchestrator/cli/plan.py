@@ -29,7 +29,7 @@ def lines(answer: Answer[None], _: Arguments) -> list[str]:
     # A skipped ticket has its reason below it.
     shown = {one["ticket"] for one in document["tickets"] if one["skipped"]}
     said = [one for one in answer.problems if not (one.what.startswith("skipped: ") and one.place in shown)]
-    return [*_lines(document, may_start=not answer.exit_code), *problem_lines(said, answer.next_action)]
+    return [*_lines(document, may_start=not answer.exit_code), *problem_lines(said, answer.step)]
 
 
 def _lines(document: dict[str, Any], *, may_start: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.options import add_checks
+from orchestrator.cli.options import add_checks, add_detach
 from orchestrator.cli.terminal.width import cut
 from orchestrator.cli.text import clean, with_ending
 from orchestrator.commands import resume
@@ -23,6 +23,7 @@ _WIDE = 200
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of `resume`."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="continue this run: its workers, its queue")
+    add_detach(parser)
     parser.add_argument("--max-tokens", type=int, metavar="N",
                         help="omit the least important parts until the JSON fits")  # fmt: skip
     add_checks(parser, "run the smoke tests too")
@@ -37,12 +38,12 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[Any]:
     return on_screen(resume.call, caller, arguments, as_json=as_json)
 
 
-def lines(answer: Answer[Any], _: Arguments) -> list[str]:
+def lines(answer: Answer[Any], arguments: Arguments) -> list[str]:
     """Return the answer as text."""
     if isinstance(answer.view, RunState):
-        from orchestrator.cli.terminal.progress import run_lines  # noqa: PLC0415 - the report needs less
+        from orchestrator.cli.terminal.progress import detached_lines, run_lines  # noqa: PLC0415 - as above
 
-        return run_lines(answer)
+        return detached_lines(answer) if arguments.detach else run_lines(answer)
     return with_ending(_lines(answer.view), answer)
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from orchestrator.cli.options import add_phase_options, add_start_options
-from orchestrator.cli.terminal.progress import run_lines
+from orchestrator.cli.terminal.progress import detached_lines, run_lines
 from orchestrator.cli.terminal.screen import on_screen
 from orchestrator.commands import run
 from orchestrator.commands.answer import Answer
@@ -24,6 +24,6 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunSt
     return on_screen(run.call, caller, arguments, as_json=as_json)
 
 
-def lines(answer: Answer[RunState], _: Arguments) -> list[str]:
+def lines(answer: Answer[RunState], arguments: Arguments) -> list[str]:
     """Return the answer as text."""
-    return run_lines(answer)
+    return detached_lines(answer) if arguments.detach else run_lines(answer)

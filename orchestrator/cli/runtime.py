@@ -14,6 +14,7 @@ from orchestrator.runs.state import RunState
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `_runtime`."""
     parser.add_argument("run", metavar="RUN", help="the run's id")
+    parser.add_argument("--integrate", action="store_true", help="judge, land and record, too")
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[RunState]:

@@ -1,9 +1,10 @@
-"""Lines of an answer that commands share: problems, the next command, what was recorded."""
+"""Lines of an answer that commands share: problems, the next step, what was recorded."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from orchestrator.commands.answer import Answer
+from orchestrator.step import Step, step_lines
 from tickets.problems import Problem
 
 
@@ -12,15 +13,15 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def problem_lines(problems: Iterable[Problem], next_action: str = "") -> list[str]:
-    """Return problems as lines, each marked by its grade, and the next command."""
+def problem_lines(problems: Iterable[Problem], step: Step = "") -> list[str]:
+    """Return problems as lines, each marked by its grade, and the next step."""
     lines = [f"{problem.severity}: {clean(str(problem))}" for problem in problems]
-    return [*lines, f"next: {clean(next_action)}"] if next_action else lines
+    return [*lines, *map(clean, step_lines(step))]
 
 
 def with_ending(lines: Iterable[str], answer: Answer[Any]) -> list[str]:
-    """Return the lines of an answer, then its problems and the next command."""
-    return [*map(clean, lines), *problem_lines(answer.problems, answer.next_action)]
+    """Return the lines of an answer, then its problems and the next step."""
+    return [*map(clean, lines), *problem_lines(answer.problems, answer.step)]
 
 
 def recorded_lines(lines: Sequence[str], answer: Answer[Any]) -> list[str]:

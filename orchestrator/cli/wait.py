@@ -5,13 +5,16 @@ import argparse
 from orchestrator.cli.terminal.progress import record_line, summary_lines
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.wait import Arguments, WaitView
+from orchestrator.step import step_lines
 from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `wait`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most; then exit 1")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most")
+    parser.add_argument("--brief", action=argparse.BooleanOptionalAction,
+                        help="answer with what changed (default: with --since)")  # fmt: skip
     parser.add_argument(
         "--since", metavar="CURSOR", help="return as soon as there is something newer than this cursor"
     )
@@ -22,7 +25,7 @@ def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
     state, events = answer.view
     said = [line for record in events if (line := record_line(record, state))]
     if answer.document["status"] != "running":
-        return [*said, *summary_lines(state, answer.problems, answer.next_action)]
+        return [*said, *summary_lines(state, answer.problems, answer.step)]
     ended = sum(worker.ended for worker in state.workers.values())
     running = f"run {state.run.id} is running: {ended} of {count_of(len(state.workers), 'ticket')} ended"
-    return [*said, running, f"next: {answer.next_action}"]
+    return [*said, running, *step_lines(answer.step)]

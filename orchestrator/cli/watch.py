@@ -14,6 +14,7 @@ from orchestrator.commands.caller import Caller
 from orchestrator.commands.watch import Arguments, Picture, ended, pictures
 from orchestrator.runs.live import LiveRun
 from orchestrator.runs.next_action import next_of_run
+from orchestrator.step import step_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[list[
 
 def lines(answer: Answer[list[LiveRun]], _: Arguments) -> list[str]:
     """Return the next command, once nothing more is shown."""
-    said = [f"next: {next_of_run(run.state)}" for run in answer.view]
+    said = [line for run in answer.view for line in step_lines(next_of_run(run.state))]
     return said or ["nothing is running", "next: orchestrate status"]
 
 

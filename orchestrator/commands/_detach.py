@@ -6,23 +6,34 @@ import time
 from collections.abc import Mapping
 
 from orchestrator.commands.answer import Answer
-from orchestrator.errors import Refusal
-from orchestrator.runs.next_action import next_of_run
+from orchestrator.errors import HELD, USAGE, Refusal
 from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from workers.files.locks import is_locked
+from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 
+_ERROR = "error: "
 APPEARS = 15.0
 """Seconds until a runtime has taken its run's lock, also on a busy machine."""
 
 
-def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str]) -> Answer[RunState]:
-    """Start the runtime of a run in a session of its own, and answer once it has taken over the run."""
+def detach(
+    run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str], *, integrates: bool
+) -> Answer[RunState]:
+    """Start the runtime of a run in a session of its own, and answer once it has taken over the run.
+
+    Raises Refusal where it ends before that, with its own reason and exit code.
+    """
     log = run.path / "runtime.log"
+    words = ["_runtime", run.id, *(["--integrate"] if integrates else []), "--project", str(run.root)]
+    if is_locked(run.path / "run.lock"):
+        problem = Problem(run.id, "another runtime works on this run", "wait for it")
+        raise Refusal(problem, exit_code=HELD, next_action=_wait(run, read_run(run)))
     with log.open("ab") as output:
+        began = output.tell()
         started = subprocess.Popen(
-            [sys.executable, "-P", "-m", "_orchestrate", "_runtime", run.id, "--project", str(run.root)],
+            [sys.executable, "-P", "-m", "_orchestrate", *words],
             cwd=run.root,
             env={**environ, "ORCHESTRATE_LOG": "info"},
             stdin=subprocess.DEVNULL,
@@ -36,10 +47,18 @@ def detach(run: RunDir, warnings: tuple[Problem, ...], environ: Mapping[str, str
             break
         time.sleep(0.02)
     state = read_run(run)
-    if state is None or (started.returncode and not state.has_ended):
-        what = f"its runtime ended at once (exit code {started.returncode})"
-        raise Refusal(Problem(run.id, what, f"see {run.relative(log)}"), exit_code=1)
-    document = state.document(next_of_run(state))
+    refused = started.returncode in (USAGE, HELD)
+    if state is None or refused or (started.returncode and not state.has_ended):
+        said = read_whole(log)[began:].decode("utf-8", "replace").splitlines()
+        errors = [line.removeprefix(_ERROR) for line in said if line.startswith(_ERROR)]
+        why = "; ".join(errors) or f"exit code {started.returncode}"
+        problem = Problem(run.id, f"its runtime ended at once: {why}", f"see {run.relative(log)}")
+        raise Refusal(problem, exit_code=started.returncode or 1)
+    document = state.document(_wait(run, state))
     document["problems"] = [problem.as_json() for problem in warnings]
-    document["next_action"] = f"orchestrate wait {run.id}"
     return Answer(0, document, warnings, state)
+
+
+def _wait(run: RunDir, state: RunState | None) -> str:
+    """Return the command that waits for a run, also where its runtime has ended already."""
+    return f"orchestrate wait {run.id} --since {state.cursor if state else 0}"

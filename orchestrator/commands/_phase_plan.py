@@ -12,6 +12,7 @@ from orchestrator.state.canonical.status.read import PATH, Phase, Status, slug
 from orchestrator.state.document import needed
 from orchestrator.state.events import LeadEvent
 from orchestrator.state.facts import percent
+from orchestrator.step import Waits
 from orchestrator.store.read import read_file
 from tickets.markdown import Document
 from tickets.problems import Problem
@@ -174,4 +175,5 @@ def pass_gate(writer: Writer, gate: str, about: str) -> None:
     said = f"was rejected by {known.by} on {known.date}" if known else "needs the user's approval first"
     command = f"orchestrate approve {gate} --by NAME"
     problem = Problem(f"gate {gate}", f"{about} {said}", f"when the user agrees, run `{command}`")
-    raise Refusal(problem, exit_code=APPROVAL, next_action=command)
+    what = f"{about} {said} (gate {gate})"
+    raise Refusal(problem, exit_code=APPROVAL, next_action=Waits("user", what, command))

@@ -6,6 +6,7 @@ from orchestrator.prepare.prepare import Request, problems_besides
 from orchestrator.project import Project
 from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
+from orchestrator.step import Waits
 from tickets.plan import OnOverlap
 
 
@@ -22,7 +23,7 @@ def project_of(caller: Caller, request: Request | None = None) -> Project:
         raise Refusal(
             settings.unapproved,
             exit_code=APPROVAL,
-            next_action=rules.asks_approval(settings.unapproved),
+            next_action=Waits("user", settings.unapproved.what, rules.asks_approval(settings.unapproved)),
         )
     return Project(repository, settings, dict(caller.environ), caller.tell or _tell_nothing, caller.now)
 

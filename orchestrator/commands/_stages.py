@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -10,11 +11,14 @@ import anyio
 
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
+from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
 from orchestrator.project import Project
+from orchestrator.report.situation import Situation
 from orchestrator.run import Ended
 from orchestrator.runs.next_action import next_of_run, undone_problems
-from orchestrator.runs.state import RunState, unfinished_runs
+from orchestrator.runs.state import RunState
+from orchestrator.step import Step
 from tickets.problems import Problem
 from workers.fence.probe import begin_trial
 from workers.files.locks import GLANCE
@@ -25,13 +29,17 @@ GARBAGE = 5_000
 """New values after which garbage is collected: a worker makes hundreds, and hardly a cycle."""
 
 
-def newest_unfinished(repository: Repository) -> RunDir:
+def newest_unfinished(repository: Repository, at: datetime) -> RunDir:
     """Return the newest run that is not integrated. Raises Refusal where there is none."""
-    found = unfinished_runs(repository.root)
-    if not found:
-        problem = Problem("run", "nothing is unfinished, and no phase was named", "name a phase")
-        raise Refusal(problem)
-    return found[-1].run
+    found = Situation(repository, at)
+    if found.unfinished:
+        return found.unfinished[-1].run
+    what, do = "nothing is unfinished, and no phase was named", "name a phase"
+    if (waiting := found.waiting) is not None:
+        what = f"run {waiting.run.id} was cancelled, and work of it that was accepted has not landed"
+        do = f"`orchestrate integrate {waiting.run.id}`"
+    problems = found.interrupted or (Problem("run", what, do),)
+    raise Refusal(*problems, next_action=found.step.step)
 
 
 def finish(
@@ -50,9 +58,19 @@ def finish(
     state = ended.state
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
-    document = state.document(next_of_run(state))
+    document = state.document(_next(state, ended))
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)
+
+
+def _next(state: RunState, ended: Ended) -> Step:
+    """Return the step that continues a run, which is not what has just failed."""
+    step = next_of_run(state)
+    blocked = [one for one in ended.problems if one.severity == "error"]
+    if blocked and not ended.signalled and step == f"orchestrate integrate {state.run.id}":
+        waits = waits_by(blocked, "lead")
+        return waits._replace(what=f"{waits.what}; then `{step}`" if step not in waits.what else waits.what)
+    return step
 
 
 def _wait_left(state: RunState) -> None:

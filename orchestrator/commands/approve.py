@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from orchestrator.commands._phase_plan import Plan, Summary, plan_of
-from orchestrator.commands._record import Writer, given, record, shortened
+from orchestrator.commands._record import Writer, given, read_back, record, shortened
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
@@ -14,9 +14,19 @@ from orchestrator.state.canonical.decisions.gates import KINDS, phase_gate
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status.read import slug
 from orchestrator.state.events import GateAnswered
+from orchestrator.step import Waits
 from tickets.problems import Problem
 
 _GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9][a-z0-9.-]*))?")
+
+
+_PLACEHOLDER = re.compile(r"(?i)<.*>|\[.*\]|\.\.\.|(?:the |your |a )?(?:user(?:[ _-]?name)?|name|lead)")
+AGENT_VARIABLES = (
+    "CLAUDECODE", "CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI",
+    "GEMINI_CLI", "CURSOR_AGENT", "COPILOT_CLI", "OPENCODE", "GOOSE_TERMINAL", "QWEN_CODE", "AUGMENT_AGENT",
+    "CLINE_ACTIVE", "AI_AGENT",
+)  # fmt: skip
+"""Variables that agent CLIs set for what they start."""
 
 
 class Arguments(NamedTuple):
@@ -27,6 +37,8 @@ class Arguments(NamedTuple):
     """The person who answered."""
     condition: str = ""
     reject: bool = False
+    then: str = ""
+    """The command that waits for the answer, without its first word."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
@@ -37,14 +49,26 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
         raise Refusal(Problem("approve", what, "approve in the checkout of the user"))
     gate, about = _meant(plan, arguments.gate)
     by = given("--by", arguments.by)
+    if _PLACEHOLDER.fullmatch(by):
+        do = "ask the user, and write the name of the person who answered"
+        problem = Problem("--by", f"`{by}` is no name: it stands for one", do)
+        raise Refusal(problem, next_action=Waits("user", f"the answer to gate {gate}: {about}"))
+    inside = next((name for name in AGENT_VARIABLES if caller.environ.get(name)), "")
     condition = given("--condition", arguments.condition) if arguments.condition else ""
     word = "rejected" if arguments.reject else "approved"
-    event = GateAnswered(gate, by, word, condition, about, plan.writer.at, plan.writer.lead)  # type: ignore[arg-type]  # one of the two words
+    event = GateAnswered(gate, by, word, condition, about, plan.writer.at, plan.writer.lead, inside)  # type: ignore[arg-type]  # one of the two words
     subject = f"Gate {gate}: {word} by {shortened(by)}"
     bullets = [f"- About: {about}", *([f"- Condition: {shortened(condition, 200)}"] if condition else [])]
     warnings = [one.problem() for one in fresh_edits(plan.writer.repository.root)]
-    fact = {"gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about}
-    next_action = "orchestrate status" if arguments.reject else _blocked(plan, gate)
+    if inside:
+        what = f"came from inside an agent's environment ({inside}); the entry says so"
+        warnings.append(Problem("approve", what, "an approval is the user's own call", "warning"))
+    fact = {
+        "gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about,
+        "inside": inside or None,
+    }  # fmt: skip
+    waited = f"orchestrate {then}" if (then := read_back(arguments.then).strip()) else _blocked(plan, gate)
+    next_action = "orchestrate status" if arguments.reject else waited
     recorded = record(plan.writer, event, f"{subject}\n\n" + "\n".join(bullets) + "\n",
                       next_action=next_action, warnings=warnings, approval=fact)  # fmt: skip
     return recorded.showing((subject, about))

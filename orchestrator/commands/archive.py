@@ -26,6 +26,7 @@ from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status import backlog
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
+from orchestrator.step import Step, Waits
 from orchestrator.store.read import read_file, read_state
 from orchestrator.store.store import Recorded, Store, Texts
 from tickets.markdown import parse, plain
@@ -206,9 +207,10 @@ def _delete_archives(arguments: Arguments, repository: Repository, at: datetime)
         {"what": one.archive, "reason": "it is old enough", "bytes": one.bytes}
         for one in found if not one.reason
     ]  # fmt: skip
-    next_action = "orchestrate status"
+    next_action: Step = "orchestrate status"
     if arguments.dry_run and deleted:
-        next_action = f"orchestrate archive --runs --delete-packed --older-than {_spelled(age)}"
+        command = f"orchestrate archive --runs --delete-packed --older-than {_spelled(age)}"
+        next_action = Waits("lead", f"`{command}` deletes them for good, if that is wanted")
     kept = [{"run": one.run.id, "reason": one.reason, "bytes": one.bytes} for one in found if one.reason]
     return answer(
         problems, next_action, dry_run=arguments.dry_run, moved=[], kept=kept, deleted=deleted,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import Refusal
+from orchestrator.step import Waits
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.git.run import Repository, find_repository, git_line
@@ -14,6 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from orchestrator.runs.events import Noted
     from orchestrator.runs.state import RunState
+
+
+_OUTSIDE = "run `git init` in the project's folder, or name that by `--project DIR`"
+NO_REPOSITORY = Waits("user", "there is no git repository here; go to the project, or name it by `--project`")
 
 
 class Caller(Value):
@@ -50,13 +55,13 @@ def repository_of(caller: Caller) -> Repository:
     if found is not None:
         what = f"the repository that this work tree belongs to is not at {found.common}"
         do = "`git worktree repair` in the moved one mends it"
-        raise Refusal(Problem(str(found.root), what, do), next_action="git worktree repair")
+        raise Refusal(Problem(str(found.root), what, do))
     if all((start / name).exists() for name in ("HEAD", "objects", "refs")):
         do = "`git worktree add DIR BRANCH`, and work there"
         problem = Problem(str(start), "is a bare repository: it has no files to work on", do)
-        raise Refusal(problem, next_action="git worktree add")
-    do = "run `git init`, or name it by `--project DIR`"
-    raise Refusal(Problem(str(start), "is not inside a git repository", do), next_action="git init")
+        raise Refusal(problem, next_action=Waits("user", f"{start} {problem.what}; {do}"))
+    problem = Problem(str(start), "is not inside a git repository", _OUTSIDE)
+    raise Refusal(problem, next_action=NO_REPOSITORY)
 
 
 def lead_of(caller: Caller, repository: Repository) -> str:

@@ -71,7 +71,7 @@ def _decide(writer: Writer, made: Decision, entries: list[str]) -> Answer[None]:
         if not one_line(said)
     ]
     if problems:
-        raise Refusal(*problems, next_action="orchestrate decide --help")
+        raise Refusal(*problems)
     old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
     return _decided(writer, [made._replace(supersedes=tuple(entries[at] for at in old))])
 

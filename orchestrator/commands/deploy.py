@@ -50,5 +50,5 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     )
     project = project_of(caller, request)
     if detached:
-        return detach(*anyio.run(start_run, project, request), caller.environ)
+        return detach(*anyio.run(start_run, project, request), caller.environ, integrates=False)
     return finish(caller, project, partial(deploy_phase, project, request), ("finished", "integrated"))

@@ -5,9 +5,11 @@ from typing import Any
 from orchestrator import __version__
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
+from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
 from orchestrator.report.doctor import Examination, examine
 from orchestrator.report.situation import Situation
+from orchestrator.step import Step, step_keys
 
 Arguments = NoArguments
 
@@ -25,11 +27,11 @@ def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
     return answer(found.problems, next_action, project=root, **_keys(found)).showing(found)
 
 
-def _next_action(found: Examination, *, is_bad: bool) -> str:
+def _next_action(found: Examination, *, is_bad: bool) -> Step:
     if any("orchestrate init" in problem.do for problem in found.problems):
         return "orchestrate init"
     if is_bad:
-        return "orchestrate doctor"
+        return waits_by(found.problems, "user")
     waiting = [run for run in found.runs if run.status != "running"]
     if found.pending:
         return "orchestrate resume"
@@ -52,6 +54,9 @@ def _keys(found: Examination) -> dict[str, Any]:
             ],
             "pending": list(found.pending),
         },
-        "runs": [one._asdict() for one in found.runs],
+        "runs": [
+            {"run": one.run, "phase": one.phase, "status": one.status, **step_keys(one.next_action)}
+            for one in found.runs
+        ],
         "disk": {"free_bytes": found.free},
     }  # fmt: skip

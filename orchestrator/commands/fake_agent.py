@@ -35,7 +35,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     if os.path.lexists(folder) and not folder.is_dir():
         problems = [Problem(str(folder), "is not a folder", "name another one")]
     if problems:
-        raise Refusal(*problems, next_action="orchestrate fake-agent --help")
+        raise Refusal(*problems)
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         if not path.exists():

@@ -60,8 +60,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     commits = settings.git.commit != "never" and not arguments.no_commit
     written = _Written() if arguments.check else _write(caller, found, points, commit=commits)
     return answer(
-        (*problems, *written.problems), found.step.command, points=[_shown(one) for one in points],
-        next=found.step._asdict(), written=written.path, report=written.report,
+        (*problems, *written.problems), found.step.step, points=[_shown(one) for one in points],
+        next=found.step.as_json(), written=written.path, report=written.report,
         changed=list(written.changed), commit=written.commit,
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
         handed_over,
         paths=(path,),
         also=[name for name in owned_paths() if name in found.uncommitted],
-        message=f"Hand over: {step.p0 or step.command}\n\nNext: {step.command}\n",
+        message=f"Hand over: {step.p0 or step.said}\n\nNext: {step.said}\n",
         commit=commit,
     )
     return _Written(path, kept, done.changed, done.commit, done.problems)

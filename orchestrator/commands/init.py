@@ -13,6 +13,7 @@ from orchestrator.settings.settings import default_settings
 from orchestrator.settings.values import FAMILIES, FILE
 from orchestrator.state import DOCUMENTS, owned_paths
 from orchestrator.state.facts import Facts
+from orchestrator.step import Step, Waits
 from orchestrator.store.read import LARGEST, led_to
 from orchestrator.store.repo import UserRepo
 from orchestrator.store.store import Recorded, Store, Texts
@@ -159,18 +160,21 @@ def _refuse_unbuilt(families: Sequence[str]) -> None:
 def _missing(
     repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
 ) -> tuple[Written, ...]:
-    """Return the files to write. Raises Refusal where a file was lost: no empty one replaces it."""
-    lost = [
-        Problem(path, "is lost, and the last commit has it", f"`git checkout HEAD -- {path}` brings it back")
+    """Return the files to write; one that was lost comes back from the last commit, and not empty.
+
+    Raises Refusal.
+    """
+    lost = {
+        path: text
         for path in owned_paths()
-        if not there.get(path, b"").strip(b"\0 \t\r\n") and repo.committed(path).strip()
-    ]
-    if lost:
-        raise Refusal(*lost)
+        if not there.get(path, b"").strip(b"\0 \t\r\n") and (text := repo.committed(path)).strip()
+    }
     try:
-        return files_to_write(facts, there, templates)
+        found = files_to_write(facts, {**there, **lost}, templates)
     except MarkdownError as error:
         raise Refusal(*error.problems) from error
+    same = lost.keys() - {one.path for one in found}
+    return (*(Written(path, lost[path], created=True) for path in sorted(same)), *found)
 
 
 def _led(root: Path, path: str) -> str:
@@ -206,10 +210,10 @@ def _mixed(path: str) -> Problem:
     return Problem(path, what, "`git show` shows it", "warning")
 
 
-def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem]) -> str:
+def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem]) -> Step:
     if any(problem.severity == "error" for problem in problems):
         return "orchestrate resume"
     if repo.head().sha is None:
-        # Workers start from a commit, and there is none.
-        return f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
+        command = f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
+        return Waits("lead", f"workers start from a commit, and there is none yet: `{command}`")
     return "orchestrate plan phase-1"

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from orchestrator.commands.answer import Answer, all_done, refused
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.table import Command
-from orchestrator.errors import AllDone, Refusal
+from orchestrator.errors import HELD, AllDone, Refusal
+from orchestrator.step import Step, Waits, Who
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from workers.files.read import NotRegularError
@@ -60,7 +61,10 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
     except AllDone as error:
         return all_done(error.problems, error.phase, error.next_action)
     except Refusal as error:
-        next_action = error.next_action or next_step(error.problems, invocation.name, invocation.arguments)
+        who: Who = "outside" if error.exit_code == HELD else "lead"
+        next_action = error.next_action or next_step(
+            error.problems, invocation.name, invocation.arguments, who
+        )
         return refused(error.problems, next_action, error.exit_code, of_run=of_run)
     except ProblemError as error:
         return refused(
@@ -72,8 +76,7 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
         problem = _of_machine(error, invocation.name)
         if problem is None:
             raise
-        next_action = "orchestrate resume" if invocation.command.of_lead else "orchestrate doctor"
-        return refused([problem], next_action, 1, of_run=of_run)
+        return refused([problem], waits_by([problem], "outside"), 1, of_run=of_run)
 
 
 def _of_machine(error: OSError, command: str) -> Problem | None:
@@ -86,18 +89,24 @@ def _of_machine(error: OSError, command: str) -> Problem | None:
     return None
 
 
-def next_step(problems: Iterable[Problem], name: str, arguments: Any) -> str:
-    """Return the command that a problem names as its remedy, else the one that shows the choices."""
+def next_step(problems: Iterable[Problem], name: str, arguments: Any, who: Who = "lead") -> Step:
+    """Return the command that a problem names as its remedy, else the one that shows the choices.
+
+    Where there is none, somebody has to correct the call or what it read: it would fail once more.
+    """
+    problems = list(problems)
     for problem in problems:
         named = re.search(r"`(orchestrate [^`A-Z]+)`", problem.do)
-        if named:
+        # Which phase was meant is not for us to say: what follows a plan is a run.
+        if named and not named[1].startswith("orchestrate plan"):
             return named[1]
-    is_list = name in LISTS
-    if is_list and arguments.action != "list":
+    if name in LISTS and arguments.action != "list":
         return f"orchestrate {name} list"
-    phase = None if is_list else getattr(arguments, "phase", None)
-    if not phase or not phase.isprintable() or phase.startswith("-"):
-        return "orchestrate status"
-    from shlex import quote  # noqa: PLC0415 - for start-up time
+    return waits_by(problems, who)
 
-    return f"orchestrate plan {quote(phase)}"
+
+def waits_by(problems: Iterable[Problem], who: Who) -> Waits:
+    """Return the wait until somebody has dealt with some problems, the first of them named."""
+    found = sorted(problems, key=lambda one: one.severity != "error")
+    more = f" (and {len(found) - 1} more: see `problems`)" if len(found) > 1 else ""
+    return Waits(who, f"{found[0]}{more}" if found else "the call failed")

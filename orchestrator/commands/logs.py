@@ -65,7 +65,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     said = [
         piece._asdict() for piece in pieces(caller, arguments._replace(raw=False)) if isinstance(piece, Piece)
     ]
-    return answer((), "orchestrate ps", run=arguments.run, worker=arguments.worker, said=said)
+    return answer((), "orchestrate status", run=arguments.run, worker=arguments.worker, said=said)
 
 
 def pieces(caller: Caller, arguments: Arguments) -> Iterator[Piece | bytes]:
@@ -112,10 +112,7 @@ def _listed(live: LiveRun) -> Answer[None]:
         }
         for name, worker in state.workers.items()
     ]
-    begun = [name for name, worker in state.workers.items() if worker.started]
-    first = next(iter((*state.failed, *begun)), None)
-    next_action = f"orchestrate logs {state.run.id} {first}" if first else "orchestrate ps"
-    return answer((), next_action, run=state.run.id, workers=shown)
+    return answer((), "orchestrate status", run=state.run.id, workers=shown)
 
 
 def _wait_started(live: LiveRun, worker: str, arguments: Arguments) -> int:

@@ -107,7 +107,7 @@ def _move(
         # Without templates there is nothing to plan yet; the TODO list has the item to write them.
         named = slug(begun.title)
         there = has_templates(plan.writer.repository.root, named)
-        next_action = f"orchestrate plan {named}" if there else "orchestrate todo list"
+        next_action = f"orchestrate plan {named}" if there else "orchestrate status"
     facts: dict[str, Any] = {
         "ended": event.ended, "begun": event.begun, "gate": gate or None, "left_open": list(event.left_open),
         "phase": after.phase, "milestone": after.milestone, "progress": dict(after.progress),

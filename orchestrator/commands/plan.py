@@ -13,7 +13,9 @@ from orchestrator.errors import Refusal
 from orchestrator.prepare.prepare import Prepared, Starter, examine, in_use, starting_order
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use as holding
+from orchestrator.runs.next_action import quoted
 from orchestrator.settings.settings import Settings
+from orchestrator.step import Step
 from tickets.plan import OnOverlap
 from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
@@ -71,7 +73,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     seen = _Seen(prepared, problems, held, _ownership(project.repository, prepared), budget, order)
     warned = [conflict.problem()._replace(severity="warning") for conflict in held][: holding.MOST_SHOWN]
     said = list(problems) or [*warned, *prepared.warnings]
-    next_action = holding.next_action(held) if held else f"orchestrate run {phase}"
+    next_action: Step = holding.next_action(held) if held else f"orchestrate run {quoted(phase)}"
     if not prepared.plan.tickets:
         next_action = "orchestrate status"
     if problems:

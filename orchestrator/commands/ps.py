@@ -10,6 +10,7 @@ from orchestrator.runs.live import NEXT, LiveRun, QueueCounts, Row, live_runs, p
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
 from orchestrator.schedule.rate_limits import provider_states
+from orchestrator.step import step_keys
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.git.run import Repository
@@ -40,7 +41,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
     problems += [*_lost(rows), *_dirty(slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
     shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
-    next_action = next((one["next_action"] for one in reversed(shown)), "orchestrate status")
+    next_action = next_of_run(runs[-1].state) if runs else "orchestrate status"
     seen = [
         Seen(run.state, [row for row in rows if row.run == run.state.run.id], queue, cost)
         for run, queue, cost in zip(runs, queues, costs, strict=True)
@@ -88,7 +89,7 @@ def _shown(run: LiveRun, queue: QueueCounts, cost: Spent) -> dict[str, Any]:
         "queued": queue.total,
         "ended": sum(one.ended for one in workers),
         "spent": cost._asdict(),
-        "next_action": next_of_run(run.state),
+        **step_keys(next_of_run(run.state)),
     }
 
 

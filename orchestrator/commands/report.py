@@ -36,5 +36,5 @@ def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
     problems += found.problems
     written = keep_report(repository, report, at)
     return answer(
-        problems, report.active_work.command, report=as_json(report), written=written
+        problems, found.step.step, report=as_json(report), written=written
     ).showing(report)  # fmt: skip

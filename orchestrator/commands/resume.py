@@ -21,6 +21,8 @@ class Arguments(Value):
 
     run: str | None = None
     """Continue this run: its workers, its queue."""
+    detach: bool = False
+    """Return at once; the run continues in the background."""
     max_tokens: int | None = None
     """Omit the least important parts until the JSON fits."""
     verify: bool = False
@@ -39,6 +41,10 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
 
     project = project_of(caller)
     run = run_named(project.repository, arguments.run)
+    if arguments.detach:
+        from orchestrator.commands._detach import detach  # noqa: PLC0415 - as above
+
+        return detach(run, (), caller.environ, integrates=True)
     return finish(caller, project, partial(go_on, project, run))
 
 
@@ -53,7 +59,7 @@ def _standing(caller: Caller, arguments: Arguments) -> Answer[dict[str, Any]]:
         problems += _verified(caller, arguments, found)
     problems = list(dict.fromkeys((*done.problems, *found.problems, *problems)))
     whole = answer(
-        problems, found.step.command, repaired=list(done.repaired),
+        problems, found.step.step, repaired=list(done.repaired),
         runs=[run_standing(run) for run in found.unfinished], **standing(found), left_out=[],
     )  # fmt: skip
     document = whole.document

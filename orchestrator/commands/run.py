@@ -3,10 +3,14 @@
 from functools import partial
 from typing import NamedTuple
 
+import anyio
+
+from orchestrator.commands._detach import detach
 from orchestrator.commands._project import project_of, request_of
 from orchestrator.commands._stages import finish, newest_unfinished
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
+from orchestrator.prepare.start import start_run
 from orchestrator.run import go_on, run_phase
 from orchestrator.runs.state import RunState
 from tickets.plan import OnOverlap
@@ -27,14 +31,19 @@ class Arguments(NamedTuple):
     on_overlap: OnOverlap = "refuse"
     wait: float = 0.0
     """Seconds to wait for scopes that other runs hold."""
+    detach: bool = False
+    """Return at once; the run continues in the background, and lands."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Run a phase."""
-    phase, only, again, new, strict_agents, on_overlap, wait = arguments
+    phase, only, again, new, strict_agents, on_overlap, wait, detached = arguments
     if phase is None:
         project = project_of(caller)
-        return finish(caller, project, partial(go_on, project, newest_unfinished(project.repository)))
+        run = newest_unfinished(project.repository, caller.now())
+        if detached:
+            return detach(run, (), caller.environ, integrates=True)
+        return finish(caller, project, partial(go_on, project, run))
     request = request_of(
         caller,
         phase,
@@ -46,4 +55,6 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
         wait=wait,
     )
     project = project_of(caller, request)
+    if detached:
+        return detach(*anyio.run(start_run, project, request), caller.environ, integrates=True)
     return finish(caller, project, partial(run_phase, project, request))

@@ -1,4 +1,4 @@
-"""`_runtime RUN`: the runtime process that a detached deploy starts. Internal."""
+"""`_runtime RUN`: the runtime process that a detached command starts. Internal."""
 
 import signal
 from functools import partial
@@ -17,11 +17,14 @@ class Arguments(NamedTuple):
     """The arguments of `_runtime`."""
 
     run: str
+    integrate: bool = False
+    """Judge, land and record, too."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Continue a run until its workers have ended, also when the terminal is closed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project = project_of(caller)
-    work = partial(go_on, project, run_named(project.repository, arguments.run), integrates=False)
+    run = run_named(project.repository, arguments.run)
+    work = partial(go_on, project, run, integrates=arguments.integrate)
     return finish(caller, project, work, expected=("finished", "integrated"))

@@ -12,6 +12,7 @@ from orchestrator.runs.state import RunState
 from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status.read import Status
 from orchestrator.state.document import merge_conflicts
+from orchestrator.step import step_keys
 from orchestrator.store.read import read_file
 from tickets.problems import Problem
 from tickets.value import Value
@@ -43,7 +44,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[View]:
     problems += [*reversed(found.unreadable(RUNS_SHOWN)), *found.interrupted]
     known = {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)}
     return answer(
-        problems, found.step.command, project=found.repository.root.name,
+        problems, found.step.step, project=found.repository.root.name,
         **(_said(found.status) if found.status else {}),
         runs=[_shown(run, cost) for run, cost in known.values()], spent={"day": found.day, **today._asdict()},
     ).showing(View(found.p0, known, today))  # fmt: skip
@@ -94,5 +95,5 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
         "outcomes": outcomes,
         "pending": list(state.pending),
         "spent": cost._asdict(),
-        "next_action": next_of_run(state),
+        **step_keys(next_of_run(state)),
     }

@@ -58,7 +58,7 @@ COMMANDS = {
     "archive": Command("archive", "archive old entries of state files, or old runs"),
     "doctor": Command("doctor", "agents, fence, git, locks, disk", of_lead=False, switches=()),
     "mcp": Command(None, "the same calls as an MCP server"),
-    "_runtime": Command("runtime", "what `deploy --detach` starts", of_run=True, lasts=True),
+    "_runtime": Command("runtime", "what `--detach` starts", of_run=True, lasts=True),
     "fake-agent": Command(
         "fake_agent", "stand-ins for the agent CLIs, to rehearse a set-up", of_lead=False, lasts=True
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
+from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commit
@@ -86,8 +87,7 @@ def _answer(found: list[Problem], paths: list[str]) -> Answer[None]:
         for path in paths
     ]
     is_bad = any(one.severity == "error" for one in found)
-    next_action = "orchestrate validate" if is_bad else "orchestrate status"
-    return answer(found, next_action, files=files)
+    return answer(found, waits_by(found, "lead") if is_bad else "orchestrate status", files=files)
 
 
 def _placed(place: str) -> tuple[str, int]:

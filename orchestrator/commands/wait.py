@@ -1,4 +1,7 @@
-"""`wait RUN`: until a run ends, or until something new happens. Imports little: called often."""
+"""`wait RUN`: until a run ends, or until something new happens. Imports little: called often.
+
+In its brief form an answer has what changed, so that a lead can wait for a whole phase in few words.
+"""
 
 import os
 import time
@@ -11,6 +14,7 @@ from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
 from orchestrator.runs.next_action import next_of_run, undone_problems
 from orchestrator.runs.state import RunState
+from orchestrator.step import step_keys
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import opened
@@ -18,7 +22,12 @@ from workers.files.run_dir import RunDir
 
 LOOK = 0.05
 """Seconds between two polls of the journal and of the runtime's lock."""
-TIMED_OUT = 1
+GATHER = 1.0
+"""Seconds that a brief answer waits for more, once there is news: workers often end at the same time."""
+NEWS = frozenset(("ended", "skipped", "settled", "parked", "landed", "gate", "closed", "warned"))
+"""Events for which a brief answer comes before the end: each start of a worker would be an answer."""
+_LINE = 100
+"""Characters of a worker's line."""
 
 
 class Arguments(Value):
@@ -29,6 +38,8 @@ class Arguments(Value):
     """Seconds to wait at most."""
     since: str | None = None
     """The cursor of an earlier answer: return as soon as something newer has happened."""
+    brief: bool | None = None
+    """Answer with what changed; None: where there is a cursor."""
 
 
 class WaitView(Value):
@@ -41,17 +52,21 @@ class WaitView(Value):
 def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
     """Wait, and return the state of the run and the way to continue."""
     live = live_named(repository_of(caller), arguments.run)
+    is_brief = arguments.since is not None if arguments.brief is None else arguments.brief
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    timed_out = False
-    while live.is_running and not (arguments.since and events):
-        if until is not None and time.monotonic() >= until:
-            timed_out = True
+    while live.is_running:
+        now = time.monotonic()
+        if until is not None and now >= until:
             break
-        time.sleep(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic())))
+        if arguments.since and (events if not is_brief else any(one["event"] in NEWS for one in events)):
+            if not is_brief:
+                break
+            until = min(until, now + GATHER) if until else now + GATHER
+        time.sleep(LOOK if until is None else max(0.0, min(LOOK, until - now)))
         events += live.look()
     events += live.look()  # records appended just before the lock was released
-    return _answer(live, events, timed_out=timed_out and not (arguments.since and events))
+    return _answer(live, events, is_brief=is_brief)
 
 
 def _offset(run: RunDir, cursor: str) -> int:
@@ -74,20 +89,42 @@ def _offset(run: RunDir, cursor: str) -> int:
     )
 
 
-def _answer(live: LiveRun, events: list[dict[str, Any]], *, timed_out: bool) -> Answer[WaitView]:
+def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> Answer[WaitView]:
     state = live.state
-    status, next_action, code = state.status(), next_of_run(state), 0
+    status, code = state.status(), 0
     problems: tuple[Problem, ...] = ()
-    if status == "running":
-        next_action = f"orchestrate wait {state.run.id} --since {live.cursor}"
-        code = TIMED_OUT if timed_out else 0
-    else:
+    if status != "running":
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
         problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
-    document = {
-        **state.document(next_action),
+    step = next_of_run(state)
+    if is_brief:
+        changed = dict.fromkeys(one["worker"] for one in events if one.get("worker") in state.workers)
+        document = {
+            "schema": 1, "run": state.run.id, "status": status, "counts": counts_of(state),
+            "changed": [_changed(live, name) for name in changed],
+        }  # fmt: skip
+    else:
+        document = {**state.document(step), "events": events}
+    document |= {
         "problems": [problem.as_json() for problem in problems],
         "cursor": str(live.cursor),
-        "events": events,
     }
-    return Answer(code, document, problems, WaitView(state, events))
+    return Answer(code, document | step_keys(step), problems, WaitView(state, events))
+
+
+def counts_of(state: RunState) -> dict[str, int]:
+    """Count the workers of a run by their verdict, else by their outcome, else by what they do."""
+    found: dict[str, int] = {}
+    for worker in state.workers.values():
+        going = "running" if worker.started else "waiting"
+        word = worker.verdict or worker.outcome or going
+        found[word] = found.get(word, 0) + 1
+    return found
+
+
+def _changed(live: LiveRun, name: str) -> dict[str, str]:
+    """Return a worker that something happened to: what it is now, and its one line."""
+    worker = live.state.workers[name]
+    is_ = worker.verdict or worker.outcome or ("running" if worker.started else "waiting")
+    line = worker.reason if worker.ended else worker.held
+    return {"worker": name, "state": is_, "line": line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"}

@@ -155,7 +155,12 @@ async def _take_over(runtime: Runtime, ticket: Ticket) -> Begin | None:
         return await _judge(runtime, ticket, number, result, is_asked=worker.kind == "asked")
     reason = result.exit.error or ("its runtime stopped" if is_lost else "its tree is gone")
     entry = account(runtime, ticket, number, Judged(Judgement("interrupted", reason), result))
-    begin = going_on(ticket, result.answer, reason)
+    paths: list[str] = []
+    if result.tree is not None:
+        # Its tree is kept, and the next attempt is told what is there.
+        read = await runtime.engine.read_again(job, emit)
+        paths = [change.path for change in read.found.changes] if read.found else []
+    begin = going_on(ticket, result.answer, reason, paths)
     if runtime.guard is not None:
         runtime.guard.gone(ticket.worker)
     await book_cost(runtime, ticket, number, entry.usage)

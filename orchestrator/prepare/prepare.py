@@ -11,6 +11,7 @@ from orchestrator.errors import HELD, AllDone, Refusal
 from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
 from orchestrator.runs.earlier import Earlier, earlier_of
+from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse_conflicts
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled, why_off
@@ -385,7 +386,7 @@ def _refuse_unfinished(root: Path, request: Request) -> None:
             raise Refusal(
                 Problem(state.run.id, f"this run of {state.phase} is {status}", do),
                 exit_code=HELD,
-                next_action=f"orchestrate {'wait' if goes_on else 'resume'} {state.run.id}",
+                next_action=next_of_run(state),
             )
     # It may be of this phase, and its work would be paid for twice.
     if hidden:

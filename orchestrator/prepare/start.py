@@ -49,7 +49,7 @@ def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Pro
     with held_folder(project.repository.common, START_WAIT) as had:
         if not had:
             problem = Problem("run", "another command is starting a run", "try again when it has")
-            raise Refusal(problem, exit_code=HELD, next_action="orchestrate ps")
+            raise Refusal(problem, exit_code=HELD)
         clear_ended_runs(project.repository)
         with Store(project.repository).settled() as unfinished:
             prepared = prepare(project, request)

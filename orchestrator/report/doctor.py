@@ -17,6 +17,7 @@ from orchestrator.schedule.availability import doubted_environments, unmet_fence
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import Tables
 from orchestrator.state.canonical.rules import rules
+from orchestrator.step import Step, step_text
 from orchestrator.store.intent import waiting
 from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
@@ -73,7 +74,7 @@ class RunFound(Value):
     run: str
     phase: str
     status: str
-    next_action: str
+    next_action: Step
 
 
 class Examination(Value):
@@ -331,7 +332,7 @@ def _dirty(taken: Taken) -> Problem:
 
 
 def _unfinished(run: RunFound) -> Problem:
-    return Problem(run.run, f"this run of {run.phase} is {run.status}", run.next_action, "warning")
+    return Problem(run.run, f"this run of {run.phase} is {run.status}", step_text(run.next_action), "warning")
 
 
 def has_login(agent: AgentName, environ: Mapping[str, str]) -> bool:

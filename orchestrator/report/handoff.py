@@ -81,7 +81,10 @@ def text_of(found: Situation, report: StatusReport, points: Sequence[Point], *, 
             f"**Commit:** {found.head.sha or 'none'} ({one_line(branch)})",
             f"**Status Report:** {kept or 'none: no run is kept here'}",
         ]),
-        _section("Next Action", [f"`{step.command}`", "", f"**P0:** {one_line(step.p0) or 'none'}"]),
+        _section("Next Action", [
+            f"`{step.step}`" if isinstance(step.step, str) else one_line(step.said), "",
+            f"**P0:** {one_line(step.p0) or 'none'}",
+        ]),
         _section("Current State", [
             f"**Phase:** {one_line(said.phase)}",
             f"**Milestone:** {one_line(said.milestone)}",

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
-from orchestrator.runs.next_action import Outlook, Rerun, Step, next_of_project, open_p0
-from orchestrator.runs.state import RunState, read_run, shown_of
+from orchestrator.runs.next_action import Outlook, ProjectStep, Rerun, has_work, next_of_project, open_p0
+from orchestrator.runs.state import RunState, read_run
 from orchestrator.state import NEEDED, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
@@ -156,12 +156,17 @@ class Situation(_Moment):
     @cached_property
     def waiting(self) -> RunState | None:
         """The newest run that waits for something, also a cancelled last one with work to settle."""
-        found = (self._run(run)[0] for run in reversed(self._there[-RUNS:]))
-        last = next((state for state in found if state is not None), None)
-        if last is not None and last.closed == "cancelled" and _has_work(last):
+        last = self.last
+        if last is not None and last.closed == "cancelled" and has_work(last):
             return last
         found = (self._run(run)[0] for run in reversed(self._open))
         return next((state for state in found if state is not None and state.is_unfinished), None)
+
+    @cached_property
+    def last(self) -> RunState | None:
+        """The newest run that can be read."""
+        found = (self._run(run)[0] for run in reversed(self._there[-RUNS:]))
+        return next((state for state in found if state is not None), None)
 
     @cached_property
     def gone(self) -> tuple[ActiveWorker, ...]:
@@ -294,8 +299,8 @@ class Situation(_Moment):
         return tuple(open_p0(self.status, self._phases_done))
 
     @cached_property
-    def step(self) -> Step:
-        """The next P0, and the command that continues the project."""
+    def step(self) -> ProjectStep:
+        """The next P0, and the step that continues the project."""
         return next_of_project(
             Outlook(
                 self.repository.root,
@@ -303,6 +308,7 @@ class Situation(_Moment):
                 self._is_missing,
                 bool(self.interrupted),
                 self.waiting,
+                self.last,
                 self._rerun,
                 self._phases_done,
             )
@@ -407,11 +413,3 @@ def _text_of(repository: Repository, path: str) -> tuple[bytes | None, _Problems
         return None, error.problems
     missing = Problem(path, "the file is missing", "`orchestrate init` writes it")
     return text, (missing,) if text is None and path in NEEDED else tuple(merge_conflicts({path: text}))
-
-
-def _has_work(run: RunState) -> bool:
-    """Return whether a verdict is open, or accepted work is to be landed and recorded."""
-    return any(
-        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != shown_of(worker))
-        for name, worker in run.workers.items()
-    )

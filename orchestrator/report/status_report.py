@@ -143,7 +143,7 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
             lead,
             tuple(_workers(found)),
             step.p0 or "none",
-            step.command,
+            step.said,
             found.spending,
         ),
         _completions(status, before, happened, since),

@@ -11,6 +11,7 @@ from orchestrator.runs.live import doing_of
 from orchestrator.runs.next_action import Rerun, next_of_run, open_todo
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.rules.rules import Pool
+from orchestrator.step import step_keys
 from tickets.value import Value
 from workers.files.locks import is_locked
 
@@ -47,8 +48,9 @@ def stale_of(found: Situation) -> tuple[Stale, ...]:
             if active.run == run.run.id and (active.run, active.worker) in known:
                 what = f"{active.worker} is on the roster, and run {active.run} is {run.status()}"
                 stale.append(Stale("worker", what, f"`orchestrate integrate {active.run}`"))
-    if found.changed:
-        what = f"not committed: {', '.join(found.changed)}"
+    # What cannot be read, such as a link out of the repository, a handoff refuses.
+    if changed := [path for path in found.changed if not found.unread(path)]:
+        what = f"not committed: {', '.join(changed)}"
         stale.append(Stale("state", what, "`orchestrate handoff` commits it"))
     return (*stale, *_old(found))
 
@@ -64,7 +66,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "milestone": status.milestone if status else "",
         "deliverable": _deliverable(found),
         "progress": dict(status.progress) if status else {},
-        "next": found.step._asdict(),
+        "next": found.step.as_json(),
         "todo": {grade: list(open_todo(status, grade)) for grade in ("P0", "P1", "P2")},
         "stale": [one._asdict() for one in stale_of(found)],
         "active_workers": [
@@ -105,7 +107,7 @@ def run_standing(run: RunState) -> dict[str, Any]:
         "phase": run.phase,
         "status": run.status(),
         "workers": workers,
-        "next_action": next_of_run(run),
+        **step_keys(next_of_run(run)),
     }
 
 

@@ -95,6 +95,7 @@ class LiveRun:
         """Read new records of the journal, fold them in, and return them."""
         records = self._reader.read()
         self.state.take_all(records)
+        self.state.cursor = self._reader.offset
         return records
 
     def since(self, offset: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The next command: the one that continues a run, and the one that continues a project.
+"""The next step: the one that continues a run, and the one that continues a project.
 
 A run's is decided from its state alone: `status` and `ps` ask often.
 """
@@ -9,20 +9,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.runs.state import RunState
+from orchestrator.runs.state import RunState, shown_of
 from orchestrator.runs.worker_state import WorkerState
+from orchestrator.step import Step, Waits, Who, step_text
 from tickets.problems import Problem
 from tickets.value import Value
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
 
+STATUS = "orchestrate status"
 RECOVER = "orchestrate resume"
 """Completes changes that a killed command had decided, and shows the state of the project."""
 TEMPLATES = "docs/worker-ticket-templates"
 """As in `tickets.templates.render`, whose import would slow down `status`."""
 _COMMAND = re.compile(r"`(orchestrate [^`]+)`")
-_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) [^-\s]\S*$")
+_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) (?P<phase>[^-\s]\S*)")
 _PHASE = re.compile(rb"^phase:", re.MULTILINE)
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """What may delay a verdict that the rule, or the lead, had already decided."""
@@ -38,15 +40,26 @@ _RAISE = {
 }
 """The remedy, by the beginning of the reason that names the limit."""
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
+_LONGEST = 160
+"""Characters of a reason in the sentence about a wait."""
 _Workers = Mapping[str, WorkerState]
 _WaitsFor = Mapping[str, Collection[str]]
 
 
-class Step(Value):
-    """The next step of a project: its P0, and the command."""
+class ProjectStep(Value):
+    """The next step of a project, and its P0."""
 
     p0: str
-    command: str
+    step: Step
+
+    @property
+    def said(self) -> str:
+        """The step in one line: the command, or what is waited for."""
+        return step_text(self.step)
+
+    def as_json(self) -> dict[str, str | None]:
+        """Return the P0 and the command, which is null where there is none."""
+        return {"p0": self.p0, "command": self.step if isinstance(self.step, str) else None}
 
 
 class Rerun(Value):
@@ -73,47 +86,107 @@ class Outlook(Value):
     """Whether a command was killed between its decision and its end."""
     waiting: RunState | None
     """The run that waits for a command."""
+    last: RunState | None
+    """The newest run, whatever became of it."""
     rerun: Rerun | None
     phases_done: Collection[str]
     """Phases that are complete by the plan, or were run."""
 
 
-def next_of_project(outlook: Outlook) -> Step:
-    """Return the next P0 and the command that continues a project."""
+def next_of_project(outlook: Outlook) -> ProjectStep:
+    """Return the next P0 and the step that continues a project."""
+    first = next(iter(open_p0(outlook.status, outlook.phases_done)), "")
+    return ProjectStep(first, _step_of(outlook, first))
+
+
+def _step_of(outlook: Outlook, first: str) -> Step:
     status = outlook.status
-    first = next(iter(open_p0(status, outlook.phases_done)), "")
     if outlook.is_interrupted:
-        return Step(first, RECOVER)
+        return RECOVER
     if outlook.waiting is not None:
-        return Step(first, next_of_run(outlook.waiting))
+        return next_of_run(outlook.waiting)
     if status is None:
-        return Step("", "orchestrate init" if outlook.is_missing else "orchestrate validate")
+        return "orchestrate init" if outlook.is_missing else "orchestrate validate"
     if outlook.rerun is not None:
-        return Step(first, outlook.rerun.command)
+        return outlook.rerun.command
+    phase, command = status.phase_slug, ""
     if named := _COMMAND.search(first):
-        return Step(first, named[1])
-    phase = status.phase_slug
-    if phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
-        return Step(first, f"orchestrate plan {quoted(phase)}")
-    # Run already, or nothing to run: the lead decides what is next, and the list shows it.
-    return Step(first, "orchestrate todo list")
+        runs = _RUNS_PHASE.match(named[1])
+        if runs is None:
+            # It would be named again and again until somebody ticks the item.
+            return Waits("lead", f"the first P0 item is to be done and ticked: {first}")
+        phase, command = runs["phase"], named[1]
+    elif phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
+        command = f"orchestrate plan {quoted(phase)}"
+    if (last := outlook.last) is not None and last.phase == phase:
+        ended = _next_of_ended(last)
+        if isinstance(ended, Waits) or ended != STATUS:
+            return ended
+    return command or Waits("lead", _nothing_left(status, first))
 
 
-def next_of_run(run: RunState) -> str:
-    """Return the command that continues a run."""
+def _nothing_left(status: "Status", first: str) -> str:
+    """Describe what the lead decides where nothing is under way, and nothing is left to run."""
+    if first:
+        return f"nothing is under way; the first open P0 item: {first}"
+    if any(open_todo(status, grade) for grade in ("P1", "P2")):
+        return "nothing is under way; choose what is next: `orchestrate todo list` shows the open items"
+    return "nothing is left to do; complete the phase, or plan the next one"
+
+
+def next_of_run(run: RunState) -> Step:
+    """Return the step that continues a run."""
     match run.status():
         case "integrated":
-            if failed := run.to_examine:
-                return f"orchestrate logs {run.run.id} {failed[0]}"
-            if left := undone(run.workers, run.waits_for):
-                return again_with_fallen(run.phase, left, run.workers, run.waits_for)
-            return "orchestrate status"
+            return _next_of_ended(run)
         case "running":
-            return f"orchestrate wait {run.run.id}"
+            return f"orchestrate wait {run.run.id} --since {run.cursor}"
+        case "cancelled" if not has_work(run):
+            return _next_of_ended(run)
         case "cancelled" | "finished":
             return settles(run.run.id, run.workers)
         case _:
             return f"orchestrate resume {run.run.id}"
+
+
+def has_work(run: RunState) -> bool:
+    """Return whether a verdict is open, or accepted work is to be landed and recorded."""
+    return any(
+        worker.verdict == "pending" or (worker.lands and run.recorded.get(name) != shown_of(worker))
+        for name, worker in run.workers.items()
+    )
+
+
+def _next_of_ended(run: RunState) -> Step:
+    """Return what follows a run that is over: to run a ticket once more costs, and is decided by somebody."""
+    workers = run.workers
+    if failed := run.to_examine:
+        worker = workers[failed[0]]
+        also = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        what = f"{failed[0]}{also}: {worker.outcome}{f', {_brief(worker.reason)}' if worker.reason else ''}"
+        do = f"`orchestrate logs {run.run.id} {failed[0]}` shows why"
+        return Waits(_who(worker), f"{what}; {do}, `{again(run.phase, failed, workers)}` runs it again")
+    left = undone(workers, run.waits_for)
+    if not left:
+        return STATUS
+    command = again_with_fallen(run.phase, left, workers, run.waits_for)
+    if all(_freed_by(name, workers, run.waits_for) for name in left):
+        return command
+    worker = workers[left[0]]
+    also = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    said = _brief(worker.reason) or worker.outcome
+    return Waits(_who(worker), f"{left[0]}{also}: {said}; `{command}` runs what is left, once that is wanted")
+
+
+def _who(worker: WorkerState) -> Who:
+    """Return who can change that a worker was stopped."""
+    if worker.outcome == "rate_limited" or worker.reason.startswith("the day's"):
+        return "outside"
+    return "lead"
+
+
+def _brief(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 1]}…"
 
 
 def quoted(word: str) -> str:
@@ -164,7 +237,8 @@ def has_templates(root: Path, phase: str) -> bool:
 
 def _is_over(text: str, done: Collection[str]) -> bool:
     named = _COMMAND.search(text)
-    return bool(named and _RUNS_PHASE.match(named[1]) and named[1].split()[2] in done)
+    runs = _RUNS_PHASE.match(named[1]) if named else None
+    return bool(runs and runs["phase"] in done)
 
 
 # Verdicts to settle
@@ -200,12 +274,17 @@ def pending_of(workers: _Workers) -> Pending:
     return Pending(tuple(asked), tuple(outside), tuple(held_up), mend_first)
 
 
-def settles(run: str, workers: _Workers) -> str:
+def settles(run: str, workers: _Workers) -> Step:
     """Return the one command that settles as many pending workers as possible."""
     found = pending_of(workers)
     command = f"orchestrate integrate {run}"
-    if found.mend_first or not (found.asked or found.outside):
+    if found.held_up and (found.mend_first or not (found.asked or found.outside)):
         # Delayed work is accepted already: to accept it again would not land it.
+        first, many = found.held_up[0], len(found.held_up)
+        who = first if many == 1 else f"{many} workers"
+        what = f"{who} cannot land: {_brief(workers[first].reason)}"
+        return Waits("lead", f"{what}; fix that, then `{command}` (or `--reject`)")
+    if not (found.asked or found.outside):
         return command
     room = MOST_NAMED
     for option, names in (("--accept", found.asked), ("--reject", found.outside)):

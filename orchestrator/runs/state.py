@@ -28,10 +28,11 @@ from orchestrator.runs.events import (
     decoded,
 )
 from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
+from orchestrator.step import Step, step_keys
 from tickets.problems import Problem
 from tickets.types import AgentName
 from tickets.value import Value, as_json
-from workers.files.journal import read_journal
+from workers.files.journal import JournalReader
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of
 
@@ -121,6 +122,8 @@ class RunState:
                 self.waits_for[name] = one.waits_for
             if one.skipped:
                 self.unavailable.add(name)
+        self.cursor = 0
+        """The offset in the journal up to which it was read; 0 where that is not known."""
         self.landings: dict[str, str | None] = {}
         """Worker to the commit that its work landed in; None where it was not committed."""
         self.landing: str | None = None
@@ -277,7 +280,7 @@ class RunState:
             return "cancelled"
         return "finished" if self.has_ended else "interrupted"
 
-    def document(self, next_action: str) -> dict[str, Any]:
+    def document(self, next_action: Step) -> dict[str, Any]:
         """Return the run in the form of the documented output."""
         return {
             "schema": 1,
@@ -287,7 +290,7 @@ class RunState:
             "workers": [_shown(worker) for worker in self.workers.values()],
             "commit": {"landing": self.landing, "state": self.state_commit},
             "problems": [],
-            "next_action": next_action,
+            **step_keys(next_action),
         }
 
 
@@ -311,7 +314,9 @@ def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | N
     state = read_roster(run, problems)
     if state is not None:
         try:
-            state.take_all(read_journal(run.path / JOURNAL))
+            reader = JournalReader(run.path / JOURNAL)
+            state.take_all(reader.read())
+            state.cursor = reader.offset
         except OSError as error:
             _add(problems, unreadable(run, JOURNAL, error))
             return None

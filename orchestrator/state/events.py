@@ -227,6 +227,8 @@ class GateAnswered(Value):
     """What is to be approved."""
     at: datetime
     lead: str
+    inside: str = ""
+    """The variable that shows that the call came from inside an agent's environment."""
 
 
 class EditsAcknowledged(Value):

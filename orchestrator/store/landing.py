@@ -42,8 +42,12 @@ def refuse_elsewhere(repo: UserRepo, branch: str | None) -> None:
         return
     now = repo.head().branch
     if now != branch:
-        what = f"the run started on {branch}"
-        raise RepoBlocked(Problem(now or "a detached HEAD", what, "switch back to that branch"))
+        what, do = f"the run started on {branch}", "switch back to that branch"
+        if repo.value_of(branch) is None:
+            what += ", and that branch is no more"
+            name = branch.removeprefix("refs/heads/")
+            do = f"make it again from here (`git switch --create {name}`), integrate, then merge it"
+        raise RepoBlocked(Problem(now or "a detached HEAD", what, do))
 
 
 def refuse_unready(repo: UserRepo, landing: Landing) -> None:

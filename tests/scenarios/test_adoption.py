@@ -255,7 +255,9 @@ def test_a_signal_stops_an_attached_run_in_order_and_keeps_its_work(lives, numbe
     assert runtime.returncode == code, (out, err)
     assert took >= 1.0
     document = json.loads(out)
-    assert (document["status"], document["next_action"]) == ("interrupted", f"orchestrate resume {run.name}")
+    assert (document["status"], document["next_action"]) == (
+        "interrupted", f"orchestrate resume {run.name} --detach",
+    )  # fmt: skip
     assert document["workers"][0]["outcome"] is None
     assert partial_work(lives, run) == "half\n"
     assert lives.living() == []

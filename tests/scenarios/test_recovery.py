@@ -90,7 +90,7 @@ def test_a_new_lead_with_nothing_but_a_clone_finds_the_same_next_step(project, t
         assert there[key] == told[key], key
     # Nothing was decided; the completions in STATUS.md tell the clone that the phase was run.
     assert there["decisions"] == []
-    assert not there["next_action"].startswith("orchestrate plan")
+    assert (there["next_action"], there["waiting_for"]) == (None, "lead")
     assert (there["runs"], there["stale"], there["repaired"]) == ([], [], [])
 
 
@@ -144,7 +144,7 @@ def test_workings_lost_after_integration_cost_nothing_and_nothing_is_done_again(
     told = resume(project)
     assert (told["runs"], told["stale"], told["repaired"]) == ([], [], [])
     assert project.git("rev-parse", "HEAD") == head
-    assert "--only" not in told["next_action"]
+    assert told["next_action"] is None
     assert done(project) == {"1": 1, "2": 1}
 
 
@@ -153,8 +153,8 @@ def test_workings_lost_before_integration_are_made_again_from_templates_and_rost
     lose_workings(project)
     told = resume(project)
     assert [one["kind"] for one in told["stale"] if run in one["what"]] == ["worker", "worker"]
-    assert told["next_action"] == "orchestrate run phase-1 --only command-1 command-2"
-    again = follow(project, told["next_action"])
+    assert told["next_action"] == "orchestrate run phase-1 --only command-1 command-2 --detach"
+    again = follow(project, told["next_action"].removesuffix(" --detach"))
     assert (again.code, again.document["status"]) == (0, "integrated")
     assert roster(project) == []
     # A run of the same second has the same name with a number behind it.
@@ -168,7 +168,7 @@ def test_only_what_was_lost_is_made_again(project):
     lose_workings(project)
     text = (project.root / "STATUS.md").read_text()
     project.write("STATUS.md", re.sub(r"- Command-Worker-1: .*\n", "", text))
-    assert resume(project)["next_action"] == "orchestrate run phase-1 --only command-2"
+    assert resume(project)["next_action"] == "orchestrate run phase-1 --only command-2 --detach"
 
 
 def test_what_had_landed_before_the_loss_is_recorded_and_not_done_again(project):
@@ -189,7 +189,7 @@ def test_what_had_landed_before_the_loss_is_recorded_and_not_done_again(project)
         f"run {run} had landed as {landing[:10]} and is gone; recorded for Command-Worker-1, Command-Worker-2"
     ]
     assert roster(project) == []
-    assert "--only" not in told["next_action"]
+    assert told["next_action"] is None
     assert project.git("status", "--porcelain") == ""
     status = (project.root / "STATUS.md").read_text()
     assert [f"- Command-Worker-{n}: " in status for n in (1, 2)] == [True, True]

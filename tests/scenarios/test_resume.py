@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.repository import SCRIPT, shell
+from support.repository import SCRIPT, shell, template
 from support.runtimes import PATIENCE
 
 from workers.files.locks import is_locked
@@ -164,7 +164,7 @@ def test_resume_tells_what_each_worker_does_and_starts_nothing(lab):
         ("Command-Worker-1", "running"),
         ("Command-Worker-2", "waiting"),
     ]
-    assert told["next_action"] == f"orchestrate resume {told['runs'][0]['run']}"
+    assert told["next_action"] == f"orchestrate resume {told['runs'][0]['run']} --detach"
     refused = lab.call("run", "phase-1", "--json")
     assert (refused.code, refused.document["next_action"]) == (5, told["next_action"])
     follower = begin(lab, "resume", told["runs"][0]["run"])
@@ -200,6 +200,51 @@ def test_an_interrupted_run_stops_its_workers_and_goes_on_when_asked(lab, number
     )
     assert (lab.root / "out/1").read_text() == "1\n1\n"  # it went on in its tree
     assert lab.call("resume", document["run"], "--json").document == {**again.document, "problems": []}
+
+
+@pytest.mark.parametrize("agent", ["command", "claude"])
+def test_four_stops_by_the_limit_of_a_tool_call_still_end_with_the_ticket_done(lab, tmp_path, agent):
+    last, stops = 20, 4
+    go = tmp_path / "go"
+    work = (
+        f"mkdir -p out; n=$(grep -c . out/1 || true); while [ ${{n:-0}} -lt {last} ]; do n=$((n+1)); "
+        f"echo $n >> out/1; until [ -e {go} ] || [ $n -le $(cat {tmp_path}/room) ]; do sleep .02; done; done"
+    )
+    (tmp_path / "room").write_text("0")
+    if agent == "claude":
+        lab.have_fake_claude(tmp_path / "fakes")
+        text = (lab.root / "orchestrate.toml").read_text()
+        lab.commit({"orchestrate.toml": UNFENCED + text})
+        step = json.dumps({"do": "shell", "command": work})
+        lab.templates(claude_1=template(None, agent="claude", mode="write", owns=["out/**"], retries=0)
+                      + f"<<fake {step}>>\n")  # fmt: skip
+    else:
+        one_writer(lab, work, retries=0)
+    command = "orchestrate run phase-1"
+    for stop in range(1, stops + 1):
+        runtime = begin(lab, *(word for word in command.split()[1:] if word != "--detach"))
+        (tmp_path / "room").write_text(str(stop * 3))
+        wait_until(lambda stop=stop: lines_in(lab) > stop * 3, PATIENCE)
+        runtime.terminate()
+        out, err = runtime.communicate(timeout=PATIENCE)
+        assert runtime.returncode == 143, err
+        command = json.loads(out)["next_action"]
+        assert command == f"orchestrate resume {json.loads(out)['run']} --detach"
+    go.touch()
+    while command is not None and command != "orchestrate status":
+        called = lab.call(*command.split()[1:], "--json")
+        assert called.code == 0, called
+        command = called.document["next_action"]
+    assert (lab.root / "out/1").read_text().split() == [str(n) for n in range(1, last + 1)]
+    begun = [one for one in journal(lab) if one["event"] == "started"]
+    kinds = ["first", *["again" if agent == "command" else "thread"] * stops]
+    assert [one.get("kind", "first") for one in begun] == kinds
+
+
+def lines_in(lab):
+    """Count the lines of work in the trees of workers."""
+    places = lab.root.glob(".taskers/worktrees/*/*/out/1")
+    return sum(len(path.read_text().splitlines()) for path in places)
 
 
 def test_an_interrupt_in_an_acceptance_command_fails_nobody(lab):

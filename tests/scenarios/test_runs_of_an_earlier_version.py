@@ -83,7 +83,7 @@ def test_a_finished_run_is_integrated_once(finished):
 
 def test_an_interrupted_run_is_resumed_and_nothing_is_done_twice(interrupted):
     looked = interrupted.call("resume", "--json")
-    assert looked.document["next_action"] == f"orchestrate resume {INTERRUPTED}", looked.out
+    assert looked.document["next_action"] == f"orchestrate resume {INTERRUPTED} --detach", looked.out
     done = interrupted.call("resume", INTERRUPTED, "--json")
     assert (done.code, done.document["status"]) == (0, "integrated"), done.out
     assert outcomes(done.document) == {

@@ -116,7 +116,9 @@ def grow_the_plan(lab):
             *(part for one in criteria for part in ("--criterion", one)),
         ]
         asked = do(lab, *told, code=4)
-        assert asked["next_action"] == f"orchestrate approve scope-phase-{number} --by NAME"
+        assert asked["when_approved"].startswith(
+            f"orchestrate approve scope-phase-{number} --by NAME --then "
+        )
         do(lab, "approve", f"scope-phase-{number}", "--by", "Grace")
         do(lab, *told)
 
@@ -135,8 +137,8 @@ def live_through(lab, number):
         if one["in"].startswith(f"Phase {number}:"):
             do(lab, "criterion", "done", one["text"])
     asked = do(lab, "phase", "complete", code=4)
-    gate = asked["next_action"].split()[2]
-    assert asked["next_action"] == f"orchestrate approve {gate} --by NAME"
+    gate = asked["when_approved"].split()[2]
+    assert asked["when_approved"] == f"orchestrate approve {gate} --by NAME --then 'phase complete'"
     do(lab, "approve", gate, "--by", "Grace")
     do(lab, "phase", "complete")
 

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.budget.totals import told_by
 from orchestrator.cli.terminal.terminal import columns, say
 from orchestrator.cli.terminal.width import cells, cut, shortened, wrapped
-from orchestrator.cli.text import clean
+from orchestrator.cli.text import clean, with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.runs.events import (
     AcceptanceChecked,
@@ -31,6 +31,7 @@ from orchestrator.runs.live import clock
 from orchestrator.runs.next_action import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
+from orchestrator.step import Step, step_lines
 from tickets.problems import Problem
 from tickets.wording import count_of, rest_of
 
@@ -102,11 +103,19 @@ def _line(what: str, who: str, rest: str) -> str:
 
 def run_lines(answer: Answer[RunState]) -> list[str]:
     """Return the answer about a run as text."""
-    return summary_lines(answer.view, answer.problems, answer.next_action)
+    return summary_lines(answer.view, answer.problems, answer.step)
 
 
-def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str) -> list[str]:
-    """Return what landed, what did not and why, what waits for a decision, and the next command."""
+def detached_lines(answer: Answer[RunState]) -> list[str]:
+    """Return the answer about a run that continues in the background."""
+    state = answer.view
+    said = f"run {state.run.id} of {state.phase} continues in the background, "
+    said += count_of(len(state.workers), "ticket")
+    return with_ending([said], answer)
+
+
+def summary_lines(state: RunState, problems: Sequence[Problem], step: Step) -> list[str]:
+    """Return what landed, what did not and why, what waits for a decision, and the next step."""
     lines = ["", f"run {state.run.id} of {cut(state.phase, 30)}: {state.status()}"]
     for worker in state.workers.values():
         lines += _worker_lines(worker, state)
@@ -121,7 +130,7 @@ def summary_lines(state: RunState, problems: Sequence[Problem], next_action: str
     for problem in (problem for problem in problems if not problem.what.startswith("skipped: ")):
         lines += wrapped(f"{problem.severity}: {problem}", "  ", first="")
     lines += _settling(state)
-    return [*lines, f"next: {clean(next_action)}"]
+    return [*lines, *map(clean, step_lines(step))]
 
 
 def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:

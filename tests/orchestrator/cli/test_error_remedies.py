@@ -9,16 +9,11 @@ from support.repository import template
 @pytest.mark.parametrize(
     ("arguments", "way_out"),
     [
-        (("plan", "phase-3"), "orchestrate plan phase-1"),
-        (("run", "nope"), "orchestrate plan phase-1"),
         (("phase", "start", "nope"), "orchestrate phase list"),
         (("todo", "move", "99", "--backlog"), "orchestrate todo list"),
         (("todo", "done", "nothing"), "orchestrate todo list"),
         (("deliverable", "done", "nothing"), "orchestrate deliverable list"),
         (("criterion", "done", "zz"), "orchestrate criterion list"),
-        (("plan",), "orchestrate plan --help"),
-        (("integrate", "--frobnicate", "last"), "orchestrate integrate --help"),
-        (("todo", "move", "1", "--priority", "P9"), "orchestrate todo move --help"),
     ],
 )
 def test_a_refusal_names_a_command_that_goes_through(lab, arguments, way_out):
@@ -26,6 +21,25 @@ def test_a_refusal_names_a_command_that_goes_through(lab, arguments, way_out):
     refused = lab.call(*arguments, "--json")
     assert (refused.code, refused.document["next_action"]) == (2, way_out)
     assert lab.call(*way_out.split()[1:]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("plan", "phase-3"), "phases here: phase-1"),
+        (("run", "nope"), "phases here: phase-1"),
+        (("plan",), "`orchestrate plan --help`"),
+        (("integrate", "--frobnicate", "last"), "`orchestrate integrate --help`"),
+        (("todo", "move", "1", "--priority", "P9"), "`orchestrate todo move --help`"),
+    ],
+)
+def test_a_call_that_somebody_has_to_correct_has_no_next_one(lab, arguments, told):
+    lab.templates(command_1=template())
+    refused = lab.call(*arguments, "--json")
+    assert (refused.code, refused.document["next_action"]) == (2, None)
+    assert refused.document["waiting_for"] == "lead"
+    assert told in refused.document["what"]
+    assert refused.document["what"] in lab.call(*arguments).err
 
 
 def test_a_demo_where_something_stands_names_a_folder_that_is_free(lab, tmp_path):
@@ -44,8 +58,8 @@ def test_what_was_approved_is_the_next_to_be_done(lab):
     lab.commit({"STATUS.md": plan.replace("- [ ] ", "- [x] ") + mark + rest})
     blocked = lab.call("phase", "complete", "--no-verify", "--json")
     assert blocked.code == 4
-    approve = blocked.document["next_action"].replace("NAME", "Ada").split()[1:]
+    approve = shlex.split(blocked.document["when_approved"].replace("NAME", "Ada"))[1:]
     approved = lab.call(*approve, "--json").document["next_action"]
-    assert approved == "orchestrate phase complete"
-    done = lab.call(*approved.split()[1:], "--no-verify", "--json")
-    assert (done.code, done.document["next_action"]) == (0, "orchestrate todo list")
+    assert approved == "orchestrate phase complete --no-verify"
+    done = lab.call(*approved.split()[1:], "--json")
+    assert (done.code, done.document["next_action"]) == (0, "orchestrate status")

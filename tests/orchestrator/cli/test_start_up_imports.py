@@ -76,7 +76,8 @@ def test_status_imports_nothing_slow(lab):
     assert not {name.partition(".")[0] for name in modules} & (SLOW | {"argparse", "gettext", "locale"})
     ours = {name for name in modules if name.startswith(("orchestrator", "workers", "tickets"))}
     assert ours == {
-        "orchestrator.cli.main", "orchestrator.cli.status", "orchestrator.cli.text",
+        "orchestrator.cli.main", "orchestrator.cli.status", "orchestrator.cli.step", "orchestrator.cli.text",
+        "orchestrator.step",
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
         "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",

@@ -16,7 +16,7 @@ EXAMPLES = {
 }
 STREAMS = {"logs", "watch"}
 """Commands that print an object a line; the first is shown."""
-MAPS = {"progress", "todo", "outcomes"}
+MAPS = {"progress", "todo", "outcomes", "counts"}
 """Objects whose keys are the project's own words."""
 
 
@@ -51,10 +51,12 @@ def answers(tmp_path_factory):
         "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
         "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
         "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
-        "wait": ("wait", "last"), "cancel": ("cancel", "last", "command-1"),
+        "wait": ("wait", "last"), "A brief answer of `wait`": ("wait", "last", "--since", "0"),
+        "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
+        "cancel": ("cancel", "last", "command-1"),
         "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
         "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
-        "deploy": ("deploy", "phase-1", "--new"),
+        "deploy": ("deploy", "phase-1", "--again"),
         "deliverable": ("deliverable", "done", "1"),
         "criterion": ("criterion", "done", "documentation agrees", "--in", "v1"),
         "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
@@ -103,7 +105,7 @@ def differences(example, actual):
 
 def test_every_command_that_exists_has_an_example():
     existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
-    assert set(EXAMPLES) - {"A refusal"} == existing
+    assert set(EXAMPLES) - {"A refusal", "The next step", "A brief answer of `wait`"} == existing
 
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"demo"}))

@@ -60,14 +60,15 @@ def test_deploy_in_the_foreground_leaves_the_landing_to_the_lead(lives):
 
 def test_waiting_since_a_cursor_gives_each_event_once(lives):
     run, _ = two_that_wait(lives)
-    first = lives.call("wait", "last", "--since", "0", "--json")
+    first = lives.call("wait", "last", "--no-brief", "--since", "0", "--json")
     assert (first.code, first.document["status"]) == (0, "running")
     cursor = first.document["cursor"]
-    assert first.document["next_action"] == f"orchestrate wait {run.name} --since {cursor}"
-    nothing = lives.call("wait", "last", "--since", cursor, "--timeout", "0.2", "--json")
-    assert (nothing.code, nothing.document["events"], nothing.document["cursor"]) == (1, [], cursor)
+    assert first.document["next_action"] == f"orchestrate wait {run.name} --timeout 100 --since {cursor}"
+    nothing = lives.call("wait", "last", "--no-brief", "--since", cursor, "--timeout", "0.2", "--json")
+    assert (nothing.code, nothing.document["events"], nothing.document["cursor"]) == (0, [], cursor)
+    assert nothing.document["status"] == "running"
     seen = list(first.document["events"])
-    waiting = lives.begin("wait", "last", "--since", cursor)
+    waiting = lives.begin("wait", "last", "--no-brief", "--since", cursor)
     lives.let_go(1)
     while True:
         out, _ = waiting.communicate(timeout=PATIENCE)
@@ -76,7 +77,7 @@ def test_waiting_since_a_cursor_gives_each_event_once(lives):
         if document["status"] != "running":
             break
         lives.let_go(1)
-        waiting = lives.begin("wait", "last", "--since", document["cursor"])
+        waiting = lives.begin("wait", "last", "--no-brief", "--since", document["cursor"])
     assert seen == journal(run)
 
 
@@ -89,11 +90,11 @@ def test_what_is_no_cursor_is_refused(lives, cursor):
     assert "is not a cursor of run" in called.says()[0]
 
 
-def test_the_time_that_is_over_is_exit_1_and_says_how_to_go_on(lives):
+def test_the_time_that_is_over_is_no_failure_and_says_how_to_go_on(lives):
     run, _ = two_that_wait(lives)
     called = lives.call("wait", "last", "--timeout", "0.1")
-    assert called.code == 1
-    assert f"next: orchestrate wait {run.name} --since" in called.out
+    assert called.code == 0
+    assert f"next: orchestrate wait {run.name} --timeout 100 --since" in called.out
 
 
 def test_a_run_whose_runtime_is_dead_is_not_waited_for(lives):
@@ -101,7 +102,7 @@ def test_a_run_whose_runtime_is_dead_is_not_waited_for(lives):
     kill_and_see_dead(runtime)
     called = lives.call("wait", "last", "--json")
     assert (called.code, called.document["status"]) == (1, "interrupted")
-    assert called.document["next_action"] == f"orchestrate resume {run.name}"
+    assert called.document["next_action"] == f"orchestrate resume {run.name} --detach"
     # Its workers live on, and are seen.
     ps = lives.call("ps", "--json").document
     assert {one["state"] for one in ps["workers"]} == {"running"}

@@ -76,7 +76,7 @@ def test_an_empty_repository_gets_everything_as_its_first_commit(lab, init):
     answer = init()
     assert answer["ok"]
     assert answer["completed"] == []
-    assert answer["next_action"] == "orchestrate plan phase-1"
+    assert answer["next_action"] == f"orchestrate plan phase-1 --project {lab.root}"
     templates = {f"{FOLDER}/{name}" for name in shipped_templates()}
     assert set(answer["created"]) == {*CANONICAL, "orchestrate.toml", ".gitignore", *templates}
     assert lab.git("log", "--format=%H").split() == [answer["commit"]]
@@ -100,9 +100,11 @@ def test_without_a_commit_the_answer_says_how_to_make_one(lab, init):
     assert lab.git("log", "--all", "--format=%H") == ""
     lab.git("config", "user.name", "Ada")
     lab.git("config", "user.email", "ada@localhost")
-    subprocess.run(["sh", "-c", answer["next_action"]], cwd=lab.root, env=lab.env(), check=True)
+    assert (answer["next_action"], answer["waiting_for"]) == (None, "lead")
+    command = answer["what"].partition("`")[2].rstrip("`")
+    subprocess.run(["sh", "-c", command], cwd=lab.root, env=lab.env(), check=True)
     assert set(lab.git("ls-files").splitlines()) == set(answer["created"])
-    assert init()["next_action"] == "orchestrate plan phase-1"
+    assert init()["next_action"] == f"orchestrate plan phase-1 --project {lab.root}"
 
 
 def test_what_is_staged_stays_staged_and_out_of_the_commit(lab, init):
@@ -201,7 +203,7 @@ def test_during_a_merge_the_files_are_saved_and_their_commit_waits(lab, init):
     (lab.root / ".git" / "MERGE_HEAD").write_text(head)
     answer = init(code=1)
     assert "a merge is in progress" in answer["problems"][0]["what"]
-    assert answer["next_action"] == "orchestrate resume"
+    assert answer["next_action"] == f"orchestrate resume --project {lab.root}"
     assert (lab.root / "STATUS.md").exists()
     assert lab.git("rev-parse", "HEAD") == head
     (lab.root / ".git" / "MERGE_HEAD").unlink()
@@ -226,7 +228,7 @@ def test_a_person_reads_one_line_for_each_file_and_the_next_command(lab, capsys)
     assert main(["init", "--project", str(lab.root)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "created    STATUS.md" in lines
-    assert lines[-1] == "next: orchestrate plan phase-1"
+    assert lines[-1] == f"next: orchestrate plan phase-1 --project {lab.root}"
     assert main(["init", "--project", str(lab.root)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "everything is there already; nothing was changed"
 

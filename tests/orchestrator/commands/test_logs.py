@@ -16,7 +16,8 @@ def run(lab, *more):
 def test_a_silent_worker_that_failed_its_acceptance_is_explained(lab):
     lab.templates(command_1=shell(WRITE, acceptance=["echo one thing is missing; exit 3"], **WRITES))
     told = run(lab)
-    logs = lab.call(*told["next_action"].split()[1:])
+    assert f"`orchestrate logs {told['run']} Command-Worker-1` shows why" in told["what"]
+    logs = lab.call("logs", told["run"], "Command-Worker-1")
     assert (logs.code, logs.out) == (0, "")
     assert "Command-Worker-1 printed nothing" in logs.err
     assert "ended as failed, rejected: acceptance failed: `echo one thing is missing; exit 3`" in logs.err
@@ -51,7 +52,7 @@ def test_logs_without_a_worker_list_those_there_are_and_a_wrong_name_leads_there
     assert [(one["worker"], one["outcome"]) for one in called.document["workers"]] == [
         ("Command-Worker-1", "complete"), ("Command-Worker-2", "failed"),
     ]  # fmt: skip
-    assert called.document["next_action"] == f"orchestrate logs {name} Command-Worker-2"
+    assert called.document["next_action"] == "orchestrate status"
 
 
 def test_a_later_attempt_says_that_there_was_one_before(lab, tmp_path):

@@ -32,7 +32,7 @@ def test_a_conflict_is_shown_with_its_witness_and_both_places(lab):
         assert (lab.root / path).read_text().splitlines()[int(line) - 1].startswith("owns:")
     [problem] = told.document["problems"]
     assert problem["witness"] == overlap["witness"]
-    assert told.document["next_action"] == "orchestrate plan phase-1"
+    assert (told.document["next_action"], told.document["waiting_for"]) == (None, "lead")
     plain = lab.call("plan", "phase-1")
     assert plain.code == 2
     for said in (*overlap["places"], overlap["witness"], "owns src/** (2 files)", "but not src/gen/**"):
@@ -116,7 +116,8 @@ def test_what_another_run_holds_is_shown_and_nothing_is_written(lives):
     run, _ = lives.detached()
     wait_until(lambda: len(started(run)) == 1)
     told = lives.call("plan", "phase-2", "--json")
-    assert (told.code, told.document["next_action"]) == (0, f"orchestrate wait {run.name}")
+    assert told.code == 0
+    assert told.document["next_action"].startswith(f"orchestrate wait {run.name} --timeout 100")
     assert told.document["in_use"] == [
         {"ticket": "command-2", "run": run.name, "worker": "Command-Worker-1", "standing": "running",
          "witness": "src/a.py"}

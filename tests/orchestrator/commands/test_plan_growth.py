@@ -119,7 +119,8 @@ def test_a_plan_is_drafted_freely_and_changes_its_scope_with_the_users_word(plan
     before = planned.everything()
     more = ("phase", "add", "Support", "--milestone", "Supported", "--json")
     called = planned.call(*more)
-    assert (called.code, called.document["next_action"]) == (4, "orchestrate approve scope-phase-5 --by NAME")
+    assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (4, None, "user")
+    assert called.document["when_approved"].startswith("orchestrate approve scope-phase-5 --by NAME --then ")
     assert planned.everything() == before
     assert planned.call("approve", "scope-phase-5", "--by", "Ada").code == 0
     called = planned.call(*more)

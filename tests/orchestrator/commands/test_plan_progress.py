@@ -168,7 +168,8 @@ def test_a_phase_waits_for_the_users_approval(planned):
     finish(planned)
     before = planned.everything()
     called = planned.call("phase", "complete", "--json")
-    assert (called.code, called.document["next_action"]) == (4, "orchestrate approve phase-3 --by NAME")
+    assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (4, None, "user")
+    assert called.document["when_approved"].startswith("orchestrate approve phase-3 --by NAME --then ")
     assert planned.everything() == before
     assert planned.call("approve", "phase-3", "--by", "Ada", "--reject").code == 0
     called = planned.call("phase", "complete", "--json")
@@ -203,7 +204,8 @@ def test_the_first_phase_needs_the_first_plan_approved_and_phase_0_nothing(lab):
     plan = plan.replace("**Status:** COMPLETE (archived: docs/history/phase-1.md)", "**Status:** PLANNED")
     lab.commit({"STATUS.md": plan})
     called = lab.call("phase", "start", "1", "--json")
-    assert (called.code, called.document["next_action"]) == (4, "orchestrate approve first-plan --by NAME")
+    assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (4, None, "user")
+    assert called.document["when_approved"].startswith("orchestrate approve first-plan --by NAME --then ")
     lab.commit({"STATUS.md": plan.replace("Phase 1: Foundation", "Phase 0: Foundation")})
     assert lab.call("phase", "start", "0").code == 0
 
@@ -212,7 +214,8 @@ def test_a_milestone_needs_its_criteria_and_its_gate(planned):
     assert planned.call("milestone", "complete", "--json").code == 2
     finish(planned)
     called = planned.call("milestone", "complete", "--json")
-    assert (called.code, called.document["next_action"]) == (4, "orchestrate approve milestone-2 --by NAME")
+    assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (4, None, "user")
+    assert called.document["when_approved"].startswith("orchestrate approve milestone-2 --by NAME --then ")
     assert planned.call("approve", "milestone-2", "--by", "Ada").code == 0
     called = planned.call("milestone", "complete", "--json")
     assert called.document["milestone"] == {

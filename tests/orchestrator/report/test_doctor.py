@@ -254,7 +254,7 @@ def test_settings_and_state_files_that_cannot_be_read_are_all_named(doctor, lab)
     document = doctor(code=1)
     places = {place.partition(":")[0] for place, _ in errors(document)}
     assert places == {"orchestrate.toml", "STATUS.md", "DECISIONS.md"}
-    assert document["next_action"] == "orchestrate init"
+    assert document["next_action"] == f"orchestrate init --project {lab.root}"
 
 
 def test_a_table_that_is_declared_twice_is_to_be_merged_and_status_warns_of_it(doctor, lab):
@@ -317,7 +317,7 @@ def test_a_change_that_waits_for_its_commit_is_shown(doctor, lab):
     (lab.root / ".git" / "orchestrate" / "intent.json").write_text('{"moves": [], "commit": null}')
     document = doctor()
     assert len(document["locks"]["pending"]) == 1
-    assert document["next_action"] == "orchestrate resume"
+    assert document["next_action"] == f"orchestrate resume --project {lab.root}"
 
 
 def test_an_unfinished_run_is_shown_with_the_way_on(doctor, lab):
@@ -330,14 +330,15 @@ def test_an_unfinished_run_is_shown_with_the_way_on(doctor, lab):
     document = doctor()
     (found,) = document["runs"]
     assert (found["run"], found["phase"], found["status"]) == ("20260216_142834", "phase-1", "interrupted")
-    assert document["next_action"] == found["next_action"] == "orchestrate resume 20260216_142834"
+    assert document["next_action"] == found["next_action"]
+    assert found["next_action"] == f"orchestrate resume 20260216_142834 --detach --project {lab.root}"
 
 
 def test_outside_a_repository_agents_are_looked_at_all_the_same(tools, tmp_path, capsys):
     tools("codex", "echo codex-cli 1")
     assert main(["doctor", "--json", "--project", str(tmp_path)]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert (document["project"], document["next_action"]) == (None, "git init")
+    assert (document["project"], document["next_action"], document["waiting_for"]) == (None, None, "user")
     assert document["agents"][0]["usable"]
 
 

@@ -40,9 +40,9 @@ def test_what_cannot_be_read_is_a_problem_and_the_rest_is_read(lab):
     found = situation_of(lab)
     assert (found.status, found.p0, found.unfinished) == (None, (), ())
     assert [one.place for one in found.problems] == ["STATUS.md"]
-    assert found.step.command == "orchestrate validate"
+    assert found.step.step == "orchestrate validate"
     (lab.root / "STATUS.md").unlink()
-    assert situation_of(lab).step.command == "orchestrate init"
+    assert situation_of(lab).step.step == "orchestrate init"
     assert found.rules.said.pool.total == 15
 
 

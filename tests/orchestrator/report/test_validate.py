@@ -212,7 +212,13 @@ def test_a_larger_pool_holds_once_it_is_approved(lab):
     lab.templates(command_1=template())
     for command in ("plan", "run", "deploy"):
         called = lab.call(command, "phase-1", "--json")
-        assert (called.code, called.document["next_action"]) == (4, "orchestrate approve pool-20 --by NAME")
+        assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (
+            4,
+            None,
+            "user",
+        )
+        then = f"--then '{command} phase-1'"
+        assert called.document["when_approved"] == f"orchestrate approve pool-20 --by NAME {then}"
     assert lab.call("todo", "add", "Ask Ada").code == 0
     assert lab.call("approve", "pool", "--by", "Ada", "--json").document["approval"]["gate"] == "pool-20"
     assert lab.call("validate").code == 0

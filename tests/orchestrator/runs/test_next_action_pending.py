@@ -86,11 +86,11 @@ def test_a_red_gate_is_to_be_mended_before_anybody_else_is_accepted(lab):
     told = call(lab, "run", "phase-1", code=1)
     run = told["run"]
     assert verdicts(told) == {"command-1": "pending", "command-2": "pending"}
-    assert told["next_action"] == f"orchestrate integrate {run}"
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
     said = lab.call("integrate", run).out
     assert said.index("what is held up") < said.index("settle what is pending")
     lab.commit({"mended": "yes\n"})
-    landed = follow(lab, told["next_action"], 1)
+    landed = follow(lab, f"orchestrate integrate {run}", 1)
     assert verdicts(landed) == {"command-1": "accepted", "command-2": "pending"}
     assert landed["next_action"] == f"orchestrate integrate {run} --accept Command-Worker-2"
     assert follow(lab, landed["next_action"], 0)["status"] == "integrated"

@@ -20,7 +20,8 @@ def test_who_breaks_the_gate_is_run_again_with_those_who_fell_with_it(lab):
     )
     document = call(lab, "run", "phase-1", code=1)
     again = "orchestrate run phase-1 --only command-1 command-2"
-    assert document["next_action"] == again
+    assert document["next_action"] is None
+    assert f"`{again}`" in document["what"]
     (problem,) = document["problems"]
     assert problem["do"].startswith(f"run it again: {again}; or, where the gate or the branch is at fault, ")
     lab.templates(command_1=writer(1))
@@ -40,8 +41,8 @@ def test_who_was_cancelled_is_run_again_with_those_that_were_skipped_for_it(live
     document = call(lives, "integrate", run.name, code=1)
     assert verdicts(document) == {"command-1": "accepted", "command-2": "rejected", "command-3": None}
     again = "orchestrate run phase-1 --only command-2 command-3"
-    assert document["next_action"] == again
-    assert f"next: {again}\n" in lives.call("wait", run.name).out
+    assert (document["next_action"], document["waiting_for"]) == (None, "lead")
+    assert f"`{again}`" in lives.call("wait", run.name).out.splitlines()[-1]
     lives.lab.templates(command_2=shell("true"))
     assert follow(lives, again) == {"command-2": "accepted", "command-3": "accepted"}
     assert lives.living() == []
@@ -54,10 +55,10 @@ def test_who_was_skipped_for_a_worker_that_the_lead_accepts_later_can_be_run_now
         command_3=writer(3, depends_on=["command-2"]),
     )  # fmt: skip
     document = call(lab, "run", "phase-1", code=1)
-    assert document["next_action"] == f"orchestrate logs {document['run']} Command-Worker-1"
+    assert f"`orchestrate logs {document['run']} Command-Worker-1`" in document["what"]
     accepted = call(lab, "integrate", document["run"], "--accept", "Command-Worker-1", code=1)
     again = "orchestrate run phase-1 --only command-2 command-3"
-    assert accepted["next_action"] == again
+    assert accepted["next_action"] == f"{again} --detach"
     freed = {one["place"]: (one["what"], one["do"], one["severity"]) for one in accepted["problems"]}
     assert freed["Command-Worker-2"] == (
         "was skipped before command-1, which it depends on, was accepted",

@@ -68,14 +68,15 @@ def test_the_command_that_a_run_names_runs_what_it_had_no_money_for(rehearsal):
         "[budget]\nrun_usd = 3.00\n",
     )
     document = lab.run()
-    assert document["next_action"] == "orchestrate run phase-1 --only claude-2 command-1"
+    command = "orchestrate run phase-1 --only claude-2 command-1"
+    assert (document["next_action"], document["waiting_for"]) == (None, "lead")
+    assert f"`{command}`" in document["what"]
     assert [one["place"] for one in document["problems"]] == ["Claude-Worker-2"]
     waited = lab.lab.call("wait", "last", "--json").document
-    assert (waited["next_action"], waited["problems"]) == (document["next_action"], document["problems"])
-    assert f"next: {document['next_action']}\n" in lab.lab.call("wait", "last").out
+    assert (waited["what"], waited["problems"]) == (document["what"], document["problems"])
     text = (lab.root / "orchestrate.toml").read_text()
     lab.lab.commit({"orchestrate.toml": text.replace("run_usd = 3.00", "run_usd = 4.00")})
-    again = lab.run(*shlex.split(document["next_action"])[1:])
+    again = lab.run(*shlex.split(command)[1:])
     assert {one["ticket"]: one["outcome"] for one in again["workers"]} == dict.fromkeys(
         ("claude-2", "command-1"), "complete"
     )

@@ -41,7 +41,7 @@ def test_one_file_spelled_in_other_ways_is_refused_to_a_second_deploy(lives):
         told = lives.call("deploy", f"phase-{name}", "--json")
         assert told.code == 5, name
         assert (told.document["status"], told.document["workers"]) == ("refused", [])
-        assert told.document["next_action"] == f"orchestrate wait {run.name}"
+        assert told.document["next_action"] == f"orchestrate wait {run.name} --timeout 100"
         [problem] = told.document["problems"]
         assert problem["witness"] == "src/a.py"
         assert problem["place"] == f"docs/worker-ticket-templates/command-{name}.md:8"
@@ -124,7 +124,7 @@ def test_a_killed_runtimes_worker_keeps_its_scope_whatever_is_asked(lives):
     lives.let_go(1)
     wait_until(lambda: not lives.living())
     told = lives.call("deploy", "phase-2", "--json")
-    assert (told.code, told.document["next_action"]) == (5, f"orchestrate resume {run.name}")
+    assert (told.code, told.document["next_action"]) == (5, f"orchestrate resume {run.name} --detach")
     assert "that run is interrupted" in told.document["problems"][0]["what"]
     assert lives.call("deploy", "phase-2", "--new", "--json").code == 0
 

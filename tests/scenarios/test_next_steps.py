@@ -1,0 +1,802 @@
+"""A caller that does literally what `next_action` says: it ends from every state, and repeats nothing.
+
+Each state is made by a function; the caller then begins with one command, and knows nothing else.
+"""
+
+import contextlib
+import gc
+import io
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.gates import gate, writer
+from support.repository import TEMPLATES, shell, template
+from support.runtimes import Lives, kill_and_see_dead, wait_until
+
+from orchestrator.cli.main import main
+from orchestrator.runs.state import read_run
+from workers.files.run_dir import runs_of
+
+MOST = 12
+"""Steps within which the caller has to come to an end."""
+STATES: dict[str, "State"] = {}
+COUNTS = pytest.StashKey[dict[str, int]]()
+
+
+class State(NamedTuple):
+    """A state of a project, what the caller begins with, and how much it may start on its way."""
+
+    make: Callable[["Walk"], str | None]
+    begin: str
+    starts: int
+
+
+def state(begin="status", starts=0):
+    """Register a function that makes a state; it may return another command to begin with."""
+
+    def register(make):
+        STATES[make.__name__] = State(make, begin, starts)
+        return make
+
+    return register
+
+
+class Walk:
+    """One repository, and a caller in it; the commands are called in this process, as it is faster."""
+
+    def __init__(self, lab, lives):
+        self.lab, self.lives, self.root = lab, lives, lab.root
+        self.folder = lab.root
+        self.said = []
+
+    def call(self, command):
+        """Call one command with `--json`; return its exit code and its document."""
+        if "--detach" in command:
+            # It leaves a child behind, which no process that goes on would reap.
+            called = self.lab.call(*shlex.split(command), "--json", cwd=self.folder)
+            return called.code, called.document
+        out, before = io.StringIO(), Path.cwd()
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+                try:
+                    code = main([*shlex.split(command), "--json"])
+                except SystemExit as stop:
+                    code = stop.code
+        finally:
+            os.chdir(before)
+            gc.enable()
+        return code, json.loads(out.getvalue())
+
+    def did(self, command, code=0):
+        """Call a command that makes a part of the state."""
+        found, document = self.call(command)
+        assert found == code, document
+        return document
+
+    def seen(self):
+        """Return all that a call could change: commits, files, journals."""
+        runs = sorted((self.root / ".taskers/runs").glob("*/events.jsonl"))
+        head = self.lab.git("rev-parse", "--all", check=False)
+        dirt = self.lab.git("status", "--porcelain", check=False)
+        return head, dirt, [(path, path.stat().st_size) for path in runs]
+
+    def attempts(self):
+        """Return the attempts of all runs: run, worker and number."""
+        shims = self.root.glob(".taskers/runs/*/shims/*.started.json")
+        return {(path.parents[1].name, path.name) for path in shims}
+
+    def accepted_twice(self):
+        """Return the tickets that a run started although an earlier one had landed the same."""
+        done, twice = set(), []
+        for run in runs_of(self.root):
+            if (found := read_run(run)) is None:
+                continue
+            asked = {name: (run.path / f"tickets/{name}.md") for name in found.workers}
+            same = {
+                name: (one.ticket, path.read_bytes() if (path := asked[name]).exists() else b"")
+                for name, one in found.workers.items()
+            }
+            twice += [
+                same[name][0] for name, one in found.workers.items() if one.started and same[name] in done
+            ]
+            done |= {same[name] for name, one in found.workers.items() if one.lands and found.is_integrated}
+        return twice
+
+    def follow(self, command):
+        """Do what is said, until nothing is; return the last document."""
+        failed = {}
+        for _ in range(MOST):
+            before = self.seen()
+            assert failed.get(command) != before, f"`{command}` failed already, and nothing has changed"
+            began = time.monotonic()
+            code, document = self.call(command)
+            self.said.append((command, code, round(time.monotonic() - began, 2)))
+            assert code in (0, 1, 2, 4, 5), document
+            if code:
+                failed[command] = self.seen()
+            step = document["next_action"]
+            if step is None:
+                assert document["waiting_for"] in ("user", "lead", "outside")
+                assert document["what"].strip()
+                return document
+            assert step.startswith("orchestrate "), step
+            assert not set(step) & set("<>|&"), step
+            command = step.removeprefix("orchestrate ")
+        raise AssertionError(f"no end after {MOST} steps")
+
+
+def command(script="true", **front):
+    """Format a template of a command worker."""
+    return shell(script, **front)
+
+
+def mistake(**front):
+    """Format a template with a mistake."""
+    return template(**front)
+
+
+# Beginnings
+
+
+@state(starts=1)
+def fresh(walk):
+    walk.lab.templates(command_1=command())
+
+
+@state(starts=3)
+def fresh_with_dependencies(walk):
+    walk.lab.templates(
+        command_1=writer(1), command_2=writer(2, depends_on=["command-1"]), command_3=command()
+    )
+
+
+@state(starts=3)
+def without_templates(walk):
+    pass
+
+
+@state(starts=3)
+def nothing_of_ours(walk):
+    for name in ("STATUS.md", "DECISIONS.md", "AGENTS.md"):
+        walk.lab.git("rm", "--quiet", name)
+    walk.lab.git("commit", "--quiet", "--message=none")
+
+
+@state()
+def no_commit_yet(walk):
+    shutil.rmtree(walk.root / ".git")
+    walk.lab.git("init", "--quiet", "--initial-branch=main")
+    walk.lab.write(f"{TEMPLATES}/command-1.md", command())
+
+
+@state("init --no-commit")
+def no_commit_yet_and_none_wanted(walk):
+    no_commit_yet(walk)
+
+
+@state()
+def outside_any_repository(walk):
+    walk.folder = walk.root.parent / "elsewhere"
+    walk.folder.mkdir()
+
+
+@state("doctor")
+def outside_any_repository_asking_the_doctor(walk):
+    outside_any_repository(walk)
+
+
+@state()
+def in_a_bare_repository(walk):
+    walk.folder = walk.root.parent / "bare.git"
+    walk.lab.git("init", "--quiet", "--bare", str(walk.folder))
+
+
+# Mistakes in templates
+
+
+@state("plan phase-1")
+def unknown_key(walk):
+    walk.lab.templates(command_1=mistake(colour="blue"))
+
+
+@state()
+def undefined_variable(walk):
+    walk.lab.templates(command_1=mistake(title="{{ nobody }}"))
+
+
+@state("run phase-1")
+def no_yaml(walk):
+    walk.lab.templates(command_1="---\nagent: [command\n---\nDo it.\n")
+
+
+@state()
+def overlap(walk):
+    walk.lab.templates(command_1=writer(1), command_2=writer(1))
+
+
+@state()
+def cycle(walk):
+    walk.lab.templates(
+        command_1=command(depends_on=["command-2"]), command_2=command(depends_on=["command-1"])
+    )
+
+
+@state("deploy phase-1")
+def unknown_dependency(walk):
+    walk.lab.templates(command_1=command(depends_on=["command-7"]))
+
+
+@state("run phase-1 --only command-7")
+def unknown_ticket(walk):
+    walk.lab.templates(command_1=command())
+
+
+@state("run phase-7")
+def unknown_phase(walk):
+    walk.lab.templates(command_1=command())
+
+
+@state("rum phase-1")
+def unknown_command(walk):
+    walk.lab.templates(command_1=command())
+
+
+@state("wait 20200101", starts=3)
+def unknown_run(walk):
+    pass
+
+
+# Options of the call
+
+
+@state("plan phase-1 --on-overlap serialize", starts=2)
+def serialized(walk):
+    walk.lab.templates(command_1=writer(1), command_2=writer(1))
+
+
+@state("plan phase-1 --only command-2", starts=1)
+def only_one(walk):
+    walk.lab.templates(command_1=command("exit 3"), command_2=writer(2))
+
+
+@state(starts=1)
+def by_project(walk):
+    walk.lab.templates(command_1=writer(1))
+    outside_any_repository(walk)
+    return f"status --project {shlex.quote(str(walk.root))}"
+
+
+@state("run phase-1 --lead Grace --detach", starts=1)
+def by_lead(walk):
+    walk.lab.templates(command_1=writer(1))
+
+
+# Agents
+
+
+@state()
+def agents_all_off(walk):
+    walk.lab.templates(gemini_1=template(None, agent="gemini"))
+
+
+@state(starts=1)
+def one_agent_off(walk):
+    walk.lab.templates(gemini_1=template(None, agent="gemini"), command_1=command())
+
+
+@state("plan phase-1 --strict-agents", starts=1)
+def one_agent_off_and_all_wanted(walk):
+    one_agent_off(walk)
+
+
+def fakes(walk, *steps, more=""):
+    """Have a fake Claude do some steps."""
+    walk.lab.have_fake_claude(walk.root.parent / "fakes")
+    text = (walk.root / "orchestrate.toml").read_text()
+    walk.lab.commit({"orchestrate.toml": f"[pool]\nstart_interval = 0\n{text}{more}"})
+    said = "".join(f"<<fake {json.dumps(step)}>>\n" for step in steps)
+    walk.lab.templates(claude_1=template(None, agent="claude", retries=0) + said)
+
+
+@state("run phase-1 --detach", starts=1)
+def expired_login(walk):
+    fakes(walk, {"do": "login"})
+
+
+@state("run phase-1 --detach", starts=1)
+def over_budget(walk):
+    walk.lab.write("x", "")
+    fakes(walk, {"do": "answer", "in": 9000, "out": 9000}, more="[budget]\nrun_tokens = 10\n")
+    text = (walk.root / f"{TEMPLATES}/claude-1.md").read_text()
+    walk.lab.templates(claude_2=text)
+
+
+@state("run phase-1 --detach")
+def over_budget_of_the_day(walk):
+    fakes(walk, {"do": "answer"}, more="[budget]\nday_tokens = 0\n")
+
+
+@state("run phase-1 --detach", starts=1)
+def needs_clarification(walk):
+    fakes(walk, {"do": "answer", "text": "Which one?", "status": "NEEDS_CLARIFICATION"})
+
+
+# Verdicts
+
+
+@state(starts=1)
+def failed(walk):
+    walk.lab.templates(command_1=command("exit 3"))
+
+
+@state(starts=2)
+def failed_beside_accepted(walk):
+    walk.lab.templates(command_1=writer(1), command_2=command("exit 3"))
+
+
+@state(starts=1)
+def failed_before_its_dependent(walk):
+    walk.lab.templates(command_1=command("exit 3"), command_2=command(depends_on=["command-1"]))
+
+
+@state(starts=1)
+def blocked(walk):
+    walk.lab.templates(command_1=command('echo \'ORCHESTRATE-RESULT {"status": "blocked"}\''))
+
+
+@state(starts=1)
+def timed_out(walk):
+    walk.lab.templates(command_1=command("sleep 60", timeout="1s", retries=0))
+
+
+@state(starts=1)
+def acceptance_failed(walk):
+    walk.lab.templates(command_1=writer(1, acceptance=["false"]))
+
+
+@state(starts=2)
+def violation(walk):
+    stray = command("mkdir -p out; echo 1 > out/2; echo 1 > stray", mode="write", owns=["out/2"])
+    walk.lab.templates(command_1=writer(1), command_2=stray)
+
+
+@state(starts=1)
+def violation_alone(walk):
+    walk.lab.templates(command_1=command("echo 1 > stray", mode="write", owns=["out/2"]))
+
+
+@state(starts=1)
+def violation_rejected(walk):
+    walk.lab.commit({"orchestrate.toml": '[integration]\non_violation = "reject"\n'})
+    walk.lab.templates(command_1=command("echo 1 > stray", mode="write", owns=["out/2"]))
+
+
+@state(starts=1)
+def read_only_findings(walk):
+    walk.lab.templates(command_1=command("echo found; echo 1 > notes"))
+
+
+@state(starts=2)
+def freed_by_the_lead(walk):
+    stray = command("mkdir -p out; echo 1 > out/2; echo 1 > stray", mode="write", owns=["out/2"])
+    walk.lab.templates(command_1=stray, command_2=command(depends_on=["command-1"]))
+
+
+@state(starts=22)
+def many_pending(walk):
+    script = "mkdir -p out; echo 1 > out/{{ matrix.n }}; echo 1 > stray-{{ matrix.n }}"
+    front = {"mode": "write", "owns": ["out/{{ matrix.n }}"]}
+    for stem, count in (("command-1", 11), ("command-2", 11)):
+        numbers = [f"{stem[-1]}{n}" for n in range(count)]
+        walk.lab.templates(**{stem.replace("-", "_"): command(script, matrix={"n": numbers}, **front)})
+
+
+# The gate
+
+
+@state(starts=2)
+def gate_broken_by_a_worker(walk):
+    gate(walk.lab, "! test -e out/2")
+    walk.lab.templates(command_1=writer(1), command_2=writer(2))
+
+
+@state(starts=1)
+def gate_red_on_the_base(walk):
+    gate(walk.lab, "test -e mended")
+    walk.lab.templates(command_1=writer(1))
+
+
+@state("integrate last", starts=0)
+def gate_mended(walk):
+    gate_red_on_the_base(walk)
+    walk.did("run phase-1", 1)
+    walk.lab.commit({"mended": "yes\n"})
+
+
+@state(starts=1)
+def flaky_gate(walk):
+    mark = walk.root.parent / "flaky"
+    gate(walk.lab, f"test -e {mark} || {{ test -e out/1 && touch {mark}; test ! -e out/1; }}", fence="off")
+    walk.lab.templates(command_1=writer(1))
+
+
+# Landing
+
+
+@state("run phase-1")
+def dirty_file(walk):
+    walk.lab.commit({"out/1": "old\n"})
+    walk.lab.templates(command_1=writer(1))
+    walk.lab.write("out/1", "mine\n")
+
+
+@state()
+def dirty_file_before_landing(walk):
+    walk.lab.commit({"out/1": "old\n"})
+    deployed(walk)
+    walk.lab.write("out/1", "mine\n")
+
+
+@state("integrate last")
+def conflict(walk):
+    walk.lab.commit({"out/1": "old\n"})
+    walk.lab.templates(command_1=writer(1), command_2=writer(2))
+    walk.did("deploy phase-1")
+    walk.lab.commit({"out/1": "other\n"})
+
+
+@state()
+def deployed(walk):
+    walk.lab.templates(command_1=writer(1))
+    walk.did("deploy phase-1")
+
+
+@state("run phase-1")
+def deployed_and_run_again(walk):
+    deployed(walk)
+
+
+@state()
+def branch_renamed(walk):
+    deployed(walk)
+    walk.lab.git("branch", "--move", "main", "trunk")
+
+
+@state()
+def branch_gone(walk):
+    deployed(walk)
+    walk.lab.git("switch", "--quiet", "--create", "trunk")
+    walk.lab.git("branch", "--delete", "--force", "main")
+
+
+@state()
+def another_branch(walk):
+    deployed(walk)
+    walk.lab.git("switch", "--quiet", "--create", "trunk")
+
+
+@state(starts=1)
+def detached_head(walk):
+    walk.lab.templates(command_1=writer(1))
+    walk.lab.git("switch", "--quiet", "--detach")
+
+
+def merge(walk):
+    """Leave a merge in progress."""
+    walk.lab.git("switch", "--quiet", "--create", "side")
+    walk.lab.commit({"src/app.py": "side\n"})
+    walk.lab.git("switch", "--quiet", "main")
+    walk.lab.commit({"src/app.py": "main\n"})
+    walk.lab.git("merge", "side", check=False)
+
+
+@state()
+def merge_in_progress(walk):
+    walk.lab.templates(command_1=writer(1))
+    merge(walk)
+
+
+@state()
+def merge_in_progress_before_landing(walk):
+    deployed(walk)
+    merge(walk)
+
+
+@state("todo add Something")
+def merge_in_progress_and_a_change(walk):
+    merge(walk)
+
+
+# Stops
+
+
+@state("status", starts=0)
+def cancelled(walk):
+    walk.lab.templates(command_1=command(walk.lives.waits))
+    walk.did("deploy phase-1 --detach")
+    wait_until(lambda: len(walk.attempts()) == 1)
+    return "cancel last"
+
+
+@state()
+def cancelled_with_work(walk):
+    walk.lab.templates(command_1=writer(1), command_2=command(walk.lives.waits))
+    run = walk.did("deploy phase-1 --detach")["run"]
+    events = walk.root / f".taskers/runs/{run}/events.jsonl"
+    wait_until(lambda: '"ended"' in events.read_text())
+    return "cancel last"
+
+
+@state()
+def one_cancelled(walk):
+    walk.lab.templates(command_1=command(walk.lives.waits), command_2=command(walk.lives.waits))
+    walk.did("deploy phase-1 --detach")
+    wait_until(lambda: len(walk.attempts()) == 2)
+    walk.did("cancel last command-1")
+    walk.lives.let_go(2)
+
+
+@state("ps")
+def detached(walk):
+    walk.lab.templates(command_1=writer(1), command_2=command(walk.lives.waits))
+    walk.did("deploy phase-1 --detach")
+    wait_until(lambda: len(walk.attempts()) == 2)
+    walk.lives.let_go(1)
+
+
+@state()
+def killed(walk):
+    walk.lab.templates(command_1=command(walk.lives.waits), command_2=writer(2))
+    run = walk.did("deploy phase-1 --detach")["run"]
+    wait_until(lambda: len(walk.attempts()) == 2)
+    kill_and_see_dead(walk.lives.runtime_of(run))
+    walk.lives.let_go(1)
+
+
+@state(starts=1)
+def stopped_by_a_limit(walk):
+    walk.lab.templates(command_1=command(f"test -e begun && exit; touch begun; {walk.lives.waits}",
+                                         mode="write", owns=["begun"]))  # fmt: skip
+    process = walk.lives.begin("run", "phase-1")
+    wait_until(lambda: len(walk.attempts()) == 1 and list(walk.root.glob(".taskers/worktrees/*/*/begun")))
+    process.terminate()
+    assert process.wait() == 143
+
+
+@state(starts=1)
+def lost_run(walk):
+    walk.lab.templates(command_1=command(f"{walk.lives.waits}"))
+    walk.did("deploy phase-1 --detach")
+    wait_until(lambda: len(walk.attempts()) == 1)
+    walk.lives.let_go(2)
+    walk.did("wait last")
+    shutil.rmtree(walk.root / ".taskers")
+
+
+@state()
+def roster_damaged(walk):
+    deployed(walk)
+    (roster,) = walk.root.glob(".taskers/runs/*/roster.json")
+    roster.write_text("{")
+
+
+@state()
+def change_decided_and_not_completed(walk):
+    phase_done(walk)
+    walk.did("todo add Something")
+    (walk.root / ".git/orchestrate/intent.json").write_text(json.dumps({"moves": [], "commit": None}))
+
+
+# State files and settings
+
+
+@state(starts=1)
+def status_deleted(walk):
+    walk.lab.templates(command_1=command())
+    (walk.root / "STATUS.md").unlink()
+
+
+@state("resume")
+def status_leads_outside(walk):
+    there = walk.root.parent / "STATUS.md"
+    (walk.root / "STATUS.md").rename(there)
+    (walk.root / "STATUS.md").symlink_to(there)
+
+
+@state("handoff")
+def handoff_with_a_status_that_leads_outside(walk):
+    status_leads_outside(walk)
+
+
+@state()
+def conflict_markers(walk):
+    phase_done(walk)
+    text = (walk.root / "STATUS.md").read_text()
+    head, rest = text.split("\n", 1)
+    walk.lab.write("STATUS.md", f"{head}\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> side\n{rest}")
+
+
+@state()
+def settings_broken(walk):
+    walk.lab.templates(command_1=command())
+    walk.lab.commit({"orchestrate.toml": "[pool\n"})
+
+
+@state("plan phase-1")
+def settings_unknown(walk):
+    walk.lab.templates(command_1=command())
+    walk.lab.commit({"orchestrate.toml": "colour = 1\n"})
+
+
+@state("doctor")
+def settings_broken_asking_the_doctor(walk):
+    settings_broken(walk)
+
+
+# The plan
+
+
+@state("phase complete --no-verify")
+def approval_missing(walk):
+    text = (walk.root / "STATUS.md").read_text()
+    plan, mark, rest = text.partition("## Progress")
+    walk.lab.commit({"STATUS.md": plan.replace("- [ ] ", "- [x] ") + mark + rest})
+
+
+@state("phase complete --force --reason enough --no-verify")
+def approval_missing_with_options(walk):
+    pass
+
+
+@state()
+def approved(walk):
+    found = walk.did("phase complete --force --reason enough --no-verify", 4)
+    assert "--by NAME" in found["when_approved"]
+    return found["when_approved"].removeprefix("orchestrate ").replace("NAME", "Ada")
+
+
+@state()
+def approved_by_a_placeholder(walk):
+    found = walk.did("phase complete --force --reason enough --no-verify", 4)
+    return found["when_approved"].removeprefix("orchestrate ")
+
+
+@state("approve phase-2 --by Ada --reject")
+def approval_refused(walk):
+    phase_done(walk)
+    walk.did("phase add Core --milestone Works")
+
+
+@state("run phase-1")
+def pool_without_approval(walk):
+    walk.lab.templates(command_1=command())
+    walk.lives.pool_of(20)
+
+
+@state("deliverable done 1 --no-verify")
+def deliverable_done(walk):
+    phase_done(walk)
+
+
+@state("milestone complete")
+def criteria_open(walk):
+    phase_done(walk)
+
+
+@state()
+def phase_done(walk):
+    walk.lab.templates(command_1=command())
+    walk.did("run phase-1")
+
+
+@state(starts=1)
+def phase_complete_and_the_next_has_templates(walk):
+    phase_done(walk)
+    walk.did("phase add Core --milestone Works")
+    walk.lab.templates(command_2=command(phase="phase-2"))
+    return approved(walk)
+
+
+def first(walk, item):
+    """Make an item the first P0."""
+    text = (walk.root / "STATUS.md").read_text()
+    head, p0, rest = text.partition("- [ ] ")
+    assert p0, text
+    walk.lab.commit({"STATUS.md": f"{head}- [ ] {item}\n{p0}{rest}"})
+
+
+@state()
+def first_item_names_a_command(walk):
+    phase_done(walk)
+    first(walk, "Look at it: `orchestrate doctor`")
+
+
+@state()
+def first_item_names_a_call_to_complete(walk):
+    phase_done(walk)
+    first(walk, "Write them down: `orchestrate todo add`")
+
+
+@state()
+def first_item_runs_a_phase_with_options(walk):
+    phase_done(walk)
+    first(walk, "Once more: `orchestrate run phase-1 --only command-1`")
+
+
+@state("todo list")
+def todo_list(walk):
+    phase_done(walk)
+
+
+@state("logs last")
+def logs(walk):
+    phase_done(walk)
+
+
+@state("validate")
+def validated(walk):
+    walk.lab.templates(command_1=mistake(colour="blue"))
+
+
+@state("archive --dry-run")
+def archive(walk):
+    phase_done(walk)
+
+
+@pytest.fixture
+def walk(lab, monkeypatch):
+    """Yield a caller; all processes of its repository have exited in the end."""
+    lives = Lives(lab)
+    for name in os.environ:
+        if name.startswith(("GIT_", "ORCHESTRATE_")) or name == "COLUMNS":
+            monkeypatch.delenv(name)
+    for name, value in lab.env().items():
+        monkeypatch.setenv(name, value)
+    yield Walk(lab, lives)
+    lives.end()
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_caller_that_does_what_is_said_comes_to_an_end(walk, name):
+    made = STATES[name]
+    begin = made.make(walk) or made.begin
+    before = walk.attempts()
+    walk.follow(begin)
+    assert walk.accepted_twice() == [], walk.said
+    assert len(walk.attempts() - before) == made.starts, walk.said
+
+
+def tokens(document):
+    """Return the tokens of a document, at three bytes each."""
+    return len(json.dumps(document).encode()) / 3
+
+
+def test_a_phase_of_fifteen_workers_costs_a_lead_that_waits_few_tokens(walk, monkeypatch):
+    monkeypatch.setattr("orchestrator.commands.wait.GATHER", 0.0)
+    front = {"mode": "write", "title": "Port the module {{ matrix.n }}", "owns": ["src/{{ matrix.n }}/**"]}
+    work = f"{walk.lives.waits}; mkdir -p src/{{{{ matrix.n }}}}; echo 1 > src/{{{{ matrix.n }}}}/a.py"
+    walk.lab.templates(command_1=shell(work, matrix={"n": list(range(15))}, **front))
+    step, spent, waits = "orchestrate deploy phase-1 --detach", {}, 0
+    while step is not None:
+        verb = step.split()[1]
+        if verb == "wait":
+            # The worst case: each worker ends by itself, and is an answer.
+            waits += 1
+            walk.lives.let_go(1)
+        code, document = walk.call(step.removeprefix("orchestrate "))
+        assert code == 0, document
+        spent[verb] = spent.get(verb, 0) + tokens(document)
+        step = document["next_action"]
+    assert waits >= 15
+    assert list(spent) == ["deploy", "wait", "integrate", "status"]
+    print(spent)
+    assert spent["wait"] <= 2500
+    assert sum(spent.values()) <= 12000
