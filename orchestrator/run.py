@@ -32,12 +32,14 @@ class Ended(NamedTuple):
 async def run_phase(project: Project, request: Request) -> Ended:
     """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
     run, warnings = await start_run(project, request)  # prepare/: a proven plan, written down
+    project.warn(warnings)
     return await go_on(project, run, warnings)
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
     """Run the workers of a phase to their ends; judging them together and landing is left to the lead."""
     run, warnings = await start_run(project, request)
+    project.warn(warnings)
     return await go_on(project, run, warnings, integrates=False)
 
 

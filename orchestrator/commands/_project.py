@@ -25,7 +25,8 @@ def project_of(caller: Caller, request: Request | None = None) -> Project:
             exit_code=APPROVAL,
             next_action=Waits("user", settings.unapproved.what, rules.asks_approval(settings.unapproved)),
         )
-    return Project(repository, settings, dict(caller.environ), caller.tell or _tell_nothing, caller.now)
+    tell, warn = caller.tell or _tell_nothing, caller.warn or _tell_nothing
+    return Project(repository, settings, dict(caller.environ), tell, caller.now, warn)
 
 
 def request_of(
@@ -45,4 +46,4 @@ def request_of(
 
 
 def _tell_nothing(*_: object) -> None:
-    """Do nothing with an event: the caller only wants the answer."""
+    """Do nothing with an event or a warning: the caller only wants the answer."""

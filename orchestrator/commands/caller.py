@@ -1,6 +1,6 @@
 """The caller of a command: its folder, clock, environment and name."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Caller(Value):
     """The lead's name, where the call states one."""
     tell: "Callable[[Noted, RunState], None] | None" = None
     """Called with each event of a run as it happens."""
+    warn: "Callable[[Sequence[Problem]], None] | None" = None
+    """Called with the warnings of a run before its first worker starts."""
     beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
     """Runs concurrently with the stages of a run, to show progress; cancelled when they have ended."""
 

@@ -106,7 +106,7 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
                 return  # stopped with the runtime, not failed: the next runtime runs it again
             judgement = judgement._replace(outcome="cancelled", reason=CANCELLED)
         elif failed is not None:
-            why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.fenced) if one)
+            why = "; ".join(one for one in (f"acceptance failed: {failed.in_words()}", failed.hint) if one)
             judgement = judgement._replace(outcome="failed", reason=why)
     # A patch has no changes inside submodules: its tree is the only copy.
     holds_more = result.found is None or bool(result.found.inside)

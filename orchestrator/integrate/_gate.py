@@ -268,7 +268,7 @@ class _Gate:
             " ".join(last.split())[:200],
             result.seconds,
             result.output,
-            result.fenced,
+            result.hint,
         )
         self._runtime.note(run)
         return run

@@ -1,5 +1,6 @@
 """The plan before a start: templates to a plan, and every reason why it must not run."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -36,6 +37,12 @@ from tickets.wording import some_of
 from workers.fence.probe import fence_in_force
 from workers.git.run import Repository
 
+CACHES = frozenset((
+    ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox",
+    ".nox", ".cache", ".hypothesis", ".gradle", ".next", ".turbo", ".DS_Store",
+))  # fmt: skip
+"""Environments and caches: no ticket means them."""
+BUILDS = frozenset(("dist", "build", "target", "coverage", "htmlcov", ".coverage"))
 SHOWN = 5
 """How many paths a message names before it counts the rest."""
 
@@ -96,7 +103,7 @@ def examine(
     plan = found.plan
     problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
-    warnings = [*settings.warnings, *plan.notes, *_warnings(found)]
+    warnings = [*settings.warnings, *plan.notes, *_warnings(repository.root, found)]
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
     reasons = {
@@ -223,6 +230,8 @@ class _Examined(Value):
     uncommitted: Sequence[str]
     done: Sequence[Ticket]
     earlier: Earlier
+    untracked: Sequence[str]
+    """As `git status` names them: a new folder as a whole."""
 
 
 def _examine(
@@ -254,7 +263,9 @@ def _examine(
     problems += plan.problems
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
-    return _Examined(plan, values, head, rules, uncommitted, done, earlier)
+    problems += nothing_committed(repo, rules, head)
+    untracked = repo.untracked() if uncommitted else ()
+    return _Examined(plan, values, head, rules, uncommitted, done, earlier, untracked)
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -265,6 +276,34 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
     if busy:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
     return [*problems, *repo.closed_folders(), *repo.unmerged(owned_paths())]
+
+
+def nothing_committed(repo: UserRepo, rules: PathRules, head: Head) -> list[Problem]:
+    """Refuse a last commit without a file of the user's: workers would see nothing of the project."""
+    if head.sha is None or repo.holds_more_than(lambda path: _is_ours(path, rules)):
+        return []
+    there = [
+        path for path in repo.untracked() if not _made(repo.root, path, path) and not _is_ours(path, rules)
+    ]
+    what = "the last commit holds no file of yours, and workers see nothing else"
+    if not there:
+        return [Problem(".git", what, "commit a first file of the project, a README for example")]
+    do = f"commit your files: git add -- {shlex.join(there[:SHOWN])} && git commit"
+    return [Problem(".git", f"{what}; not committed: {some_of(there, SHOWN)}", do)]
+
+
+def _is_ours(path: str, rules: PathRules) -> bool:
+    """Return whether `init` writes a path, or only such are below it."""
+    return path in (".gitignore", "docs/") or rules.reserved_scope.covers(path)
+
+
+def _made(root: Path, path: str, folder: str) -> str:
+    """Return what tools have made that an untracked path is in, and nobody means to commit; else `""`."""
+    names = path.rstrip("/").split("/")
+    for count, name in enumerate(names, 1):
+        if name in CACHES or name in BUILDS or name.endswith((".egg-info", ".pyc")):
+            return "/".join(names[:count]) + ("/" if "/".join(names[:count]) != path else "")
+    return folder if (root / folder / "pyvenv.cfg").is_file() else ""
 
 
 def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
@@ -333,7 +372,8 @@ def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Proble
     problems = []
     for ticket in plan.tickets:
         scope = plan.scopes.get(ticket.id)
-        mine = [path for path in uncommitted if ticket.mode == "write" and scope and scope.covers(path)]
+        covered = [path for path in uncommitted if ticket.mode == "write" and scope and scope.covers(path)]
+        mine = [path for path in covered if CACHES.isdisjoint(path.split("/"))]
         if mine:
             what = f"{ticket.id} would change what you have not committed: {some_of(mine, SHOWN)}"
             problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
@@ -359,7 +399,7 @@ def _available(
     return Doers(agents, frozenset(wanted - reasons.keys())), skipped
 
 
-def _warnings(examined: _Examined) -> list[Problem]:
+def _warnings(root: Path, examined: _Examined) -> list[Problem]:
     found, values, uncommitted = [], examined.values, examined.uncommitted
     if values.status and status.phase_matches(status.read(values.status.encode()), values.phase) is None:
         found.append(Problem("STATUS.md", f"has no phase that `{values.phase}` names", "add it to the plan"))
@@ -367,9 +407,18 @@ def _warnings(examined: _Examined) -> list[Problem]:
     if templates:
         found.append(Problem(f"{FOLDER}/", f"is not committed: {some_of(templates, SHOWN)}", "commit it"))
     other = [path for path in uncommitted if not examined.rules.reserved_scope.covers(path)]
-    if other:
-        what = f"is not committed, and workers start from the last commit: {some_of(other, SHOWN)}"
+    made: dict[str, bool] = {}
+    seen: dict[str, bool] = {}
+    for path in other:
+        new = next((one for one in examined.untracked if f"{path}/".startswith(f"{one.rstrip('/')}/")), "")
+        label = _made(root, path, new) if new else ""
+        (made if label else seen)[label or new or path] = True
+    if seen:
+        what = f"is not committed, and workers start from the last commit: {some_of([*seen], SHOWN)}"
         found.append(Problem("work tree", what, "commit what they should see"))
+    if made:
+        what = f"does not name what tools have made here: {some_of([*made], SHOWN)}"
+        found.append(Problem(".gitignore", what, "add it, so that it is never committed"))
     return [problem._replace(severity="warning") for problem in found]
 
 

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -100,6 +100,25 @@ class UserRepo:
             "\0"
         )
         return [field[3:] for field in fields if field]
+
+    def untracked(self) -> list[str]:
+        """List what git neither tracks nor ignores, folders as a whole (`src/`), as `git status` does."""
+        fields = self._run("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames")
+        return [field[3:] for field in fields.split("\0") if field.startswith("??")]
+
+    def holds_more_than(self, covers: Callable[[str], bool]) -> bool:
+        """Return whether the last commit has a file besides those that are covered."""
+        top = [field.partition("\t") for field in self._run("ls-tree", "-z", "HEAD").split("\0") if field]
+        folders = [path for head, _, path in top if " tree " in head]
+        if any(not covers(path) for head, _, path in top if " tree " not in head):
+            return True
+        # Folder by folder: in most repositories the first is enough, and all files are many.
+        asked = ("ls-tree", "-r", "-z", "--name-only", "HEAD")
+        return any(
+            path and not covers(path)
+            for folder in sorted(folders, key=lambda name: name in ("docs", "design"))
+            for path in self._run(*asked, f"{folder}/").split("\0")
+        )
 
     def links(self) -> dict[str, str]:
         """List the tracked symlinks with their targets as written."""

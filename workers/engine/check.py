@@ -3,8 +3,11 @@
 import itertools
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+import anyio.to_thread
 
 from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
@@ -15,6 +18,7 @@ from workers.fence.policy import worker_walls
 from workers.fence.probe import Level
 from workers.files.exit_record import is_held
 from workers.shim.spec import Limits
+from workers.worktree.checkout import lacks
 
 EVIDENCE = ("exited", "timed_out", "idle", "output_cap")
 """Ends of a command that are evidence about the tree that it ran in; with any other it did not get to run."""
@@ -56,8 +60,8 @@ class CheckResult(NamedTuple):
     output: str
     """The path of what it printed, relative to the root."""
     tail: str
-    fenced: str = ""
-    """What the fence denies it, where it failed and its output suggests that as the reason."""
+    hint: str = ""
+    """The probable reason of its failure: a file that its tree lacks, or what the fence denies it."""
 
     def in_words(self) -> str:
         """Describe its failure on one line."""
@@ -67,8 +71,8 @@ class CheckResult(NamedTuple):
         """Describe the failure of a setup command, with the last line of its output."""
         lines = [line.strip() for line in self.tail.splitlines() if line.strip()]
         last = f": {lines[-1][:300]}" if lines else ""
-        fenced = f"; {self.fenced}" if self.fenced else ""
-        return f"setup failed: {self.in_words()}{last}{fenced}"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"setup failed: {self.in_words()}{last}{hint}"
 
 
 class TreeCommand(NamedTuple):
@@ -119,14 +123,15 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
         ),
     )
     ended, tail = ran.ended, ran.stdout + ran.stderr
-    fenced = ""
+    hint = ""
     if not ran.passed:
+        said = partial(lacks, run.root, tree, command.cwd, f"{text}
+{tail}")
         signs = fence_signs(fence.level, str(run.root), text, tail, network=command.network)
-        fenced = "; ".join(
-            filter(None, (signs, hidden_path(fence.level, run.root, env.get("HOME", ""), tail)))
-        )
+        hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), tail)
+        hint = await anyio.to_thread.run_sync(said) or "; ".join(filter(None, (signs, hidden)))
     output = run.relative(ran.output)
-    return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, fenced)
+    return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, hint)
 
 
 async def free_stem(site: Site, name: str) -> str:

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from tickets.ticket import Ticket
+from workers.agents.follow import read_tail
 from workers.engine._follow import ended, follow
 from workers.engine._trees import Trees
 from workers.engine.check import Check, CheckResult, TreeCommand, free_stem, run_in_tree
@@ -25,6 +26,7 @@ from workers.files.exit_record import Exit, read_exit
 from workers.files.run_dir import RunDir
 from workers.git.run import GitError
 from workers.worktree.changes import Checker, Found
+from workers.worktree.checkout import lacks
 from workers.worktree.worktree import Place, left_its_base, remove_place
 
 
@@ -122,10 +124,19 @@ class LocalEngine:
         is_shared = place is not None and self._trees.is_shared(job, place)
         return Result(found.exit, found.answer, place, is_shared)
 
+    def _lacks(self, job: Job, place: Place) -> str:
+        files = self._site.run.attempt(job.ticket.worker, job.number)
+        said = (*(job.ticket.command or ()), read_tail(files.stderr), read_tail(files.stdout))
+        return lacks(self._site.run.root, place.path, job.ticket.cwd, "\n".join(said))
+
     async def _read_changes(self, job: Job, result: Result, place: Place, emit: Emit) -> Result:
         """Add the changes of a worker to a result, and write their patch."""
         patch = self._site.run.attempt(job.ticket.worker, job.number).patch
         result = result._replace(left_base=left_its_base(place))
+        if job.ticket.agent == "command" and result.answer.ended == "error":
+            hint = await anyio.to_thread.run_sync(self._lacks, job, place)
+            error = "; ".join(filter(None, (result.answer.error, hint)))
+            result = result._replace(answer=result.answer._replace(error=error))
         if result.is_shared:
             # It is read when its last reader has gone: until then a change could not be attributed.
             return result._replace(found=Found((), ()))

@@ -1,6 +1,7 @@
 """A worker's tree, set up: checked out, with its submodules, filtered files, copied files and links."""
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tickets.scopes.scope import Scope
+from tickets.wording import some_of
 from workers.errors import WorkerError
 from workers.files.run_dir import create_json
 from workers.git.run import GitError, Repository, git_fields
@@ -17,6 +19,14 @@ from workers.worktree.submodules import bring_modules
 from workers.worktree.worktree import Place, make_place, remove_place
 
 _WILD = set("*?[{\\")
+_MISSED = re.compile(
+    r"no such file|not found|cannot (?:find|open)|can't (?:open|find)|does not exist|no module named|ENOENT",
+    re.IGNORECASE,
+)
+_PACKAGE = re.compile(r"Cannot find (?:module|package) '[^./]")
+_LONGEST = 1000
+_MODULE = re.compile(r"No module named '([\w.]+)'")
+_WORDS = re.compile(r"[\w@%+./-]+")
 
 
 class Furniture(NamedTuple):
@@ -88,6 +98,40 @@ def _bring(root: Path, tree: Path, furniture: Furniture) -> tuple[tuple[str, ...
         else:
             place.symlink_to(root / path)
     return tuple(missing), tuple(environments)
+
+
+def lacks(root: Path, tree: Path, cwd: str, text: str) -> str:
+    """Describe what a failed command missed in its tree and the checkout has, by what it said; else `""`."""
+    if not _MISSED.search(text):
+        return ""
+    # A word without a dot or a slash is seldom a file.
+    found = {word.rstrip(".").removeprefix(f"{tree}/") for word in _WORDS.findall(text)}
+    words = {word for word in found if {".", "/"} & set(word)}
+    named = [os.path.normpath(os.path.join(cwd, word)) for word in words]  # noqa: PTH118 - a text
+    for name in _MODULE.findall(text):
+        path = name.replace(".", "/")
+        globs = [f"{base}{path}{suffix}" for base in ("", "src/") for suffix in ("", ".py", ".*.so")]
+        named += [found.relative_to(root).as_posix() for one in globs for found in root.glob(one)]
+    if _PACKAGE.search(text):
+        named.append("node_modules")
+    missed = sorted({top for path in named if (top := _missed(root, tree, path))})
+    tracked = git_fields("ls-files", "-z", "--", *_pathspecs(missed), cwd=root) if missed else []
+    only = [one for one in missed if not any(path == one or path.startswith(f"{one}/") for path in tracked)]
+    if not only:
+        return ""
+    are, them = ("is", "it") if len(only) == 1 else ("are", "them")
+    do = f"name {them} in `[worktree] link` or `copy`, or commit {them}"
+    return f"{some_of(only)} {are} only in your checkout; {do}"
+
+
+def _missed(root: Path, tree: Path, path: str) -> str:
+    """Return the part of a path that the tree lacks and the checkout has; empty where that is not so."""
+    parts = path.split("/")
+    if parts[0] in ("", "..", ".", ".git", ".taskers") or len(path) > _LONGEST:
+        return ""
+    tops = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    top = next((one for one in tops if not os.path.lexists(tree / one)), "")
+    return top if top and os.path.lexists(root / path) else ""
 
 
 def _linked(root: Path, patterns: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO, TypeVar, cast
 
 import anyio
@@ -10,9 +10,12 @@ import anyio
 from orchestrator.cli.terminal.painter import Painter, standard_painter
 from orchestrator.cli.terminal.progress import tell_lines
 from orchestrator.cli.terminal.table import LiveTable
+from orchestrator.cli.terminal.terminal import say
+from orchestrator.cli.text import problem_lines
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.log import configure
+from tickets.problems import Problem
 
 PICTURE = 0.5
 """Seconds between two pictures of the live table."""
@@ -28,6 +31,24 @@ def on_screen(
     _configure_logs(painter)
     if as_json:
         return call(caller, arguments)
+    told: list[Problem] = []
+
+    def warn(problems: Sequence[Problem]) -> None:
+        told.extend(problems)
+        for line in problem_lines(problems):
+            # The table is in the way of a line that it does not know of.
+            painter.above(line) if painter else say(line, sys.stderr)
+
+    answer = _shown(call, caller._replace(warn=warn), arguments, painter)
+    return answer._replace(problems=tuple(one for one in answer.problems if one not in told))
+
+
+def _shown(
+    call: Callable[[Caller, Arguments], Answer[View]],
+    caller: Caller,
+    arguments: Arguments,
+    painter: Painter | None,
+) -> Answer[View]:
     if painter is None:
         return call(caller._replace(tell=tell_lines), arguments)
     table = LiveTable(painter, os.environ)
