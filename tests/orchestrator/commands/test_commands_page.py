@@ -30,6 +30,7 @@ def answers(tmp_path_factory):
     lab.git("init", "--quiet", "--initial-branch=main")
     lab.git("config", "user.name", "Ada")
     lab.git("config", "user.email", "ada@localhost")
+    lab.commit({"README.md": "# Shop\n"})
     found = {"init": lab.call("init", "--json")}
     for shipped in (lab.root / TEMPLATES).glob("*-*.md"):
         shipped.unlink()
