@@ -125,8 +125,7 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
     ended, tail = ran.ended, ran.stdout + ran.stderr
     hint = ""
     if not ran.passed:
-        said = partial(lacks, run.root, tree, command.cwd, f"{text}
-{tail}")
+        said = partial(lacks, run.root, tree, command.cwd, f"{text}\n{tail}")
         signs = fence_signs(fence.level, str(run.root), text, tail, network=command.network)
         hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), tail)
         hint = await anyio.to_thread.run_sync(said) or "; ".join(filter(None, (signs, hidden)))
