@@ -94,7 +94,7 @@ def test_all_warnings_come_before_the_first_start_and_once(lab, command, tmp_pat
     assert called.err.count(warning) == 1, called
     assert "warning: codex-1: skipped: " in called.err
     assert "is not committed" not in called.out
-    document = lab.call(command, "phase-1", "--new", "--json").document
+    document = lab.call(command, "phase-1", "--new", "--again", "--json").document
     assert [one["place"] for one in document["problems"]] == ["work tree", "codex-1"]
 
 
