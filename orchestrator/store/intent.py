@@ -90,7 +90,9 @@ def _is_commit(found: dict[str, Any]) -> bool:
 
 def _is_landing(found: dict[str, Any]) -> bool:
     changes = found.get("changes")
-    if set(found) != {"run", "ref", "old", "new", "changes"} or not isinstance(changes, list):
+    left_out = found.get("left_out", [])
+    known = {"run", "ref", "old", "new", "changes", "left_out"}
+    if {*found, "left_out"} != known or not isinstance(changes, list) or not _are_texts(left_out):
         return False
     named = _are_texts([found["run"], found["ref"], found["old"], found["new"]])
     return named and all(_are_texts(one) and len(one) == 5 and _is_below(one[0]) for one in changes)

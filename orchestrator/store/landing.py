@@ -28,6 +28,8 @@ class Landing(Value):
     old: str
     new: str
     changes: tuple[Change, ...]
+    left_out: tuple[str, ...] = ()
+    """Paths that a sparse checkout leaves out: they change in the index alone."""
 
     @property
     def is_here(self) -> bool:
@@ -58,12 +60,18 @@ def refuse_unready(repo: UserRepo, landing: Landing) -> None:
     if repo.head().sha != landing.old:
         raise RepoBlocked(Problem(landing.ref, MOVED, "integrate again"))
     repo.wait_index_free()
-    standing = _standing(repo, landing.changes)
+    standing = _standing(repo, landing._replace(left_out=left_out_of(repo, landing)))
     staged = _staged(repo, landing.changes) if landing.ref else {}
     mixed = [c.path for c in landing.changes if "third" in (standing[c.path], staged.get(c.path))]
     if mixed:
         what = "has changes of yours that are not committed"
         raise RepoBlocked(*(Problem(path, what, "commit or stash it") for path in mixed))
+
+
+def left_out_of(repo: UserRepo, landing: Landing) -> tuple[str, ...]:
+    """Return the paths of a landing that the user's checkout leaves out, where the index takes them in."""
+    is_taken = landing.ref and landing.is_here
+    return tuple(repo.left_out([change.path for change in landing.changes])) if is_taken else ()
 
 
 def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
@@ -80,13 +88,16 @@ def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
                 return [Problem(landing.ref, what, f"orchestrate integrate {landing.run}", "warning")]
         if repo.head().branch != landing.ref:
             return []
-    standing = _standing(repo, landing.changes)
+    standing = _standing(repo, landing)
     kept = [path for path, word in standing.items() if word == "third"]
-    kept += _place(repo, [c for c in landing.changes if standing[c.path] == "old"], landing)
+    there = [change for change in landing.changes if change.path not in landing.left_out]
+    kept += _place(repo, [c for c in there if standing[c.path] == "old"], landing)
     if landing.ref:
         staged = _staged(repo, landing.changes)
         behind = [change for change in landing.changes if staged[change.path] == "old"]
         repo.move_index([f"{_index_mode(change)} {change.new_sha}\t{change.path}" for change in behind])
+        if left := [c.path for c in landing.changes if c.path in landing.left_out and c.new_mode != ABSENT]:
+            repo.leave_out(left)
     what = "was edited during a landing"
     return [Problem(path, what, "it keeps your text") for path in kept]
 
@@ -100,14 +111,16 @@ def _staged(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
     return {change.path: _word(change, {entries.get(change.path, _absent(change))}) for change in changes}
 
 
-def _standing(repo: UserRepo, changes: Sequence[Change]) -> dict[str, Word]:
-    """Return the same for the work tree."""
+def _standing(repo: UserRepo, landing: Landing) -> dict[str, Word]:
+    """Return the same for the work tree; what it leaves out is as the index has it."""
+    left = [change for change in landing.changes if change.path in landing.left_out]
+    changes = [change for change in landing.changes if change.path not in landing.left_out]
     ours = {change.path for change in changes}
     files = [c.path for c in changes if _is_file(repo.root, c.path)]
     # A blob with CRLF that git would not store today is still unchanged: ask without filters too.
     hashes = (repo.hashes(files), repo.hashes(files, "--no-filters"))
     trusted = repo.setting("core.filemode") != "false"
-    found: dict[str, Word] = {}
+    found = _staged(repo, left) if left else {}
     for change in changes:
         sides = set(_sides(repo, change, hashes, ours))
         if not trusted:

@@ -297,6 +297,20 @@ class UserRepo:
             except RepoBlocked:
                 return None
 
+    def left_out(self, paths: Sequence[str]) -> list[str]:
+        """List those paths of the index that a sparse checkout leaves out of the work tree."""
+        if not paths or self.setting("core.sparsecheckout") != "true":
+            return []
+        asked = ("--", *paths) if sum(map(len, paths)) < MOST_NAMED else ()
+        listed = self._run("ls-files", "-t", "-z", *asked, env={"GIT_LITERAL_PATHSPECS": "1"}).split("\0")
+        marked = {field[2:] for field in listed if field.startswith("S ")}
+        return [path for path in paths if path in marked and not os.path.lexists(self.root / path)]
+
+    def leave_out(self, paths: Sequence[str]) -> None:
+        """Mark entries of the user's index as left out of the work tree, as they were before they moved."""
+        feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        self._set_index("update-index", "--skip-worktree", "-z", "--stdin", feed=feed)
+
     def move_index(self, entries: Sequence[str]) -> None:
         """Set those entries of the user's index, removals first. Raises RepoBlocked while it is locked."""
         # A file that makes room for a folder must be gone before what is in the folder is added.

@@ -19,7 +19,7 @@ from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent, waiting
-from orchestrator.store.landing import Landing, advance, refuse_elsewhere, refuse_unready
+from orchestrator.store.landing import Landing, advance, left_out_of, refuse_elsewhere, refuse_unready
 from orchestrator.store.places import in_event, without_places
 from orchestrator.store.read import SAVING
 from orchestrator.store.repo import RepoBlocked, UserRepo
@@ -105,6 +105,7 @@ class Store:
             if self._landing.exists():
                 raise RepoBlocked(*before)
             refuse_unready(self._repo, landing)
+            landing = landing._replace(left_out=left_out_of(self._repo, landing))
             write_intent(self._landing, landing._asdict())
             return self._finish_landing()
 

@@ -16,7 +16,9 @@ from workers.git.metadata import module_directories
 from workers.git.run import GitError, git
 
 # Indexes with extras (split, untracked cache) cannot be copied and read elsewhere.
+# All of a commit is in a tree, whatever part of it the user's checkout leaves out.
 PLAIN_INDEX = (
+    *("-c", "core.sparseCheckout=false"),
     *("-c", "core.splitIndex=false", "-c", "core.untrackedCache=false", "-c", "index.sparse=false"),
     *("-c", "worktree.useRelativePaths=false"),
 )
