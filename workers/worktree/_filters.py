@@ -57,6 +57,9 @@ class Filters:
         for group, paths in self._known[place.base].items():
             index = place.beside("filtering")
             shutil.copy2(place.index_copy, index)
+            for path in paths:
+                # Else git asks whether it has changed, by cleaning the one in the user's checkout.
+                (place.path / path).unlink()
             feed = b"".join(os.fsencode(path) + b"\0" for path in paths)
             git("checkout-index", "-f", "-z", "--stdin", f"--prefix={place.path}/",
                 cwd=self._where, env=self._env(group, index), feed=feed, patience=_PATIENCE)  # fmt: skip
