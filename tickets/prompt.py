@@ -253,7 +253,7 @@ def _output(ticket: Ticket) -> str:
         return (
             "No report is needed: exit code 0 means complete. A last line\n"
             '`ORCHESTRATE-RESULT {"status": "complete", "summary": "…"}` may add details;\n'
-            "its status is `complete`, `blocked` or `needs_clarification`."
+            "its status is `complete`, `blocked`, `needs_clarification`, or `skipped` (nothing to do)."
         )
     return (
         "The final answer is the report, in Markdown, with these sections:\n\n"

@@ -42,7 +42,10 @@ def lines(answer: Answer[None], _: Arguments) -> list[str]:
     said = []
     for one in answer.document.get("workers", ()):
         words = ", ".join(one[key] for key in ("outcome", "verdict") if one[key]) or one["state"]
-        said.append(cut(f"{one['worker']:<18} {words:<20} {one['ticket']}: {one['title']}", columns()))
+        result = f' "{one["summary"]}"' if one["summary"] else ""
+        said.append(
+            cut(f"{one['worker']:<18} {words:<20} {one['ticket']}: {one['title']}{result}", columns())
+        )
     return with_ending(said, answer) if answer.document else []
 
 

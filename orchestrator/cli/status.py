@@ -7,12 +7,13 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.status import View
 from orchestrator.runs.state import RunState
-from tickets.wording import some_of
+from tickets.wording import rest_of, some_of
 
 if TYPE_CHECKING:
     import argparse
 
 P0_SHOWN = 3
+RESULTS = 5
 NAMED = 3
 """How many workers of a kind a line names before it counts the rest."""
 
@@ -58,7 +59,16 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
         pending = f"; pending: {some_of(run.pending, NAMED)}" if run.pending else ""
         money = "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(f"run           {run.run.id} ({run.phase}) {told['status']}: {counted}{pending}{money}")
-    return lines
+    return lines + _results(view)
+
+
+def _results(view: View) -> list[str]:
+    """Return the results of the newest run in its workers' own words."""
+    newest = max(view.runs, default="")
+    workers = view.runs[newest][0].workers.values() if newest else ()
+    said = [one for one in workers if one.lands and one.evidence.summary]
+    lines = [f'result        {one.worker} {one.ticket}: "{one.evidence.summary}"' for one in said[:RESULTS]]
+    return lines + [f"{'':<14}{more}" for more in rest_of(len(said), RESULTS)]
 
 
 def _named(word: str, run: RunState) -> str:

@@ -2,11 +2,10 @@
 
 import argparse
 
-from orchestrator.cli.terminal.progress import record_line, summary_lines
+from orchestrator.cli.terminal.progress import counted, record_line, summary_lines
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.wait import Arguments, WaitView
 from orchestrator.step import step_lines
-from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,5 @@ def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
     said = [line for record in events if (line := record_line(record, state))]
     if answer.document["status"] != "running":
         return [*said, *summary_lines(state, answer.problems, answer.step)]
-    ended = sum(worker.ended for worker in state.workers.values())
-    running = f"run {state.run.id} is running: {ended} of {count_of(len(state.workers), 'ticket')} ended"
+    running = f"run {state.run.id} is running; tickets: {counted(state)}"
     return [*said, running, *step_lines(answer.step)]

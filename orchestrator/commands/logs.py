@@ -109,6 +109,7 @@ def _listed(live: LiveRun) -> Answer[None]:
             "verdict": worker.verdict,
             "attempts": worker.attempts,
             "reason": worker.reason,
+            "summary": worker.evidence.summary,
         }
         for name, worker in state.workers.items()
     ]

@@ -100,7 +100,7 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
     if is_brief:
         changed = dict.fromkeys(one["worker"] for one in events if one.get("worker") in state.workers)
         document = {
-            "schema": 1, "run": state.run.id, "status": status, "counts": counts_of(state),
+            "schema": 1, "run": state.run.id, "status": status, "counts": state.counts,
             "changed": [_changed(live, name) for name in changed],
         }  # fmt: skip
     else:
@@ -112,19 +112,9 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
     return Answer(code, document | step_keys(step), problems, WaitView(state, events))
 
 
-def counts_of(state: RunState) -> dict[str, int]:
-    """Count the workers of a run by their verdict, else by their outcome, else by what they do."""
-    found: dict[str, int] = {}
-    for worker in state.workers.values():
-        going = "running" if worker.started else "waiting"
-        word = worker.verdict or worker.outcome or going
-        found[word] = found.get(word, 0) + 1
-    return found
-
-
 def _changed(live: LiveRun, name: str) -> dict[str, str]:
     """Return a worker that something happened to: what it is now, and its one line."""
     worker = live.state.workers[name]
     is_ = worker.verdict or worker.outcome or ("running" if worker.started else "waiting")
-    line = worker.reason if worker.ended else worker.held
+    line = (worker.reason or worker.evidence.summary) if worker.ended else worker.held
     return {"worker": name, "state": is_, "line": line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"}

@@ -5,9 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.runs.events import Claims
 from tickets.report import Report, read_report
+from tickets.types import AgentName
+from workers.agents.agent import Answer
+from workers.agents.stream import printable
 
 MOST_NAMED = 50
 """Paths of each kind that a record keeps; a report may name thousands."""
+LONGEST = 160
+"""Characters of a result on one line."""
 NO_CHANGES = "No changes:"
 """The beginning of a report's line that explains why nothing was changed."""
 
@@ -32,6 +37,21 @@ def kept_claims(claims: Claims) -> Claims:
     """Return claims as a record keeps them: with the first paths of each kind."""
     paths = (claims.files, claims.not_found, claims.not_said)
     return Claims(claims.status, *(some[:MOST_NAMED] for some in paths))
+
+
+def result_line(agent: AgentName, answer: Answer) -> str:
+    """Return the result of a complete worker on one line, in its own words.
+
+    Of an agent the beginning of its report's summary, else of its answer; of a command worker the summary in
+    its `ORCHESTRATE-RESULT`, else the last line that it printed.
+    """
+    if agent == "command":
+        said = answer.text or answer.last
+    else:
+        said = read_report(answer.text).summary or answer.text
+    lines = (printable(line).lstrip("#->* ") for line in said.splitlines())
+    line = next((line for line in lines if any(char.isalnum() for char in line)), "")
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
 def says_why_nothing_changed(report: Report) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from orchestrator.budget.prices import priced
-from orchestrator.execute._claims import claims_of, kept_claims
+from orchestrator.execute._claims import claims_of, kept_claims, result_line
 from orchestrator.execute.begin import answered
 from orchestrator.execute.command import run_check
 from orchestrator.execute.judgement import (
@@ -163,6 +163,7 @@ def _evidence(
         started_at=ended.started,
         ended_at=ended.ended,
         max_rss_kb=ended.max_rss_kb,
+        summary=result_line(ticket.agent, answer) if judged.judgement.outcome == "complete" else "",
     )
 
 

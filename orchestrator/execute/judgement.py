@@ -195,6 +195,8 @@ def _of_status(status: str, said: str, flags: tuple[str, ...]) -> Judgement:
         return Judgement("blocked", line or "it reports that it is blocked", flags)
     if status == "needs_clarification":
         return Judgement("needs_clarification", line or "it has a question", flags)
+    if status == "skipped":
+        return Judgement("skipped", line or "there was nothing to do", flags)
     return Judgement("complete", "", flags)
 
 

@@ -303,7 +303,7 @@ def _fallen(runtime: Runtime, ticket: Ticket) -> str | None:
     """Describe the dependency that did not land, where there is one."""
     for before in runtime.manifest.dependencies.get(ticket.id, ()):
         worker = runtime.of(runtime.manifest.by_id(before))
-        if not worker.lands:
+        if not (worker.lands or worker.had_nothing_to_do):
             return f"depends on {before}, which was {worker.verdict or worker.outcome}"
     return None
 

@@ -141,6 +141,8 @@ class Evidence(Value):
     started_at: str = ""
     ended_at: str = ""
     max_rss_kb: int = 0
+    summary: str = ""
+    """The result of a complete worker on one line, in its own words."""
 
 
 NO_EVIDENCE = Evidence()

@@ -371,7 +371,13 @@ def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits
 
 def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
     """Return problems for tickets that another run helps, with commands: over budget, skipped too early."""
-    return [*unpaid_problems(phase, workers, waits_for), *_freed_problems(phase, workers, waits_for)]
+    nothing = [
+        Problem(name, f"skipped: {worker.reason}", severity="warning")
+        for name, worker in workers.items()
+        if worker.had_nothing_to_do
+    ]
+    found = [*unpaid_problems(phase, workers, waits_for), *_freed_problems(phase, workers, waits_for)]
+    return [*nothing, *found]
 
 
 def _freed_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:

@@ -27,7 +27,7 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
-from orchestrator.runs.worker_state import WENT_WRONG, WorkerState
+from orchestrator.runs.worker_state import STANDINGS, WENT_WRONG, Standing, WorkerState
 from orchestrator.step import Step, step_keys
 from tickets.problems import Problem
 from tickets.types import AgentName
@@ -234,8 +234,19 @@ class RunState:
 
     @property
     def has_failures(self) -> bool:
-        """Return whether a worker's work was not accepted; a disabled or missing agent is no failure."""
-        return any(not worker.lands and name not in self.unavailable for name, worker in self.workers.items())
+        """Return whether a worker's work was not accepted; without work or an agent it is no failure."""
+        return any(
+            not (worker.lands or worker.had_nothing_to_do or name in self.unavailable)
+            for name, worker in self.workers.items()
+        )
+
+    @property
+    def counts(self) -> dict[Standing, int]:
+        """Count the workers by what became of their work."""
+        found = dict.fromkeys(STANDINGS, 0)
+        for worker in self.workers.values():
+            found[worker.standing] += 1
+        return found
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -287,6 +298,7 @@ class RunState:
             "run": self.run.id,
             "phase": self.phase,
             "status": self.status(),
+            "counts": self.counts,
             "workers": [_shown(worker) for worker in self.workers.values()],
             "commit": {"landing": self.landing, "state": self.state_commit},
             "problems": [],
@@ -390,6 +402,7 @@ def _shown(worker: WorkerState) -> dict[str, Any]:
         "outcome": worker.outcome,
         "reason": worker.reason,
         "verdict": worker.verdict,
+        "summary": evidence.summary,
         "flags": list(worker.flags),
         "fence": worker.fence,
         "exit_code": evidence.exit_code,

@@ -1,12 +1,23 @@
 """The state of one worker by a run's journal."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from orchestrator.runs.events import NO_EVIDENCE, Begin, Evidence, Kind, SettledBy, Try, Unattributed
 from tickets.types import AgentName, Outcome, Verdict
 
 LANDS = ("accepted", "partial")
 """Verdicts with which a worker's changes land."""
+Standing = Literal["accepted", "pending", "rejected", "failed", "skipped", "running", "waiting"]
+STANDINGS: tuple[Standing, ...] = (
+    "accepted",
+    "pending",
+    "rejected",
+    "failed",
+    "skipped",
+    "running",
+    "waiting",
+)
+"""In the order in which they are told; `failed` are those that did not end well, whatever was decided."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
 
@@ -76,3 +87,21 @@ class WorkerState:
     def lands(self) -> bool:
         """Whether its changes are accepted, wholly or in part."""
         return self.verdict in LANDS
+
+    @property
+    def had_nothing_to_do(self) -> bool:
+        """Whether it has found that there is nothing to do: no failure, and nobody waits in vain for it."""
+        return self.started and self.outcome == "skipped"
+
+    @property
+    def standing(self) -> Standing:
+        """What became of its work, for a count."""
+        if self.lands:
+            return "accepted"
+        if not self.ended:
+            return "running" if self.started else "waiting"
+        if self.verdict == "pending":
+            return "pending"
+        if self.outcome == "skipped":
+            return "skipped"
+        return "rejected" if self.outcome == "complete" else "failed"

@@ -38,6 +38,8 @@ class Completion(Value):
     """The findings against the worker, independent of the verdict; empty where there are none."""
     left_out: tuple[str, ...] = ()
     """Paths that it changed and that did not land."""
+    result: str = ""
+    """Its result on one line, in its own words, where it was accepted."""
 
 
 class RunDeployed(Value):

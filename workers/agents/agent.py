@@ -129,8 +129,10 @@ class Answer(Value):
 
     `thread_lost`: the CLI does not know the thread that was to be resumed; restart.
     """
-    status: Literal["complete", "blocked", "needs_clarification"] | None = None
+    status: Literal["complete", "blocked", "needs_clarification", "skipped"] | None = None
     """The status in a command worker's own result line, where it has one."""
+    last: str = ""
+    """The last line that a command worker printed."""
     question: str = ""
     """The open question: a permission or an answer that nobody can give it.
 

@@ -24,8 +24,8 @@ SUMS_THREAD_USAGE = False
 STDERR_RETRY = b""
 RESULT = "ORCHESTRATE-RESULT"
 
-_Status = Literal["complete", "blocked", "needs_clarification"]
-_STATUSES: tuple[_Status, ...] = ("complete", "blocked", "needs_clarification")
+_Status = Literal["complete", "blocked", "needs_clarification", "skipped"]
+_STATUSES: tuple[_Status, ...] = ("complete", "blocked", "needs_clarification", "skipped")
 _SHOWN = 200
 
 
@@ -87,7 +87,8 @@ class CommandReader:
         """Judge by the exit code: 0 is success, a signal is no result, anything else is an error."""
         flags = (*self._flags, *(("silent",) if self._silent else ()))
         if exit_code == 0:
-            return Answer("success", self._summary, flags=flags, status=self._status)
+            last = self._last or last_words(stderr_tail)
+            return Answer("success", self._summary, flags=flags, status=self._status, last=last)
         if exit_code is None or exit_code < 0:
             return Answer("none", self._summary, last_words(stderr_tail), flags=flags, status=self._status)
         said = last_words(stderr_tail) or self._summary or self._last

@@ -109,8 +109,7 @@ def run_lines(answer: Answer[RunState]) -> list[str]:
 def detached_lines(answer: Answer[RunState]) -> list[str]:
     """Return the answer about a run that continues in the background."""
     state = answer.view
-    said = f"run {state.run.id} of {state.phase} continues in the background, "
-    said += count_of(len(state.workers), "ticket")
+    said = f"run {state.run.id} of {state.phase} continues in the background; tickets: {counted(state)}"
     return with_ending([said], answer)
 
 
@@ -130,7 +129,13 @@ def summary_lines(state: RunState, problems: Sequence[Problem], step: Step) -> l
     for problem in (problem for problem in problems if not problem.what.startswith("skipped: ")):
         lines += wrapped(f"{problem.severity}: {problem}", "  ", first="")
     lines += _settling(state)
-    return [*lines, *map(clean, step_lines(step))]
+    return [*lines, f"tickets:  {counted(state)}", *map(clean, step_lines(step))]
+
+
+def counted(state: RunState) -> str:
+    """Count what became of the tickets of a run: `8: 6 accepted, 1 failed, 1 skipped`."""
+    counts = [f"{number} {word}" for word, number in state.counts.items() if number]
+    return f"{len(state.workers):,}: {', '.join(counts)}"
 
 
 def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
@@ -144,6 +149,8 @@ def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
     reason = worker.reason if not violations else ""
     said = ": ".join(part for part in (outcome, reason) if part)
     lines += wrapped(said, indent) if said else []
+    if worker.evidence.summary:
+        lines.append(indent + cut(f'"{worker.evidence.summary}"', room))
     if files:
         label = f"{_files(files)} {'landed' if worker.worker in state.landings else 'in scope'}"
         lines += _paths(label, files, indent, room)
@@ -196,9 +203,11 @@ def _named(names: Sequence[str], state: RunState) -> str:
 
 
 def _ended(event: WorkerEnded) -> str:
-    parts = [event.reason, _files(event.evidence.files), f"{event.evidence.seconds:.1f} s"]
-    return f"{event.verdict or ''}: " + ", ".join(part for part in (*parts, *event.flags) if part)
+    summary = f'"{event.evidence.summary}"' if event.evidence.summary else ""
+    parts = [event.reason or summary, _files(event.evidence.files), f"{event.evidence.seconds:.1f} s"]
+    said = ", ".join(part for part in (*parts, *event.flags) if part)
+    return f"{event.verdict}: {said}" if event.verdict else said
 
 
 def _files(files: Sequence[str]) -> str:
-    return f"{count_of(len(files), 'file')}" if files else ""
+    return count_of(len(files), "file") if files else ""

@@ -153,7 +153,7 @@ def _ended(worker: WorkerState) -> Fields:
         elapsed(worker.evidence.seconds) if worker.started else "",
         thousands(tokens) if tokens else "",
         amount(cost) if cost is not None else "unpriced" if tokens else "",
-        worker.reason or files or ", ".join(worker.flags),
+        worker.reason or worker.evidence.summary or files or ", ".join(worker.flags),
     )
 
 

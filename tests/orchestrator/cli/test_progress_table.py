@@ -131,7 +131,7 @@ def test_those_that_run_come_first_and_the_rest_is_counted(tmp_path):
     lines = table(live)
     assert len(lines) <= 23
     assert [line.split()[0] for line in lines[3:18]] == [f"Codex-Worker-{n}" for n in range(16, 31)]
-    assert lines[-1] == f"  and {10_000 - len(lines) + 4} more"
+    assert lines[-1] == f"  and {10_000 - len(lines) + 4:,} more"
     assert "9970 queued" in lines[1]
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from support.repository import SCRIPT, seen_in, shell, template
 
-RUN_KEYS = {"schema", "run", "phase", "status", "workers", "commit", "problems", "next_action"}
+RUN_KEYS = {"schema", "run", "phase", "status", "counts", "workers", "commit", "problems", "next_action"}
 WORKER = {
-    "worker": str, "ticket": str, "agent": str, "outcome": str, "reason": str, "verdict": (str, type(None)),
+    "worker": str, "ticket": str, "agent": str, "outcome": str, "reason": str, "summary": str,
+    "verdict": (str, type(None)),
     "flags": list, "fence": (str, type(None)), "exit_code": (int, type(None)), "attempts": int,
     "seconds": float, "files": list, "violations": list, "usage": dict, "output": (str, type(None)),
 }  # fmt: skip

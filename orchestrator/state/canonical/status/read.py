@@ -48,7 +48,8 @@ _ACTIVE = (
 _SENT = r"(?P<worker>[^\s:]+): (?P<title>.*?)(?: \(Scope: (?P<scope>.*)\))?$"
 _DONE = re.compile(
     r"(?P<worker>[^\s:]+): (?P<title>.*) \((?P<outcome>[A-Z_ ]+)(?:, (?P<verdict>[a-z ]+))?, "
-    r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?:, (?P<phase>.+))?)?\)$"
+    r"integrated (?P<date>\d{4}-\d{2}-\d{2})(?:, run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?:, (?P<phase>.+?))?)?\)"
+    r"(?: \u2014 (?P<result>.*))?$"
 )
 
 
@@ -119,6 +120,8 @@ class Completed(NamedTuple):
     run: str
     phase: str
     """The name that `run` was called with; empty in lines of old versions and of people."""
+    result: str
+    """The worker's result in its own words, where the line has it."""
     item: Item
 
 

@@ -367,6 +367,7 @@ def _completed(
         line = (
             f"{inert(worker.worker)}: {inert(worker.title) or 'untitled'} "
             f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run}, {inert(event.phase)})"
+            + (f" \u2014 {inert(worker.result)}" if worker.result else "")
         )
         if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
             document = set_item(document, known[0].item, line)
