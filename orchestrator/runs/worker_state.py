@@ -8,15 +8,7 @@ from tickets.types import AgentName, Outcome, Verdict
 LANDS = ("accepted", "partial")
 """Verdicts with which a worker's changes land."""
 Standing = Literal["accepted", "pending", "rejected", "failed", "skipped", "running", "waiting"]
-STANDINGS: tuple[Standing, ...] = (
-    "accepted",
-    "pending",
-    "rejected",
-    "failed",
-    "skipped",
-    "running",
-    "waiting",
-)
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
 """In the order in which they are told; `failed` are those that did not end well, whatever was decided."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
