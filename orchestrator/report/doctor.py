@@ -24,9 +24,11 @@ from tickets.types import AGENTS, AgentName
 from tickets.value import Value
 from tickets.wording import some_of
 from workers.agents.agent import FenceWanted, agent_named, find_agent
+from workers.fence.exposed import sockets, tokens
+from workers.fence.places import git_reads
 from workers.fence.probe import fence_in_force
 from workers.files.locks import is_locked
-from workers.git.run import GitError, git, git_line
+from workers.git.run import GitError, Repository, git, git_line
 from workers.pool.slots import Taken, holders
 
 if TYPE_CHECKING:
@@ -107,12 +109,14 @@ def examine(
     held = fence_in_force(settings.fence.level)
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
     problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence.level)]
+    problems += open_sockets(fence.level, sockets(environ) if fence.level != "namespaces" else [])
     found = Examination(git, sys.version.partition(" ")[0], agents, fence)
     if project is None:
         problems += nowhere
         return found._replace(free=shutil.disk_usage(start).free, problems=tuple(problems))
     repository = project.repository
     problems += _file_problems(project)
+    problems += _readable_tokens(repository, environ) if held.holds else []
     problems += doubted_environments(settings, repository.root, environ)
     slots = tuple(holders(repository.own / "slots"))
     problems += [_dirty(taken) for taken in slots if taken.dirty]
@@ -160,6 +164,25 @@ def fence_problems(fence: FenceFound, wanted: FenceWanted = "auto") -> list[Prob
     if fence.level == "advisory":
         what = "workers run as root and without a fence, so they can change any file"
     return [*found, Problem("fence", what, "run orchestrate as an ordinary user", "warning")]
+
+
+def open_sockets(level: str, found: Sequence[str]) -> list[Problem]:
+    """Name the servers of the user's that a fence cannot keep workers from."""
+    if not found:
+        return []
+    what = "Landlock cannot" if level == "landlock" else "nothing can"
+    what = f"{what} keep workers from servers of yours: {some_of(found)}"
+    return [Problem("fence", what, "use namespaces, or stop them while workers run", "warning")]
+
+
+def _readable_tokens(repository: Repository, environ: Mapping[str, str]) -> list[Problem]:
+    home = Path(environ.get("HOME") or "/nonexistent")
+    files = [repository.common / "config", *git_reads(home, repository.common)]
+    what = "holds a token or a password, and fenced workers read it: git must"
+    return [
+        Problem(path, what, "move it to a credential helper (`git help credentials`)", "warning")
+        for path in tokens(files)
+    ]
 
 
 def disk_problems(free: int) -> list[Problem]:

@@ -176,6 +176,23 @@ def test_a_stronger_fence_is_named_with_the_way_to_get_it(level, reason, do):
     assert do in found.do
 
 
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("http.extraheader=AUTHORIZATION: basic eA==", True), ("user.name=me:pw@host", False),
+        ("remote.origin.url=https://me:pw@host/x", True), ("remote.origin.url=https://me@host/x", False),
+        ("remote.origin.url=https://ghp_abc123@host/x", True), ("remote.origin.url=ssh://git@host/x", False),
+    ],
+)  # fmt: skip
+def test_a_token_that_git_and_so_a_fenced_worker_reads_is_named_by_its_file_alone(
+    doctor, lab, setting, named
+):
+    lab.git("config", *setting.split("=", 1))
+    told = [one for one in doctor()["problems"] if "holds a token" in one["what"]]
+    assert [one["place"] for one in told] == [str(lab.root / ".git" / "config")] * named
+    assert not any(secret in str(told) for secret in ("eA==", "pw", "abc123"))
+
+
 def test_an_agent_without_key_and_login_is_not_usable(doctor, tools, lab, monkeypatch, tmp_path):
     tools("claude", "echo 2.0")
     home = tmp_path / "empty"
