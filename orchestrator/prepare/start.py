@@ -13,6 +13,7 @@ from orchestrator.runs.cleanup import clear_ended_runs
 from orchestrator.runs.manifest import Manifest, write_manifest
 from orchestrator.runs.roster import superseded
 from orchestrator.state.events import RosterEntry, RunDeployed
+from orchestrator.store.folding import forget_folded
 from orchestrator.store.store import Store
 from tickets.problems import Problem
 from workers.fence.probe import fence_in_force
@@ -65,6 +66,7 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
         for ticket in prepared.plan.tickets
         if ticket.id not in prepared.skipped
     )
+    forget_folded(project.repository)
     store.check([RunDeployed("00000000_000000", request.phase, at, request.lead, roster)])
     run = new_run_dir(project.repository.root, at, scopes_in_use.ids(project.repository))
     manifest = _manifest(project, request, prepared, run)

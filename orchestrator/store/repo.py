@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
 from orchestrator.store.places import without_places
+from orchestrator.store.folding import (
+    Folded,
+    is_elsewhere,
+    may_fold,
+    note_folded,
+    read_folded,
+    whole_message,
+)
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import read_whole
@@ -180,15 +188,18 @@ class UserRepo:
             self.wait_index_free(0)
         wanted = set(paths)
         self.refuse_in_progress()
+        folds = may_fold(wanted, message)
         while True:
             head = self.head()
             known = wanted - self._unknown(wanted, head.sha)
             if not known:
                 return None
             feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
+            before = self._folding(head, known, message) if folds else ()
+            text, amends = whole_message((*before, message)), bool(before)
             # The index goes first: an index behind its branch would show our commit undone.
             try:
-                new = self._commit_only(feed, head.sha, message)
+                new = self._commit_only(feed, head.sha, text, amends=amends)
             except RepoBlocked as error:
                 if "did not match any file" not in error.said:
                     raise
@@ -198,8 +209,12 @@ class UserRepo:
                     return None
                 feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
                 self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
-                new = self._commit_only(feed, head.sha, message)
-            if new is None or self.move_ref("HEAD", new, head.sha or "0" * len(new), message):
+                new = self._commit_only(feed, head.sha, text, amends=amends)
+            if new is None:
+                return None
+            if folds:
+                note_folded(self._repository, Folded(new, (*before, message)))
+            if self.move_ref("HEAD", new, head.sha or "0" * len(new), text):
                 return new
 
     def ignored(self, paths: Iterable[str]) -> set[str]:
@@ -207,6 +222,22 @@ class UserRepo:
         feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(paths))
         found = self._run("check-ignore", "-z", "--stdin", feed=feed, fine=NONE)
         return {path for path in found.split("\0") if path}
+
+    def _folding(self, head: Head, paths: Iterable[str], message: str) -> tuple[str, ...]:
+        """Return the messages of the last commit, if this change can fold into it; else none.
+
+        Not where another ref, a remote's above all, has it, nor where one of the files names it.
+        """
+        last = read_folded(self._repository)
+        # A command that was killed after its commit comes again with the same message.
+        if last is None or last.commit != head.sha or message in last.messages:
+            return ()
+        files = (self.root / path for path in paths)
+        named = any(last.commit[:7].encode() in read_whole(file) for file in files if file.is_file())
+        if named or is_elsewhere(self._repository, last.commit):
+            return ()
+        known = self._run("for-each-ref", "--count=2", "--format=%(refname)", f"--contains={last.commit}")
+        return last.messages if known.split("\n")[:-1] == [head.branch] else ()
 
     def _unknown(self, paths: Iterable[str], commit: str | None) -> set[str]:
         """Return those paths that are neither in the work tree nor in a commit: git would not commit them."""
@@ -216,8 +247,12 @@ class UserRepo:
         options = ("-z", "--full-tree", "--name-only")
         return missing - set(self._run("ls-tree", *options, commit, "--", *sorted(missing)).split("\0"))
 
-    def _commit_only(self, feed: bytes, parent: str | None, message: str) -> str | None:
+    def _commit_only(
+        self, feed: bytes, parent: str | None, message: str, *, amends: bool = False
+    ) -> str | None:
         """Make a commit of files as they are, on no branch; None where they are committed already.
+
+        It `amends` its parent: the parent's parent is that of the new one.
 
         As `git commit --only`, with a HEAD of its own: a reader of the user's HEAD learns of the commit first
         (`note_move`).
@@ -245,7 +280,8 @@ class UserRepo:
                 "GIT_INDEX_FILE": str(self._git_dir / "index"), "GIT_LITERAL_PATHSPECS": "1",
             }  # fmt: skip
             try:
-                self._committed_by(feed, folder / "message", env)
+                more = ("--amend", "--reset-author", "--allow-empty") if amends else ()
+                self._committed_by(feed, folder / "message", env, *more)
             except RepoBlocked as error:
                 # Code 1 without a word: there is nothing to commit.
                 if error.code != 1 or error.said:
@@ -255,12 +291,12 @@ class UserRepo:
         finally:
             rmtree(folder, ignore_errors=True)
 
-    def _committed_by(self, feed: bytes, message: Path, env: Mapping[str, str]) -> None:
+    def _committed_by(self, feed: bytes, message: Path, env: Mapping[str, str], *more: str) -> None:
         """Commit in the user's name where git knows one, in ours for each role without a name."""
         commit = (
             *_COMMIT, "commit", "-q", "--only", "--no-gpg-sign", "--cleanup=verbatim",
             "--allow-empty-message", "--untracked-files=no", f"--file={message}",
-            "--pathspec-from-file=-", "--pathspec-file-nul",
+            "--pathspec-from-file=-", "--pathspec-file-nul", *more,
         )  # fmt: skip
         try:
             self._set_index(*commit, feed=feed, env=env, limit=LIMIT)
