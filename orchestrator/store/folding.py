@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.state import owned_paths
+from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from tickets.value import Value
 from tickets.wording import count_of
 from workers.files.durable import write_over
@@ -26,8 +27,11 @@ class Folded(Value):
 
 
 def may_fold(paths: Iterable[str], message: str) -> bool:
-    """Return whether a commit is of state files alone, and no run's record names it."""
-    return set(paths) <= set(owned_paths()) and "Orchestrate-State: " not in message
+    """Return whether a commit is of state files alone, and no run's record names it.
+
+    The decision log is append-only: its entries as they were first committed stay in the history.
+    """
+    return set(paths) <= {*owned_paths()} - {DECISIONS} and "Orchestrate-State: " not in message
 
 
 def whole_message(messages: tuple[str, ...]) -> str:
@@ -72,4 +76,4 @@ def is_elsewhere(repository: Repository, commit: str) -> bool:
 
 
 def _note(repository: Repository) -> Path:
-    return repository.own / "folded.json"
+    return repository.own / "last-state-commit"

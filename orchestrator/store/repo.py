@@ -11,7 +11,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
-from orchestrator.store.places import without_places
 from orchestrator.store.folding import (
     Folded,
     is_elsewhere,
@@ -20,6 +19,7 @@ from orchestrator.store.folding import (
     read_folded,
     whole_message,
 )
+from orchestrator.store.places import without_places
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import read_whole

@@ -75,7 +75,7 @@ def test_a_commit_waits_until_what_the_user_is_in_the_middle_of_is_over(lab, beg
     assert add(lab, "Third")["commit"] is not None
     text = lab.git("show", "HEAD:STATUS.md")
     assert [one in text for one in ("First", "Second", "Third")] == [True] * 3
-    messages = lab.git("log", "--format=%B", f"{base}..HEAD")
+    messages = lab.git("log", "--format=%B", f"{base}..HEAD").splitlines()
     assert [messages.count(f"TODO added: {one}") for one in ("First", "Second", "Third")] == [1] * 3
     assert lab.git("status", "--porcelain") == ""
 

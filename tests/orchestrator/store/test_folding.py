@@ -19,15 +19,34 @@ def test_changes_in_a_row_are_one_commit_that_lists_them(lab):
     base = subjects(lab)
     first = add(lab, "One")["commit"]
     add(lab, "Two")
-    assert lab.call("decide", "Tabs", "--context", "c", "--decision", "d").code == 0
+    assert lab.call("deliverable", "start", "1").code == 0
     last = add(lab, "Three")["commit"]
     assert subjects(lab) == ["TODO added: Three, and 3 changes before it", *base]
     assert lab.git("rev-parse", "HEAD").strip() == last != first
     body = lab.git("log", "-1", "--format=%B")
-    for subject in ("TODO added: One", "TODO added: Two", "Decision recorded: Tabs", "TODO added: Three"):
+    for subject in (
+        "TODO added: One",
+        "TODO added: Two",
+        "Deliverable started: Code review",
+        "TODO added: Three",
+    ):
         assert f"\n\n{subject}\n\n" in body, body
     assert lab.git("status", "--porcelain") == ""
-    assert lab.git("show", "--format=", "--name-only", "HEAD").split() == ["DECISIONS.md", "STATUS.md"]
+    assert lab.git("show", "--format=", "--name-only", "HEAD").split() == ["STATUS.md"]
+
+
+def test_each_decision_keeps_its_commit_so_that_an_edit_of_the_log_can_be_seen(lab):
+    base = subjects(lab)
+    for title in ("Tabs", "Spaces"):
+        assert lab.call("decide", title, "--context", "c", "--decision", "d").code == 0
+        add(lab, title)
+    assert subjects(lab) == [
+        "TODO added: Spaces",
+        "Decided: Spaces",
+        "TODO added: Tabs",
+        "Decided: Tabs",
+        *base,
+    ]
 
 
 def push(lab):
@@ -118,11 +137,11 @@ def test_what_was_undone_in_a_row_is_told_and_changes_nothing(lab):
 def test_a_commit_that_was_noted_and_not_made_is_made_once(lab):
     """A command that is killed between its commit and its end comes again with the same message."""
     add(lab, "One")
-    note = (lab.root / ".git/orchestrate/folded.json").read_text()
+    note = (lab.root / ".git/orchestrate/last-state-commit").read_text()
     head = lab.git("rev-parse", "HEAD").strip()
     add(lab, "Two")
     lab.git("update-ref", "HEAD", head)  # as before the move of the branch
     add(lab, "Three")
     assert [subjects(lab)[0], subjects(lab)[1]] == ["TODO added: Three", "TODO added: One"]
     assert "Two" in lab.git("show", "HEAD:STATUS.md")
-    assert note != (lab.root / ".git/orchestrate/folded.json").read_text()
+    assert note != (lab.root / ".git/orchestrate/last-state-commit").read_text()
