@@ -12,6 +12,7 @@ from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from tickets.value import Value
 from tickets.wording import count_of
 from workers.files.durable import write_over
+from workers.files.read import read_whole
 from workers.files.run_dir import read_json
 from workers.git.run import Repository
 
@@ -69,9 +70,9 @@ def is_elsewhere(repository: Repository, commit: str) -> bool:
     heads = (repository.common / "worktrees").glob("*/HEAD")
     packed = repository.common / "packed-refs"
     return (
-        any(path.read_bytes().strip() == commit.encode() for path in heads)
+        any(read_whole(path).strip() == commit.encode() for path in heads)
         or (repository.common / "refs/notes").exists()
-        or (packed.exists() and b" refs/notes/" in packed.read_bytes())
+        or (packed.exists() and b" refs/notes/" in read_whole(packed))
     )
 
 

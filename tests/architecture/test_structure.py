@@ -29,6 +29,7 @@ REPLACES = {
     "orchestrator/archive/_pack.py": ({"rename"}, "the folder of an old run that is packed"),
     "orchestrator/schedule/rate_limits.py": ({"replace_file"}, "a provider's state, beside the slots"),
     "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
+    "orchestrator/store/folding.py": ({"write_over"}, "the note of the last state commit, under the lock"),
     "orchestrator/store/store.py": ({"open"}, "its lock file"),
     "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
     "orchestrator/demo/fix_faults.py": ({"write_bytes", "write_text"}, "a worker's program, in its worktree"),
