@@ -7,7 +7,7 @@ AGENTS := tests/agents/node_modules/.package-lock.json
 
 .PHONY: demo test smoke-test lint bench soak agents clean
 
-demo: .venv/made
+demo: .venv/package
 	rm -rf demo-project
 	$(BIN)/orchestrate demo demo-project
 
@@ -40,14 +40,24 @@ $(AGENTS): tests/agents/package-lock.json
 	@if command -v npm >/dev/null 2>&1; then cd tests/agents && npm ci --no-audit --no-fund; \
 	else echo "npm is not installed: tests of the real agent CLIs will be skipped"; fi
 
-# uv where it is there, since it is faster; else what Python brings.
-.venv/made: pyproject.toml
+# uv where it is there, since it is faster; else what Python brings. `make demo` needs the package alone.
+define install
 	@if command -v uv >/dev/null 2>&1; then \
-		uv venv --allow-existing --seed --python $(PYTHON) .venv && uv pip install -q --python $(BIN)/python -e . --group dev; \
+		uv venv -q --allow-existing --seed --python $(PYTHON) .venv && uv pip install -q --python $(BIN)/python -e . $(1); \
 	else \
-		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --upgrade pip && $(BIN)/python -m pip install -q -e . --group dev; \
+		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --upgrade pip && $(BIN)/python -m pip install -q -e . $(1); \
 	fi
+endef
+
+.venv/package: pyproject.toml
+	@echo "installing orchestrate into .venv (once)"
+	$(call install,)
 	@touch $@
+
+.venv/made: pyproject.toml
+	@echo "installing orchestrate and its test tools into .venv (once)"
+	$(call install,--group dev)
+	@touch .venv/package $@
 
 clean:
 	rm -rf .venv demo-project tests/agents/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """Checks run below a shim, one after another, and counted by what they print or write."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -49,16 +49,19 @@ def verify(
     environ: Mapping[str, str],
     timeout: float,
     checks: Checks = _CHECKS,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Figure, ...]:
     """Run checks one after another in the work tree, each within `timeout` seconds with its whole tree.
 
-    `checks` are the settings that say with which variables, and in which folder.
+    `checks` are the settings that say with which variables, and in which folder; `say` gets a line as each
+    begins and ends.
     Their output and results are kept below `.taskers/checks/`. Raises Refusal, WorkerError.
     """
     if not (root / checks.cwd).is_dir():
         what = f"`[checks] cwd`: there is no folder `{checks.cwd}`"
         raise Refusal(Problem(FILE, what, "write the path of one, relative to the root"))
     folder = _new_folder(root, at)
+    tell = say or (lambda _: None)
 
     async def run_all() -> list[Figure]:
         async with open_fork_server(folder / "shims.log") as fork_server:
@@ -66,8 +69,11 @@ def verify(
             for name, text in commands.items():
                 command = _command(folder, root, name, text, environ=environ, timeout=timeout)
                 command = command._replace(cwd=root / checks.cwd, env={**command.env, **checks.env})
+                tell(f"check {name}: `{text}` runs, {timeout:g} s at most (--timeout)")
                 ran = await run_command(fork_server, command, tail=_READ)
-                found.append(await anyio.to_thread.run_sync(partial(_figure, root, command, ran)))
+                one = await anyio.to_thread.run_sync(partial(_figure, root, command, ran))
+                tell(f"check {name}: {'passed' if one.passed else one.ended} in {one.seconds:.1f} s")
+                found.append(one)
             return found
 
     made = [one._replace(commit=commit, changed=changed, at=at.isoformat(timespec="seconds"))

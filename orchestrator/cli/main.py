@@ -183,7 +183,13 @@ def _caller(found: "argparse.Namespace | SimpleNamespace") -> "Caller":
     from orchestrator.commands.caller import Caller  # noqa: PLC0415 - for start-up time
 
     folder = (found.project or Path.cwd()).absolute()
-    return Caller(folder, _now, os.environ, getattr(found, "lead", None))
+    return Caller(folder, _now, os.environ, getattr(found, "lead", None), say=_say)
+
+
+def _say(line: str) -> None:
+    from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - for start-up time
+
+    say(line, sys.stderr)
 
 
 def _now() -> "datetime":

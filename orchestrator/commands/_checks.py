@@ -1,6 +1,6 @@
 """The project's own checks, run by commands that were asked to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ TIMEOUT = 300.0
 
 def run_checks(
     repository: Repository, settings: "Tables", names: Sequence[str], *, at: datetime, timeout: float,
-    environ: Mapping[str, str],
+    environ: Mapping[str, str], say: "Callable[[str], None] | None",
 ) -> list[Problem]:  # fmt: skip
     """Run the named checks that are set; return their problems. Raises Refusal, WorkerError."""
     if not timeout > 0:
@@ -35,7 +35,7 @@ def run_checks(
     repo = UserRepo(repository)
     figures = verify(
         repository.root, commands, commit=repo.head().sha or "", changed=bool(repo.uncommitted()), at=at,
-        environ=environ, timeout=timeout, checks=settings.checks,
+        environ=environ, timeout=timeout, checks=settings.checks, say=say,
     )  # fmt: skip
     return [
         Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended})", f"see {one.output}")

@@ -121,7 +121,7 @@ def tested(writer: Writer, tests: Tests) -> str:
         figures = verify(
             writer.repository.root, commands, commit=repo.head().sha or "",
             changed=bool(repo.uncommitted()), at=writer.at, environ=writer.environ, timeout=timeout,
-            checks=checks,
+            checks=checks, say=writer.say,
         )  # fmt: skip
     except WorkerError as error:
         problem = Problem("[checks]", str(error), "`orchestrate doctor` shows details")

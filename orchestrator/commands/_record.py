@@ -1,6 +1,6 @@
 """Shared by the lead's writing commands: one event through the store, and the answer about it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Writer(Value):
     lead: str
     at: datetime
     environ: Mapping[str, str]
+    say: "Callable[[str], None] | None" = None
+    """As `Caller.say`."""
 
     def text(self, path: str) -> bytes | None:
         """Read a state file. Raises Refusal where it cannot be read, or is a link out of the repository."""
@@ -56,7 +58,7 @@ def writer_of(caller: Caller) -> Writer:
     """Return the writer of a change, with its place and time. Raises Refusal."""
     repository = repository_of(caller)
     lead = read_back(lead_of(caller, repository)).strip()
-    return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ)
+    return Writer(repository, lead or "unnamed lead", caller.now(), caller.environ, caller.say)
 
 
 def record(

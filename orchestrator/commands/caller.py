@@ -34,6 +34,8 @@ class Caller(Value):
     """Called with each event of a run as it happens."""
     warn: "Callable[[Sequence[Problem]], None] | None" = None
     """Called with the warnings of a run before its first worker starts."""
+    say: "Callable[[str], None] | None" = None
+    """Called with a line about a long step, as it begins and ends."""
     beside: "Callable[[], Coroutine[Any, Any, None]] | None" = None
     """Runs concurrently with the stages of a run, to show progress; cancelled when they have ended."""
 

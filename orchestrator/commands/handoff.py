@@ -48,7 +48,13 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     problems: list[Problem] = []
     if arguments.verify:
         problems += run_checks(
-            found.repository, settings, NAMES, at=found.at, timeout=arguments.timeout, environ=caller.environ
+            found.repository,
+            settings,
+            NAMES,
+            at=found.at,
+            timeout=arguments.timeout,
+            environ=caller.environ,
+            say=caller.say,
         )
     if not arguments.check:
         found, _, hindered = completed(found)

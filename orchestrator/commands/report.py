@@ -28,7 +28,13 @@ def call(caller: Caller, arguments: Arguments) -> Answer[StatusReport]:
     if arguments.verify:
         try:
             problems += run_checks(
-                repository, found.settings, NAMES, at=at, timeout=arguments.timeout, environ=caller.environ
+                repository,
+                found.settings,
+                NAMES,
+                at=at,
+                timeout=arguments.timeout,
+                environ=caller.environ,
+                say=caller.say,
             )
         except WorkerError as error:
             problems.append(Problem("[checks]", str(error), "`orchestrate doctor` shows details"))

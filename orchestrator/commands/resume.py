@@ -85,7 +85,7 @@ def _verified(caller: Caller, arguments: Arguments, found: Situation) -> list[Pr
             ("smoke",),
             at=caller.now(),
             timeout=arguments.timeout,
-            environ=caller.environ,
+            environ=caller.environ, say=caller.say,
         )  # fmt: skip
     except WorkerError as error:
         return [Problem("[checks] smoke", str(error), "`orchestrate doctor` shows details")]

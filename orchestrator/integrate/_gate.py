@@ -9,7 +9,7 @@ from orchestrator.execute.command import run_check
 from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
-from orchestrator.runs.events import GateBegun, GateEnded, GateRun, Unattributed
+from orchestrator.runs.events import GateBegun, GateEnded, GateRun, GateStep, Unattributed
 from orchestrator.runs.worker_state import LANDS
 from orchestrator.schedule.availability import REMEDY
 from orchestrator.store.repo import UserRepo
@@ -202,6 +202,7 @@ class _Gate:
         self._runtime, self._old = runtime, old
         self._candidates = candidates
         self._trees: dict[Names, str] = {frozenset(one.ticket.id for one in candidates): tree}
+        self._steps = 0
         self.reds: dict[tuple[str, int], GateRun] = {}
         """The command that failed on a tree, in its first or second run there."""
 
@@ -232,7 +233,12 @@ class _Gate:
 
     async def is_green(self, tree: str, look: int = 1) -> bool:
         """Return whether all commands pass on a tree."""
-        for at, command in enumerate(self._runtime.settings.integration.gate, 1):
+        commands, known = self._runtime.settings.integration.gate, self._runtime.state.gate.known
+        if commands and (tree, look, commands[0]) not in known:
+            kept = next((kept for kept, one in self._trees.items() if one == tree), frozenset())
+            again = ", again" if look > 1 else ""
+            self._tell(f"on the work of {len(kept)} of {count_of(len(self._candidates), 'worker')}{again}")
+        for at, command in enumerate(commands, 1):
             run = await self._run(f"gate-{at}", tree, look, command)
             if not run.passed:
                 self.reds[tree, look] = run
@@ -243,7 +249,16 @@ class _Gate:
         """Return whether a command passes on the base."""
         tree = UserRepo(self._runtime.repository).value_of(f"{self._old}^{{tree}}") or self._old
         at = self._runtime.settings.integration.gate.index(command) + 1
+        self._tell("on the branch as it is")
         return (await self._run(f"gate-{at}-base", tree, 1, command)).passed
+
+    def _tell(self, work: str) -> None:
+        """Note the beginning of a run, from the second on: there are as many more as the search needs."""
+        self._steps += 1
+        # All, the base, halves of the work, the worker that is found alone, and once more to be sure.
+        about = 4 + (len(self._candidates) - 1).bit_length() if len(self._candidates) > 1 else 2
+        if self._steps > 1:
+            self._runtime.note(GateStep(self._steps, max(about, self._steps), work))
 
     async def _run(self, name: str, tree: str, look: int, command: str) -> GateRun:
         known = self._runtime.state.gate.known.get((tree, look, command))

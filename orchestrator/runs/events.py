@@ -302,6 +302,16 @@ class GateRun(Value):
     """What the fence denies it, if it failed, probably because of that."""
 
 
+class GateStep(Value):
+    """`gate_step`: the gate begins to run on one tree, in the search for workers that break it."""
+
+    number: Count
+    about: Count
+    """How many runs the search needs, as far as can be known."""
+    work: str
+    """Whose work is on the tree, in words."""
+
+
 class GateSeen(Value):
     """`gate_seen`: changes of the user's repository by an unfenced gate have been searched for."""
 
@@ -358,7 +368,7 @@ class Unattributed(Value):
 RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReassigned | WorkerHeld
     | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked | RuntimeWarned
-    | VerdictSettled | GateBegun | GateRun | GateSeen | GateEnded | ChangesLanded | StateRecorded
+    | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded | StateRecorded
     | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
@@ -375,7 +385,8 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "retry": AttemptRepeated, "afresh": AttemptRepeated, "asked": AttemptRepeated, "lost": AttemptRepeated,
     "moved": WorkerReassigned, "held": WorkerHeld, "parked": ProviderParked, "unsettled": CostUnsettled,
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
-    "settled": VerdictSettled, "gate_begun": GateBegun, "gate_run": GateRun, "gate_seen": GateSeen,
+    "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,
+    "gate_seen": GateSeen,
     "gate": GateEnded, "landed": ChangesLanded, "recorded": StateRecorded, "closed": RunStopped,
     "opened": RunReopened, "unattributed": Unattributed,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
     GateEnded,
+    GateStep,
     Noted,
     ProviderParked,
     RunStopped,
@@ -86,6 +87,8 @@ def _event_text(noted: Noted, state: RunState, at: datetime) -> str | None:
             return None if event.passed else _line("check failed", event.worker, event.command)
         case VerdictSettled():
             return _line(event.verdict or "no verdict", event.worker, event.reason)
+        case GateStep():
+            return _line("gate", f"{event.number} of about {event.about}", event.work)
         case GateEnded():
             return _line("gate", "", event.result)
         case ChangesLanded():

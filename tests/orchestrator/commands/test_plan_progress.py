@@ -132,10 +132,15 @@ def test_tests_that_fail_keep_a_deliverable_open_and_tests_that_pass_are_its_fig
     called = planned.call("deliverable", "done", "format", "--verify", "--json")
     assert called.code == 1
     assert "nothing was recorded" in called.says()[0]
+    assert "check test: exit code 1 in " in called.err
     assert (planned.root / "STATUS.md").read_text() == text
     planned.commit({"orchestrate.toml": "[checks]\ntest = 'echo 4 passed in 0.1s'\n"})
     tested = planned.git("rev-parse", "--short=10", "HEAD").strip()
-    assert planned.call("deliverable", "done", "format", "--verify").code == 0
+    done = planned.call("deliverable", "done", "format", "--verify", "--timeout", "60")
+    assert done.code == 0
+    begun, ended = done.err.splitlines()
+    assert begun == "check test: `echo 4 passed in 0.1s` runs, 60 s at most (--timeout)"
+    assert ended.startswith("check test: passed in ")
     assert f"**Tests:** 4/4 passing (100%), at {tested}\n" in (planned.root / "STATUS.md").read_text()
     assert planned.git("show", "-s", "--format=%B").strip().endswith("Tests: 4/4 passing (100%)")
 

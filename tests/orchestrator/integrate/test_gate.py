@@ -58,7 +58,20 @@ def test_a_planted_breaker_out_of_fifteen_is_named_and_the_fourteen_others_land(
     landed = lab.git("rev-parse", f"{document['commit']['landing']}^{{tree}}").strip()
     assert (landed, True) in ran
     assert (folder_of(lab, document) / f"{name}.patch").stat().st_size
+    steps = [one for one in journal(folder_of(lab, document)) if one["event"] == "gate_step"]
+    assert [one["number"] for one in steps] == list(range(2, count + 1))
+    assert steps[0]["work"] == "on the branch as it is"
+    assert all(one["work"].endswith((" of 15 workers", " of 15 workers, again")) for one in steps[1:])
+    assert all(count - 1 <= one["about"] <= 9 for one in steps)
     print(f"breaker {breaker} of 15: {count} gate runs")
+
+
+def test_a_search_says_how_far_it_is(lab):
+    gate(lab, NOT_BAD)
+    lab.templates(**{f"command_{n}": writer(n, text="bad" if n == 2 else "good") for n in range(1, 8)})
+    told = lab.call("run", "phase-1").out
+    assert re.search(r" gate +2 of about 7 +on the branch as it is$", told, re.MULTILINE)
+    assert re.search(r" gate +3 of about 7 +on the work of \d of 7 workers$", told, re.MULTILINE)
 
 
 def test_two_who_do_not_go_together_are_both_named_and_who_builds_on_the_later_falls_with_it(lab):
@@ -170,7 +183,8 @@ def test_the_line_and_the_commit_of_a_gate_that_passed_tell_that_it_had_failed(l
     lab.templates(**{f"command_{n}": writer(n) for n in range(1, count + 1)})
     called = lab.call("run", "phase-1", env={"COLUMNS": "90"})
     assert called.code == 0, called
-    (line,) = [line for line in called.out.splitlines() if line[8:].split()[:1] == ["gate"]]
+    told = [line for line in called.out.splitlines() if line[8:].split()[:1] == ["gate"]]
+    (line,) = [line for line in told if " of about " not in line]
     assert line.split(maxsplit=2)[2].startswith("passed, after failing once on the same tree: test")
     (run,) = (lab.root / ".taskers" / "runs").glob("2*")
     (event,) = [one for one in journal(run) if one["event"] == "gate"]
