@@ -20,6 +20,7 @@ from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
 from tickets.problems import Problem
 from tickets.value import Value
+from tickets.wording import some_of
 from workers.agents.follow import Follower
 from workers.agents.stream import Lines, plain
 from workers.files.read import opened
@@ -232,6 +233,8 @@ def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Ite
         yield Piece("note", f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes")
     if number < known.attempts or not known.ended:
         return
+    if left := known.evidence.left_out:
+        yield Piece("note", f"left out of its work, since git ignores it: {some_of(left)}")
     if known.outcome in WENT_WRONG or known.verdict in ("rejected", "pending"):
         verdict = f", {known.verdict}" if known.verdict else ""
         why = f": {known.reason}" if known.reason else ""

@@ -45,6 +45,7 @@ from workers.fence.probe import fence_in_force
 from workers.files.durable import create_file
 from workers.files.run_dir import AttemptFiles, is_empty, json_lines
 from workers.worktree.changes import Found
+from workers.worktree.environments import CACHES, files_in
 from workers.worktree.worktree import remove_place
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
@@ -114,6 +115,8 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
     judged = judged._replace(judgement=judgement)
     doubt = runtime.environments.doubt if checks else ""
     evidence = _evidence(runtime, ticket, number, judged, checks, kept=kept)
+    if evidence.left_out:
+        judgement = judgement._replace(flags=(*judgement.flags, "ignored_files"))
     end(runtime, ticket, judgement, evidence, doubt)
     if runtime.guard is not None and kept is not None:
         await anyio.to_thread.run_sync(runtime.guard.judged, ticket.worker, kept)
@@ -158,6 +161,7 @@ def _evidence(
         patch=run.relative(result.patch) if result.patch else None,
         thread=answer.thread,
         ignored=(*found.ignored, *found.special) if found else (),
+        left_out=_left_out(runtime, ticket, result),
         worktree=run.relative(kept) if kept else None,
         acceptance=tuple(map(_recorded, checks)),
         started_at=ended.started,
@@ -165,6 +169,15 @@ def _evidence(
         max_rss_kb=ended.max_rss_kb,
         summary=result_line(ticket.agent, answer) if judged.judgement.outcome == "complete" else "",
     )
+
+
+def _left_out(runtime: Runtime, ticket: Ticket, result: Result) -> tuple[str, ...]:
+    """Return what a worker wrote in its scope and git ignores, but for what tools make by the way."""
+    if ticket.mode != "write" or result.found is None or result.tree is None:
+        return ()
+    scope, tree = runtime.manifest.scopes[ticket.id], result.tree.path
+    named = [path for path in result.found.ignored if CACHES.isdisjoint(path.split("/"))]
+    return tuple(path for path in named if any(map(scope.covers, files_in(tree, path))))
 
 
 def _recorded(check: CheckResult) -> AcceptanceResult:

@@ -11,7 +11,8 @@ from tickets.wording import some_of
 
 def open_problems(state: RunState) -> list[Problem]:
     """Return the problems of a run after its integration, each with the command that helps."""
-    return [*_of_gate(state), *_of_tampering(state), *_of_outside(state), *_of_overruled(state)]
+    return [*_of_gate(state), *_of_tampering(state), *_of_outside(state), *_of_ignored(state),
+            *_of_overruled(state)]  # fmt: skip
 
 
 def remedy(fenced: str, do: str) -> str:
@@ -58,6 +59,21 @@ def _of_outside(state: RunState) -> list[Problem]:
     what = "none of their changes is inside their scope, so accepting lands nothing"
     do = f"reject, fix `owns` or the prompt, then: {again(state.phase, names, workers)}"
     return [Problem(place, what, do, "warning")]
+
+
+def _of_ignored(state: RunState) -> list[Problem]:
+    """Return a problem for each worker whose files in its scope were left out: they go with its tree."""
+    do = "take them out of .gitignore and run it again, or leave them to a build"
+    return [
+        Problem(
+            name,
+            f"git ignores what it wrote in its scope, so that did not land: {some_of(left)}",
+            do,
+            "warning",
+        )
+        for name, worker in state.workers.items()
+        if (left := worker.evidence.left_out)
+    ]
 
 
 def _of_overruled(state: RunState) -> list[Problem]:

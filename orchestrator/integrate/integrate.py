@@ -391,7 +391,7 @@ def _completion(runtime: Runtime, ticket: Ticket, harm: str) -> Completion:
     return Completion(
         ticket.worker, ticket.title, worker.ended_as, worker.verdict, worker.reason, landed,
         decider, said_of(worker) if decider == "lead" else "", finding_of(worker, harm),
-        (*(files if is_left_out else ()), *outside_of(worker)),
+        (*(files if is_left_out else ()), *outside_of(worker), *worker.evidence.left_out),
         worker.evidence.summary if worker.lands else "",
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ from orchestrator.store.repo import Head, UserRepo
 from tickets.plan import OnOverlap, Plan, make_plan
 from tickets.problems import Problem, ProblemError
 from tickets.scopes.rules import PathRules
+from tickets.scopes.scope import Scope
 from tickets.templates.fan_out import gathered, named, stem_of
 from tickets.templates.jinja import nearest
 from tickets.templates.render import FOLDER, Values, render_phase
@@ -36,12 +37,8 @@ from tickets.value import Value
 from tickets.wording import some_of
 from workers.fence.probe import fence_in_force
 from workers.git.run import Repository
+from workers.worktree.environments import CACHES
 
-CACHES = frozenset((
-    ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox",
-    ".nox", ".cache", ".hypothesis", ".gradle", ".next", ".turbo", ".DS_Store",
-))  # fmt: skip
-"""Environments and caches: no ticket means them."""
 BUILDS = frozenset(("dist", "build", "target", "coverage", "htmlcov", ".coverage"))
 SHOWN = 5
 """How many paths a message names before it counts the rest."""
@@ -104,6 +101,7 @@ def examine(
     problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *_warnings(repository.root, found)]
+    warnings += _ignored_patterns(repo, plan)
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
     reasons = {
@@ -378,6 +376,27 @@ def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Proble
             what = f"{ticket.id} would change what you have not committed: {some_of(mine, SHOWN)}"
             problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
     return problems
+
+
+def _ignored_patterns(repo: UserRepo, plan: Plan) -> list[Problem]:
+    """Warn of patterns of `owns` that git ignores: what is written there does not land."""
+    asked: dict[str, list[tuple[Ticket, str]]] = {}
+    for ticket in plan.tickets:
+        scope = plan.scopes.get(ticket.id) if ticket.mode == "write" else None
+        for pattern in scope.owns if scope else ():
+            everything = Scope.of(["**"], ignore_case=pattern.ignore_case)
+            if path := Scope((pattern,), (), pattern.ignore_case).overlaps(everything):
+                # Git may ignore folders of that name alone.
+                asked.setdefault(f"{path}/x", []).append((ticket, pattern.text))
+    found = repo.ignored(asked) if asked else ()
+    do = "take it out of .gitignore if it is to land"
+    return [
+        Problem(
+            ticket.place("owns"), f"git ignores `{text}`: what is written there does not land", do, "warning"
+        )
+        for path in sorted(found)
+        for ticket, text in asked[path]
+    ]
 
 
 def _available(

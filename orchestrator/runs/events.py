@@ -135,6 +135,8 @@ class Evidence(Value):
     patch: Inside | None = None
     thread: str | None = None
     ignored: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Of these, what lies in its scope: git ignores it, so that it does not land."""
     worktree: str | None = None
     """Its worktree, where that is kept as the only copy of its work."""
     acceptance: Annotated[tuple[AcceptanceResult, ...], unread] = ()

@@ -16,6 +16,11 @@ from urllib.parse import quote_from_bytes
 
 from workers.files.read import read_whole
 
+CACHES = frozenset((
+    ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox",
+    ".nox", ".cache", ".hypothesis", ".gradle", ".next", ".turbo", ".DS_Store",
+))  # fmt: skip
+"""Environments and caches: no ticket means them."""
 T = TypeVar("T")
 _TEXT = 1 << 17
 """The most bytes of a file that is read for paths."""
@@ -76,6 +81,15 @@ def examine(root: Path, environ: Mapping[str, str], paths: Sequence[str]) -> Env
 
 def _once(values: list[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
+
+
+def files_in(tree: Path, path: str) -> Iterator[str]:
+    """Yield the files at a path of a tree that may be a folder (`x/`), but for those that tools make."""
+    if not path.endswith("/"):
+        yield path
+    for folder, names, files in os.walk(tree / path) if path.endswith("/") else ():
+        names[:] = [name for name in names if name not in CACHES]
+        yield from (os.path.relpath(f"{folder}/{name}", tree) for name in files)
 
 
 def overlaid(root: Path, tree: Path, path: str) -> bool:

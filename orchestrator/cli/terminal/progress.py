@@ -157,6 +157,8 @@ def _worker_lines(worker: WorkerState, state: RunState) -> list[str]:
     if files:
         label = f"{_files(files)} {'landed' if worker.worker in state.landings else 'in scope'}"
         lines += _paths(label, files, indent, room)
+    if left := worker.evidence.left_out:
+        lines += _paths("left out, git ignores it", left, indent, room)
     kinds: dict[str, list[str]] = {}
     for violation in violations:
         kinds.setdefault(violation.kind, []).append(violation.path)
