@@ -135,8 +135,6 @@ class Evidence(Value):
     patch: Inside | None = None
     thread: str | None = None
     ignored: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Of these, what lies in its scope: git ignores it, so that it does not land."""
     worktree: str | None = None
     """Its worktree, where that is kept as the only copy of its work."""
     acceptance: Annotated[tuple[AcceptanceResult, ...], unread] = ()
@@ -145,6 +143,8 @@ class Evidence(Value):
     max_rss_kb: int = 0
     summary: str = ""
     """The result of a complete worker on one line, in its own words."""
+    left_out: tuple[str, ...] = ()
+    """Of `ignored`, what lies in its scope: git ignores it, so that it does not land."""
 
 
 NO_EVIDENCE = Evidence()
