@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Arguments = TypeVar("Arguments")
 
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
+"""What errors of other kinds say where the system gives no more memory."""
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 # Other imports are inside functions: they would slow down `--version` and `--help`.
@@ -47,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _interrupted(as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug becomes a file and a line
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+            return _without_memory(as_json=as_json)
         return _bug(error, as_json=as_json)
 
 
@@ -243,6 +247,12 @@ def _interrupted(*, as_json: bool) -> int:
     """Answer a Ctrl-C that came before a command handled it, or that it does not handle."""
     do = "`orchestrate status` shows the state of the project"
     return _stop("interrupted", do, "orchestrate status", 130, as_json=as_json)
+
+
+def _without_memory(*, as_json: bool) -> int:
+    """Answer the end of the memory that the system gives us."""
+    what, do = "the system gives no more memory", "raise the limit (`ulimit -v`), or end other programs"
+    return _stop(what, do, "orchestrate resume", 1, as_json=as_json)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:

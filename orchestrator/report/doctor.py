@@ -110,6 +110,7 @@ def examine(
     fence = FenceFound(held.level, held.reason, os.geteuid() == 0)
     problems += [*unmet_fence(settings, held), *fence_problems(fence, settings.fence.level)]
     problems += open_sockets(fence.level, sockets(environ) if fence.level != "namespaces" else [])
+    problems += memory_problems()
     found = Examination(git, sys.version.partition(" ")[0], agents, fence)
     if project is None:
         problems += nowhere
@@ -183,6 +184,17 @@ def _readable_tokens(repository: Repository, environ: Mapping[str, str]) -> list
         Problem(path, what, "move it to a credential helper (`git help credentials`)", "warning")
         for path in tokens(files)
     ]
+
+
+def memory_problems() -> list[Problem]:
+    """Return a warning where the address space of each program is limited: agent CLIs reserve gigabytes."""
+    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit  # noqa: PLC0415 - for start-up time
+
+    limit = getrlimit(RLIMIT_AS)[0]
+    if limit == RLIM_INFINITY:
+        return []
+    what = f"each program gets {limit // 10**6} MB of address space at most, and an agent CLI may not start"
+    return [Problem("ulimit -v", what, "`ulimit -v unlimited`", "warning")]
 
 
 def disk_problems(free: int) -> list[Problem]:

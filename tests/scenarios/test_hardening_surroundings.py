@@ -190,6 +190,42 @@ def test_a_run_does_its_work_without_standard_streams(lab, closed):
     assert lab.git("show", "HEAD:src/new.txt") == "x\n"
 
 
+# Memory
+
+
+@pytest.mark.parametrize("megabytes", range(30, 130, 20))
+def test_a_limit_of_memory_is_no_bug_and_nothing_is_lost(lab, megabytes):
+    """What fits is done; what does not is said, and done once there is room."""
+    with_ticket(lab)
+    limit = ["sh", "-c", f'ulimit -v {megabytes * 1000}; exec "$@"', "sh", str(SCRIPT)]
+    for words in (("status",), ("todo", "add", "one"), ("run", "phase-1")):
+        done = subprocess.run(
+            [*limit, *words, "--json"], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
+            check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        called = Called(done.returncode, done.stdout, done.stderr)
+        # The interpreter itself may not start.
+        assert called.code in (0, 1), called
+        assert "a bug in" not in called.err, called
+    for _ in range(3):
+        step = lab.call("status", "--json").document["next_action"]
+        if not any(word in step for word in ("resume", "integrate")):
+            break
+        assert lab.call(*step.split()[1:], "--json").code == 0
+    assert lab.call("run", "phase-1", "--json").code == 0
+    assert lab.git("show", "HEAD:src/new.txt") == "x\n"
+    assert lab.git("status", "--porcelain") == ""
+
+
+def test_doctor_names_a_limit_of_the_address_space(lab):
+    script = f"ulimit -v 4000000; exec {SCRIPT} doctor --json"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=lab.root, env=lab.env(), capture_output=True, text=True, check=False
+    )
+    told = Called(done.returncode, done.stdout, done.stderr).says()
+    assert any(one.startswith("ulimit -v: each program gets 4096 MB") for one in told), told
+
+
 # What git refuses
 
 
