@@ -7,3 +7,7 @@ class WorkerError(Exception):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class ProgramMissingError(WorkerError):
+    """Raised where an agent's program is not there at that moment; nothing has begun."""

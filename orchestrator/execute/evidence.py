@@ -203,6 +203,7 @@ def account(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> Tr
         seconds=ended.seconds,
         thread=answer.thread,
         models=tuple(one.model for one in answer.usage.models) if answer.usage else (),
+        version=runtime.versions.of(ticket, number),
     )
 
 

@@ -123,9 +123,10 @@ def _stopped(ticket: Ticket, ended: Exit) -> Judgement | None:
     """Judge a worker that did not end by itself; None for one that did."""
     match ended.end:
         case "not_started":
-            # Killed from outside while its fence was set up: no worker is at fault, and nothing has begun.
-            was_killed = ended.signal is not None
-            return Judgement("failed", ended.error or "could not be started", retryable=was_killed)
+            # Killed from outside while its fence was set up, or an agent that replaces its own program: no
+            # worker is at fault, and nothing has begun.
+            helps = ended.signal is not None or ticket.agent != "command"
+            return Judgement("failed", ended.error or "could not be started", retryable=helps)
         case "shim_error":
             return Judgement("failed", f"its shim failed: {ended.error}", retryable=True)
         case "lost":

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import anyio
 
 from orchestrator.execute._schedule import Schedule
+from orchestrator.execute._versions import Versions
 from orchestrator.log import info
 from orchestrator.project import Project
 from orchestrator.runs.events import (
@@ -77,6 +78,7 @@ class Runtime:
         site = _site(project, run, self.environments)
         self.engine = LocalEngine(site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
+        self.versions = Versions(project.settings, project.environ)
         self.patches: dict[str, tuple[Change, ...]] = {}
         """Patch to the changes from which this runtime made it: reading them back starts git twice."""
         self.guard: Guard | None = None

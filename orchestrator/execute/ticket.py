@@ -30,7 +30,7 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import close_shared_trees
 from orchestrator.log import warning
 from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, WorkerSkipped
-from orchestrator.schedule.availability import why_off
+from orchestrator.schedule.availability import why_disabled, why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem, TicketError
@@ -112,6 +112,7 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
 async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
     """Make the attempts of one ticket; one that an earlier runtime has started is waited for first."""
     begin: Begin | None = FIRST
+    missed = 0
     if runtime.of(ticket).attempts:
         begin = await _take_over(runtime, runtime.as_it_is(ticket))
     while begin is not None and not (runtime.stopping or runtime.is_cancelled(ticket)):
@@ -124,6 +125,12 @@ async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
         if begin.kind == "asked" and (off or is_far(runtime, now.agent)):
             await _accept_report(runtime, now)
             return
+        if off and missed < ticket.retries and not why_disabled(now.agent, runtime.settings):
+            # A program that updates itself is gone for a moment.
+            with runtime.waiting(ticket):
+                await anyio.sleep(_pause(runtime.settings.pool.retry_pause, missed))
+            missed += 1
+            continue
         if off:
             _close_off(runtime, now, off)
             return
@@ -198,6 +205,7 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
 async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, permit: Permit) -> Result:
     """Let the engine run an attempt; the reservation of one that does not start is released."""
     emit = event_handler(runtime, ticket, number, begin.kind)
+    runtime.versions.starts(ticket, number)
     try:
         result = await runtime.engine.run(await new_job(runtime, ticket, number, begin, permit), emit)
     except (WorkerError, GitError, TicketError, OSError) as error:
@@ -221,6 +229,7 @@ async def _judge(
         return None
     before = await read_ended(runtime.run, ticket, number - 1) if is_asked else None
     judged = await judge_attempt(runtime, ticket, number, result, before)
+    await runtime.versions.ask(ticket, number)
     entry = account(runtime, ticket, number, judged)
     await book_cost(runtime, ticket, number, entry.usage)
     _tell_provider(runtime, ticket, result.answer)

@@ -32,7 +32,7 @@ from workers.git.run import GitError, Repository, git, git_line
 from workers.pool.slots import Taken, holders
 
 if TYPE_CHECKING:
-    from orchestrator.report._versions import Said
+    from workers.engine.versions import Said
 
 LIMIT = 10.0
 """Seconds that a program may take to print its version."""
@@ -256,7 +256,7 @@ def _with_login(found: AgentFound, settings: Settings, environ: Mapping[str, str
 
 
 def _versions(programs: Mapping[str, str], environ: Mapping[str, str]) -> "Mapping[str, Said]":
-    from orchestrator.report._versions import ask_versions  # noqa: PLC0415 - for start-up time: few have all agents
+    from workers.engine.versions import ask_versions  # noqa: PLC0415 - for start-up time: few have all agents
 
     return ask_versions(programs, environ, LIMIT)
 

@@ -89,6 +89,8 @@ class Try(Value):
     seconds: Amount = 0.0
     thread: str | None = None
     models: tuple[str, ...] = ()
+    version: str = ""
+    """What the agent's program says of itself; empty of a command, and where it was replaced meanwhile."""
 
 
 class Claims(Value):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+import time
 
 import pytest
 from support.faults import AGENTS, step, ticket
@@ -13,6 +14,8 @@ NESTED = (
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CODEX_SANDBOX", "CODEX_THREAD_ID",
     "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI", "GEMINI_SANDBOX",
 )  # fmt: skip
+NEWER = '#!/bin/sh\ntest "$1" = --version && echo "9.9.9 (Claude Code)" && exit\n'
+OLD = "0.0.0 (Claude Code)"
 
 
 def prompt(lab, worker):
@@ -115,3 +118,32 @@ def test_fifteen_at_once_do_not_fail_over_what_they_share(rehearsal, login):
         assert all("database is locked" in tried["reason"] for tried in record["tries"][:-1])
     if login == "keys":
         assert {one["attempts"] for one in workers} == {1}  # they share nothing
+
+
+def test_a_program_that_is_replaced_while_a_run_is_on_is_tried_again(rehearsal, tmp_path):
+    """T72: fifteen tickets of a program that is a link; a self-update breaks the link for two seconds."""
+    link = tmp_path / "claude"
+    link.symlink_to(rehearsal.fakes / "claude")
+    tickets = {f"claude-{number}": ticket(step("sleep", seconds=1), retries=1) for number in range(1, 16)}
+    rehearsal.prepare(tickets)
+    settings = (rehearsal.root / "orchestrate.toml").read_text()
+    settings = settings.replace(str(rehearsal.fakes / "claude"), str(link))
+    settings = settings.replace("start_interval = 0\n", 'start_interval = 0\nretry_pause = "3s"\n')
+    rehearsal.lab.commit({"orchestrate.toml": settings})
+    runtime = rehearsal.begin("run", "phase-1")
+    rehearsal.wait_until(lambda: len(rehearsal.journal("started")) >= 5)
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")
+    time.sleep(2)
+    newer = tmp_path / "newer"
+    newer.write_text((rehearsal.fakes / "claude").read_text().replace("#!/bin/sh\n", NEWER))
+    newer.chmod(0o755)
+    link.unlink()
+    link.symlink_to(newer)
+    document = rehearsal.end(runtime)
+    assert [one["outcome"] for one in document["workers"]] == ["complete"] * 15
+    records = [json.loads(rehearsal.stdout(one, ".json")) for one in document["workers"]]
+    tries = [one for record in records for one in record["tries"]]
+    assert max(len(record["tries"]) for record in records) == 2
+    assert {one["version"] for one in tries if one["outcome"] == "complete"} == {OLD, "9.9.9 (Claude Code)"}
+    assert {one["reason"] for one in tries if one["outcome"] != "complete"} == {f"no such program: {link}"}

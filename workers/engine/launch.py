@@ -17,7 +17,7 @@ from workers.agents.agent import (
     variables_set,
 )
 from workers.engine.job import Job, Site
-from workers.errors import WorkerError
+from workers.errors import ProgramMissingError, WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import Fence, enclosed
 from workers.files.durable import create_file
@@ -46,7 +46,8 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
     run, ticket = site.run, job.ticket
     executable = find_agent(ticket.agent, job.settings, site.environ)
     if executable is None:
-        raise WorkerError(f"{ticket.agent} is not installed any more")
+        wanted = job.settings.executable or ticket.agent
+        raise ProgramMissingError(f"no such program: {wanted}")
     if (folder := folder_in(tree, ticket.cwd)) is None:
         raise WorkerError(f"`cwd`: {ticket.cwd} is not a folder of its tree")
     _make_own(run, ticket, site.fence)

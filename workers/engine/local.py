@@ -18,10 +18,10 @@ from workers.agents.follow import read_tail
 from workers.engine._follow import ended, follow
 from workers.engine._trees import Trees
 from workers.engine.check import Check, CheckResult, TreeCommand, free_stem, run_in_tree
-from workers.engine.job import Emit, Ended, Job, PatchDue, Result, Site, TreeReady
+from workers.engine.job import NO_ANSWER, Emit, Ended, Job, PatchDue, Result, Site, TreeReady
 from workers.engine.launch import mark_of, prepare_launch
 from workers.engine.process import ForkServer, stopped_with_runtime, wait_adopted
-from workers.errors import WorkerError
+from workers.errors import ProgramMissingError, WorkerError
 from workers.files.exit_record import Exit, read_exit
 from workers.files.run_dir import RunDir
 from workers.git.run import GitError
@@ -64,7 +64,11 @@ class LocalEngine:
             if place is None:
                 return Result(Exit(worker, "cancelled"))
             emit(TreeReady(place.base))
-            launch = prepare_launch(self._site, job, place.path)
+            try:
+                launch = prepare_launch(self._site, job, place.path)
+            except ProgramMissingError as error:
+                missing = Ended(Exit(worker, "not_started", error=error.reason), NO_ANSWER)
+                return await self._read_changes(job, self._result(job, missing, place), place, emit)
             waiting = partial(self._fork_server.run, launch, job.lock_fds)
         found = await follow(job.ticket.agent, files, job.limits.grace, waiting, emit)
         # A worker whose shim was killed while its runtime lived is judged like any other.

@@ -14,7 +14,6 @@ from support.repository import seen_in
 from support.runtimes import PATIENCE
 
 from orchestrator.cli.main import main
-from orchestrator.report._versions import ask_versions
 from orchestrator.report.doctor import (
     FULL_DISK,
     LOW_DISK,
@@ -23,6 +22,7 @@ from orchestrator.report.doctor import (
     fence_problems,
     git_problems,
 )
+from workers.engine.versions import ask_versions
 from workers.pool.slots import Pool, PoolLimits
 
 
