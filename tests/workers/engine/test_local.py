@@ -174,12 +174,13 @@ async def test_an_agents_stream_is_told_while_it_runs_and_its_last_word_ends_it(
     assert [change.path for change in found.found.changes] == ["prompt-was"]
 
 
-async def test_an_agent_that_is_not_installed_is_refused_by_name(machine, tmp_path):
+async def test_an_agent_that_is_not_installed_any_more_is_not_started(machine, tmp_path):
     job = machine.agent_job(tmp_path, AGENT)
     (tmp_path / "claude").unlink()
     async with machine.engine() as engine:
-        with pytest.raises(WorkerError, match="claude is not installed"):
-            await engine.run(job, machine.events.append)
+        result = await engine.run(job, machine.events.append)
+    assert (result.exit.end, result.exit.error) == ("not_started", f"no such program: {tmp_path}/claude")
+    assert result.found.changes == ()
 
 
 async def test_a_living_worker_is_adopted_by_the_next_engine_and_its_changes_are_read(machine):
