@@ -116,3 +116,18 @@ def pytest_terminal_summary(terminalreporter, config):
         passed = terminalreporter.stats.get("passed", [])
         counts = {"cases that passed": sum("hardening" in one.keywords for one in passed), **counts}
         terminalreporter.write_line(", ".join(f"{name} = {number}" for name, number in counts.items()))
+    _tell_walks(terminalreporter)
+
+
+def _tell_walks(reporter):
+    """Print how the callers that do what `next_action` says fared, by the words of their failures."""
+    walks = [one for kind in ("passed", "failed") for one in reporter.stats.get(kind, ())
+             if one.when == "call" and "test_a_caller_that_does_what_is_said" in one.nodeid]  # fmt: skip
+    if not walks:
+        return
+    failed = [str(one.longrepr) for one in walks if one.failed]
+    kinds = {"loops": "no end after", "repeated failures": "nothing has changed",
+             "accepted tickets run again": "run again"}  # fmt: skip
+    counted = {name: sum(words in text for text in failed) for name, words in kinds.items()}
+    said = ", ".join(f"{number} {name}" for name, number in counted.items())
+    reporter.write_line(f"next steps: {len(walks)} states, {said}, {len(failed)} failed")

@@ -14,7 +14,6 @@ from orchestrator.archive._pack import GOING, KeptError, archive_of, folders_els
 from orchestrator.budget.totals import entries_of
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState, read_run
-from orchestrator.step import step_text
 from tickets.problems import Problem
 from workers.files.journal import read_journal
 from workers.files.locks import held_folder, held_lock, is_locked
@@ -228,7 +227,8 @@ def _unsettled(repository: Repository, at: datetime) -> set[tuple[str, str]]:
 def _why_needed(state: RunState) -> str:
     run = state.run
     if state.is_unfinished:
-        return f"is {state.status()}: {step_text(next_of_run(state))}"
+        step = next_of_run(state)
+        return f"is {state.status()}: {f'`{step}`' if isinstance(step, str) else step.what}"
     for name, worker in state.workers.items():
         waits = worker.verdict == "pending" or state.is_to_land(name)
         if worker.evidence.files and waits and name not in state.landings:

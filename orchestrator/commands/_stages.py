@@ -66,8 +66,11 @@ def finish(
 def _next(state: RunState, ended: Ended) -> Step:
     """Return the step that continues a run, which is not what has just failed."""
     step = next_of_run(state)
+    if ended.signalled and state.status() == "finished":
+        # In the gate, say: in the background no limit of a tool call ends it.
+        return f"orchestrate resume {state.run.id}"
     blocked = [one for one in ended.problems if one.severity == "error"]
-    if blocked and not ended.signalled and step == f"orchestrate integrate {state.run.id}":
+    if blocked and step == f"orchestrate integrate {state.run.id}":
         waits = waits_by(blocked, "lead")
         return waits._replace(what=f"{waits.what}; then `{step}`" if step not in waits.what else waits.what)
     return step

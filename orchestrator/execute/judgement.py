@@ -154,7 +154,9 @@ def _unsuccessful(ended: Exit, answer: Answer) -> Judgement:
             return Judgement("over_budget", said or "its budget is spent")
         case "provider" | "overloaded":
             return Judgement("failed", said or "the provider failed", retryable=True)
-        case "login" | "refused":
+        case "login":
+            return Judgement("failed", said or "its login was refused", flags=("login",))
+        case "refused":
             return Judgement("failed", said or f"refused to start (exit code {ended.exit_code})")
     if ended.signal is not None:
         return Judgement("failed", f"killed by {signal_words(ended.signal)}, not by us", retryable=True)

@@ -182,7 +182,8 @@ def _who(worker: WorkerState) -> Who:
     """Return who can change that a worker was stopped."""
     if worker.outcome == "rate_limited" or worker.reason.startswith("the day's"):
         return "outside"
-    return "lead"
+    # Only the user has the account.
+    return "user" if "login" in worker.flags else "lead"
 
 
 def _brief(reason: str) -> str:

@@ -770,8 +770,69 @@ def test_a_caller_that_does_what_is_said_comes_to_an_end(walk, name):
     begin = made.make(walk) or made.begin
     before = walk.attempts()
     walk.follow(begin)
-    assert walk.accepted_twice() == [], walk.said
+    assert walk.accepted_twice() == [], f"run again although accepted: {walk.said}"
     assert len(walk.attempts() - before) == made.starts, walk.said
+
+
+@pytest.mark.hardening
+def test_a_status_that_was_deleted_is_back_after_the_command_that_is_named(lab):
+    """T70: every command names the same way, which succeeds and brings the file back."""
+    whole = (lab.root / "STATUS.md").read_text()
+    (lab.root / "STATUS.md").unlink()
+    asked = [
+        lab.call(*one, "--json").document["next_action"]
+        for one in (("status",), ("resume",), ("todo", "list"))
+    ]
+    assert set(asked) == {"orchestrate init"}
+    assert lab.call("init", "--json").code == 0
+    assert (lab.root / "STATUS.md").read_text() == whole
+
+
+@pytest.mark.hardening
+@pytest.mark.parametrize(
+    "change", [("branch", "--move", "main", "trunk"), ("switch", "--quiet", "-C", "trunk")]
+)
+def test_a_branch_that_is_no_more_is_named_with_the_way_to_land_its_work(lab, change):
+    """T70: renamed, or deleted, between deploy and integrate."""
+    lab.templates(command_1=writer(1))
+    assert lab.call("deploy", "phase-1", "--json").code == 0
+    lab.git(*change)
+    lab.git("branch", "--delete", "--force", "main", check=False)
+    told = lab.call("integrate", "last", "--json")
+    assert (told.code, told.document["next_action"], told.document["waiting_for"]) == (1, None, "lead")
+    (said,) = told.says()
+    assert "the run started on refs/heads/main, and that branch is no more" in said
+    assert "`git switch --create main`" in told.document["what"]
+    lab.git("switch", "--quiet", "--create", "main")
+    assert lab.call("integrate", "last", "--json").code == 0
+    assert (lab.root / "out/1").exists()
+
+
+def test_all_who_are_asked_after_a_cancel_say_the_same(lives):
+    lives.lab.templates(command_1=shell(lives.waits))
+    lives.detached()
+    told = [
+        lives.call(*one, "--json").document for one in (("cancel", "last"), ("status",), ("wait", "last"))
+    ]
+    assert {one["next_action"] for one in told} == {None}
+    assert len({one["what"] for one in told}) == 1
+    assert lives.call("ps", "--json").document["next_action"] == "orchestrate status"
+
+
+def test_a_call_without_a_phase_names_the_accepted_work_of_a_cancelled_run(lives):
+    lives.lab.templates(command_1=writer(1), command_2=shell(lives.waits))
+    run, _ = lives.detached()
+    wait_until(lambda: '"ended"' in (run / "events.jsonl").read_text())
+    assert lives.call("cancel", "last", "--json").code == 0
+    told = lives.call("run", "--json")
+    assert (told.code, told.document["next_action"]) == (2, f"orchestrate integrate {run.name}")
+    assert "work of it that was accepted has not landed" in told.says()[0]
+
+
+def test_a_state_file_that_leads_outside_is_not_said_to_be_committed_by_a_handoff(walk):
+    status_leads_outside(walk)
+    stale = walk.did("resume", 1)["stale"]
+    assert not [one for one in stale if "handoff" in one["do"] and "STATUS.md" in one["what"]]
 
 
 def tokens(document):

@@ -53,7 +53,9 @@ def test_a_dry_run_names_them_with_what_they_take_and_touches_nothing(packed):
     sizes = [(old.root / path).stat().st_size for path in of(names[:2])]
     assert [one["bytes"] for one in told["deleted"]] == sizes
     assert (deleted(told), told["bytes"]) == (of(names[:2]), sum(sizes))
-    assert told["next_action"] == "orchestrate archive --runs --delete-packed --older-than 99"
+    # What is deleted is gone for good: somebody decides.
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+    assert "`orchestrate archive --runs --delete-packed --older-than 99`" in told["what"]
     said = old.call("archive", "--runs", "--delete-packed", "--older-than", "99d", "--dry-run").out
     assert said.startswith(f"stays       {names[2]} (")
     assert f"would go    {ARCHIVE}/{names[0]}.tar.gz (" in said

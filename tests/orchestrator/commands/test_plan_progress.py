@@ -1,5 +1,7 @@
 """Deliverables, criteria, milestones and phases: ticked by command, counted by rule, gated by the user."""
 
+import shlex
+
 import pytest
 from support.plans import AT, PLAN, TWO, after, all_after, changed, finish
 from support.repository import template
@@ -260,3 +262,36 @@ def test_a_worker_cannot_approve(planned):
     assert done.code == 2
     assert "this is a worker" in done.err
     assert (planned.root / "DECISIONS.md").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["NAME", "name", "<name>", "USER", "your name", "the user", "..."])
+def test_a_placeholder_approves_nothing(planned, name):
+    before = planned.everything()
+    called = planned.call("approve", "phase-3", "--by", name, "--json")
+    assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (2, None, "user")
+    assert "is no name" in called.says()[0]
+    assert planned.everything() == before
+
+
+@pytest.mark.parametrize("variable", ["CLAUDECODE", "CODEX_THREAD_ID", "GEMINI_CLI", "AI_AGENT"])
+def test_an_approval_from_inside_an_agents_environment_is_marked(planned, variable):
+    told = planned.call("approve", "phase-3", "--by", "Ada", "--json", env={variable: "1"})
+    assert (told.code, told.document["approval"]["inside"]) == (0, variable)
+    assert "the entry says so" in told.says()[0]
+    entry = (planned.root / "DECISIONS.md").read_text().partition("Gate phase-3: approved by Ada")[2]
+    mark = f"- Negative: entered from inside an agent's environment ({variable}), perhaps without them\n"
+    assert mark in entry
+    assert planned.call("approve", "phase-2", "--by", "Ada", "--json").document["approval"]["inside"] is None
+
+
+def test_after_an_approval_comes_the_command_that_waited_with_its_options(planned):
+    options = ("--force", "--reason", "we stop here", "--no-verify")
+    asked = planned.call("phase", "complete", *options, "--lead", "Grace", "--json").document
+    call = shlex.split(asked["when_approved"].replace("NAME", "Ada"))
+    told = planned.call(*call[1:], "--json")
+    assert told.code == 0
+    words = shlex.split(told.document["next_action"])
+    assert words[:3] == ["orchestrate", "phase", "complete"]
+    assert words[3:7] == list(options)
+    assert words[7:9] == ["--lead", "Grace"]
+    assert planned.call(*words[1:], "--json").document["ended"] == TWO

@@ -88,9 +88,7 @@ def _gate(event: GateAnswered) -> Decision:
     after = "Neutral: the command that waits for this may go on"
     if event.answer == "rejected":
         after = "Negative: the command that waits for this stays refused until a new answer stands here"
-    inside = (
-        f"Negative: entered from inside an agent's environment ({event.inside}), the user may not know it"
-    )
+    inside = f"Negative: entered from inside an agent's environment ({event.inside}), perhaps without them"
     return Decision(
         f"Gate {event.gate}: {event.answer} by {name}{on}",
         f"{event.lead} asked for approval: {event.about}",
