@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAMES = ("smoke", "unit", "integration", "test")
 """All checks, in the order in which they run."""
+TIMED_OUT = "timed out"
 TIMEOUT = 300.0
 """Seconds for one check, where no other limit is stated."""
 
@@ -38,7 +39,11 @@ def run_checks(
         environ=environ, timeout=timeout, checks=settings.checks, say=say,
     )  # fmt: skip
     return [
-        Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended})", f"see {one.output}")
+        Problem(
+            f"[checks] {one.name}",
+            f"`{one.command}` failed ({one.ended})",
+            f"see {one.output}" + (", or give it longer by `--timeout S`" if one.ended == TIMED_OUT else ""),
+        )
         for one in figures
         if not one.passed
     ]

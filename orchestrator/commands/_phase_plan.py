@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from orchestrator.commands._checks import TIMED_OUT
 from orchestrator.commands._record import SETTINGS, Writer, chosen, writer_of
 from orchestrator.commands.answer import Answer, View
 from orchestrator.commands.caller import Caller
@@ -127,9 +128,10 @@ def tested(writer: Writer, tests: Tests) -> str:
         problem = Problem("[checks]", str(error), "`orchestrate doctor` shows details")
         raise Refusal(problem, exit_code=1) from error
     also = "" if asked else ", or `--no-verify`"
+    more = ", or give it longer by `--timeout S`"
     failed = [
         Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended}), so nothing was recorded",
-                f"see {one.output}{also}")
+                f"see {one.output}{more if one.ended == TIMED_OUT else ''}{also}")
         for one in figures if not one.passed
     ]  # fmt: skip
     if failed:

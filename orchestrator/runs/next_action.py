@@ -14,6 +14,7 @@ from orchestrator.runs.worker_state import WorkerState
 from orchestrator.step import Step, Waits, Who, step_text
 from tickets.problems import Problem
 from tickets.value import Value
+from tickets.wording import some_of
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
@@ -162,8 +163,9 @@ def _next_of_ended(run: RunState) -> Step:
     workers = run.workers
     if failed := run.to_examine:
         worker = workers[failed[0]]
-        also = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        what = f"{failed[0]}{also}: {worker.outcome}{f', {_brief(worker.reason)}' if worker.reason else ''}"
+        what = (
+            f"{some_of(failed, 1)}: {worker.outcome}{f', {_brief(worker.reason)}' if worker.reason else ''}"
+        )
         do = f"`orchestrate logs {run.run.id} {failed[0]}` shows why"
         return Waits(_who(worker), f"{what}; {do}, `{again(run.phase, failed, workers)}` runs it again")
     left = undone(workers, run.waits_for)
@@ -173,9 +175,10 @@ def _next_of_ended(run: RunState) -> Step:
     if all(_freed_by(name, workers, run.waits_for) for name in left):
         return command
     worker = workers[left[0]]
-    also = f" and {len(left) - 1} more" if len(left) > 1 else ""
     said = _brief(worker.reason) or worker.outcome
-    return Waits(_who(worker), f"{left[0]}{also}: {said}; `{command}` runs what is left, once that is wanted")
+    return Waits(
+        _who(worker), f"{some_of(left, 1)}: {said}; `{command}` runs what is left, once that is wanted"
+    )
 
 
 def _who(worker: WorkerState) -> Who:

@@ -7,7 +7,7 @@ import tickets
 from tickets.wording import count_of, rest_of, some_of
 
 ROOT = Path(tickets.__file__).parents[1]
-COPIES = re.compile(r"""else ["']s["']\}|and \{[^}]*\} more\b|["']s["'] \* """)
+COPIES = re.compile(r"""else ["']s["']\}|(?<!\()and \{[^}]*\} more\b|["']s["'] \* """)
 ALONE = {"orchestrator/demo/fix_faults.py", "tickets/wording.py"}
 """A program of its own, which imports nothing of ours; the helper itself."""
 

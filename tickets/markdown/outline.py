@@ -47,6 +47,17 @@ def left_open(text: str) -> str:
     return _scan(text)[1]
 
 
+def fenced(text: str) -> str:
+    """Quote a text in a code fence longer than any in it: no line of it can close that."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}text\n{unix_lines(text)}\n{fence}"
+
+
+def unix_lines(text: str) -> str:
+    """Return a text with plain line ends and no blank lines around it: a lone return ends a line, too."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+
+
 def sections(
     lines: tuple[OutlineLine, ...], level: int
 ) -> tuple[tuple[OutlineLine, ...], tuple[Section, ...]]:

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterable
 
-from tickets.markdown.outline import left_open
+from tickets.markdown.outline import fenced, left_open, unix_lines
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 """Around a quotation until its place in the prompt is known; removed from the text itself."""
 _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 _MARKS = str.maketrans("", "", _OPEN + _CLOSE)
-_RUN = re.compile(r"`+")
 
 
 class FanOutOutput(str):
@@ -51,7 +50,7 @@ def placed(text: str) -> str:
         above, end, line = quoted.rpartition("\n")
         quoted = f"{quoted}\n" if line.strip() else above + end
         left = left_open(own)
-        quoted += _within(part, left) if left else _fenced(part)
+        quoted += _within(part, left) if left else fenced(part)
         own += "\n"
     return quoted
 
@@ -61,19 +60,9 @@ def unmarked(text: str) -> str:
     return text.translate(_MARKS)
 
 
-def _fenced(text: str) -> str:
-    fence = "`" * max(3, 1 + max(map(len, _RUN.findall(text)), default=0))
-    return f"{fence}text\n{_lines(text)}\n{fence}"
-
-
 def _within(text: str, left: str) -> str:
-    lines = _lines(text)
+    lines = unix_lines(text)
     if left == "-->":
         return lines.replace("-->", "-- >")
     closes = re.search(rf"^ {{0,3}}{left}", lines, re.MULTILINE)
     return "\n".join(f"> {line}" for line in lines.split("\n")) if closes else lines
-
-
-def _lines(text: str) -> str:
-    # A lone carriage return ends a line for others.
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote_from_bytes
 
+from tickets.wording import some_of
 from workers.files.read import read_whole
 
 CACHES = frozenset((
@@ -51,8 +52,7 @@ class Environments(NamedTuple):
     @property
     def doubt(self) -> str:
         """Describe on one line why a command's success says nothing about its tree; else empty."""
-        more = f" and {len(self.faults) - SHOWN} more" if len(self.faults) > SHOWN else ""
-        return "; ".join(self.faults[:SHOWN]) + more
+        return some_of(self.faults, SHOWN, between="; ")
 
 
 def examine(root: Path, environ: Mapping[str, str], paths: Sequence[str]) -> Environments:
