@@ -347,3 +347,28 @@ def test_what_git_ignores_is_written_and_said_and_never_committed(lab, pattern):
     assert again.code == 0, again
     assert lab.git("ls-files", "-i", "-c", "--exclude-standard") == ""
     assert lab.git("status", "--porcelain") == ""
+
+
+def test_a_run_that_ends_in_a_merge_keeps_its_work_until_the_merge_is_finished(lab):
+    """T71: the conflict came while the workers ran."""
+    path = "STATUS.md"
+    lab.templates(command_1=shell("echo x > src/new.txt", mode="write", owns=["src/**"]))
+    assert lab.call("deploy", "phase-1", "--json").code == 0
+    lab.git("add", "-A")
+    lab.git("commit", "-qm", "roster")
+    whole = text_of(lab, path)
+    append(lab, path, f"\n{CONFLICT}")
+    lab.git("commit", "-qam", "with markers")
+    spoiled = text_of(lab, path)
+    called = lab.call("integrate", "last", "--accept", "Command-Worker-1", "--reason", "fine", "--json")
+    assert called.code in (1, 2), called
+    assert any(one.startswith(path) and "conflict" in one for one in called.says()), called
+    assert text_of(lab, path) == spoiled
+    (lab.root / path).write_text(whole)
+    lab.git("commit", "-qam", "merged")
+    step = lab.call("status", "--json").document["next_action"]
+    called = lab.call(*step.split()[1:], "--json")
+    assert called.code == 0, called
+    assert lab.git("show", "HEAD:src/new.txt") == "x\n"
+    assert "Command-Worker-1" in lab.git("show", "HEAD:STATUS.md")
+    assert lab.git("status", "--porcelain") == ""

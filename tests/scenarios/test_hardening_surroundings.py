@@ -283,9 +283,21 @@ def test_a_work_tree_that_git_takes_for_bare_is_refused_in_gits_words(deployed):
     assert (side.root / "STATUS.md").read_bytes() == was
 
 
-@pytest.mark.parametrize("place", ["index", "HEAD", "config"])
-def test_damaged_metadata_is_no_bug_of_ours(deployed, place):
-    (deployed.root / ".git" / place).write_bytes(b"\0damaged\xff\n")
+DAMAGES = {
+    "index": lambda git: (git / "index").write_bytes(b"\0damaged\xff\n"),
+    "HEAD": lambda git: (git / "HEAD").write_bytes(b"\0damaged\xff\n"),
+    "config": lambda git: (git / "config").write_bytes(b"\0damaged\xff\n"),
+    "branch": lambda git: (git / "refs/heads/main").write_bytes(b"\0damaged\xff\n"),
+    "objects": lambda git: shutil.rmtree(git / "objects"),
+    "all but HEAD": lambda git: [shutil.rmtree(git / name) for name in ("objects", "refs")],
+    "git file": lambda git: (shutil.rmtree(git), git.write_bytes(b"\0\xff\n")),
+}
+"""Ways in which git's own files are spoiled, each by the folder `.git`."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_metadata_is_no_bug_of_ours(deployed, damage):
+    DAMAGES[damage](deployed.root / ".git")
     dict(every_command(deployed))
     assert deployed.call("doctor").code == 1
 
