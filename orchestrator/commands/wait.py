@@ -99,8 +99,9 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
     step = next_of_run(state)
     if is_brief:
         changed = dict.fromkeys(one["worker"] for one in events if one.get("worker") in state.workers)
+        counts = {standing: count for standing, count in state.counts.items() if count}
         document = {
-            "schema": 1, "run": state.run.id, "status": status, "counts": state.counts,
+            "schema": 1, "run": state.run.id, "status": status, "counts": counts,
             "changed": [_changed(live, name) for name in changed],
         }  # fmt: skip
     else:

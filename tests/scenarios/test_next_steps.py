@@ -843,7 +843,9 @@ def tokens(document):
 def test_a_phase_of_fifteen_workers_costs_a_lead_that_waits_few_tokens(walk, monkeypatch):
     monkeypatch.setattr("orchestrator.commands.wait.GATHER", 0.0)
     front = {"mode": "write", "title": "Port the module {{ matrix.n }}", "owns": ["src/{{ matrix.n }}/**"]}
-    work = f"{walk.lives.waits}; mkdir -p src/{{{{ matrix.n }}}}; echo 1 > src/{{{{ matrix.n }}}}/a.py"
+    # Each says what it did, in a line that is longer than what is shown.
+    work = f"{walk.lives.waits}; mkdir -p src/{{{{ matrix.n }}}}; echo 1 > src/{{{{ matrix.n }}}}/a.py; "
+    work += f"echo {'Ported the module, its tests and its page. ' * 4}"
     walk.lab.templates(command_1=shell(work, matrix={"n": list(range(15))}, **front))
     step, spent, waits = "orchestrate deploy phase-1 --detach", {}, 0
     while step is not None:
