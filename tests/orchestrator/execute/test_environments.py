@@ -198,3 +198,19 @@ def test_what_the_settings_cannot_state_is_refused_with_its_line(lab, text, said
     assert any(one.startswith("orchestrate.toml:2: ") and said in one for one in called.says()), json.dumps(
         called.says()
     )
+
+
+@pytest.mark.parametrize("how", ["linked", "activated"])
+def test_an_environment_in_the_home_is_readable_behind_the_fence(lab, how):
+    package(lab, '[worktree]\nlink = [".venv"]\n' if how == "linked" else "")
+    install_editable(lab.home / "venvs" / "x", lab.root, "setuptools-finder")
+    if how == "linked":
+        (lab.root / ".venv").symlink_to(lab.home / "venvs" / "x")
+        lab.write(".git/info/exclude", ".venv\n")
+    path = {"PATH": f"{lab.home}/venvs/x/bin:{lab.env()['PATH']}"}
+    lab.templates(command_1=breaker(acceptance=["mytool"]), command_2=shell("mytool"))
+    _, (first, second) = run(lab, env=path)
+    assert (first["outcome"], second["outcome"]) == ("failed", "complete"), second
+    assert first["reason"].startswith("acceptance failed: `mytool`")
+    checks = lab.root.glob(".taskers/runs/*/checks/Command-Worker-1.acceptance-1.stderr")
+    assert "mypkg is broken" in next(checks).read_text()
