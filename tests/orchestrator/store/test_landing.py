@@ -120,9 +120,13 @@ def test_branch_index_and_work_tree_arrive_together(site, mutate):
     assert not list((site.lab.root / ".taskers").glob("landing-*"))
 
 
-@pytest.mark.parametrize("mutate", [edit, folder_to_file])
-def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, mutate):
+@pytest.mark.parametrize(
+    ("mutate", "left_out"), [(edit, ()), (folder_to_file, ()), (edit, ("edited", "gone", "run.sh"))]
+)
+def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, mutate, left_out):
     landing = site.landing(mutate)
+    if left_out:
+        site.lab.git("sparse-checkout", "set", "--no-cone", "/*", *(f"!/{path}" for path in left_out))
     (site.lab.root / "mine.txt").write_text("staged\n")
     site.lab.git("add", "mine.txt")
     pristine = site.lab.root.parent / "pristine"
@@ -144,6 +148,7 @@ def test_a_kill_at_any_step_leaves_the_old_state_or_one_that_is_finished(site, m
     assert head == landing.new
     assert seen == {landing.old, landing.new}
     assert step > 15
+    assert not any((site.lab.root / path).exists() for path in left_out)
 
 
 @pytest.mark.soak
