@@ -53,6 +53,8 @@ class InvocationRequest(Value):
     instructions: tuple[str, ...] = ()
     """The repository's instruction files that exist: of AGENTS.md, CLAUDE.md, GEMINI.md."""
     trust_repository: bool = False
+    variables: tuple[str, ...] = ()
+    """The names of the variables that it sees besides those of its invocation."""
     fenced: bool = False
     """Whether a fence of ours is in force, so that the CLI's own sandbox may be switched off."""
     command: tuple[str, ...] | None = None

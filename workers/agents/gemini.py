@@ -85,7 +85,9 @@ def invocation(request: InvocationRequest) -> Invocation:
     settings = _settings(request)
     if keys:
         kind = "gemini-api-key" if "GEMINI_API_KEY" in keys else "vertex-ai"
-        settings["security"] = {"auth": {"selectedType": kind}}
+        # Its tools see the variables that any worker sees, and not the keys.
+        hidden = {"enabled": True, "allowed": list(request.variables), "blocked": list(KEYS)}
+        settings["security"] = {"auth": {"selectedType": kind}, "environmentVariableRedaction": hidden}
         env["GEMINI_CLI_HOME"] = str(request.home)
         place = ".gemini/settings.json"
     else:

@@ -51,6 +51,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
     if (folder := folder_in(tree, ticket.cwd)) is None:
         raise WorkerError(f"`cwd`: {ticket.cwd} is not a folder of its tree")
     _make_own(run, ticket, site.fence)
+    common = worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env)
     request = InvocationRequest(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -63,13 +64,13 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         environ=site.environ,
         instructions=() if ticket.agent == "command" else _instructions(tree),
         trust_repository=site.trust_repository,
+        variables=tuple(common),
         fenced=site.fence.holds,
         command=ticket.command,
         budget_usd=ticket.budget_usd if job.budget_usd is None else job.budget_usd,
         thread=job.thread,
     )
     invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, job.number)
-    common = worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env)
     is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
@@ -89,7 +90,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         stops_with_runtime=site.stops_with_runtime,
         mark=mark_of(run, ticket.worker, job.number),
     )
-    return enclosed(launch, site.fence, _walls(site, job, launch)) if site.fence.holds else launch
+    return enclosed(launch, site.fence, _walls(site, job, launch, tree)) if site.fence.holds else launch
 
 
 def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
@@ -100,7 +101,7 @@ def _invocation(agent: AgentName, request: InvocationRequest) -> Invocation:
     return invocation
 
 
-def _walls(site: Site, job: Job, launch: Launch) -> Walls:
+def _walls(site: Site, job: Job, launch: Launch, tree: Path) -> Walls:
     ticket, agent = job.ticket, agent_named(job.ticket.agent)
     return worker_walls(
         site.run,
@@ -112,7 +113,7 @@ def _walls(site: Site, job: Job, launch: Launch) -> Walls:
         # With a key the CLI keeps all of its files in the worker's home.
         login=NO_LOGIN if variables_set(agent.KEYS, site.environ) else agent.LOGIN,
         network=ticket.agent != "command" or job.settings.network == "open",
-        tree=launch.cwd,
+        tree=tree,
         readable=site.readable,
     )
 
