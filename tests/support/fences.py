@@ -219,7 +219,7 @@ class Den:
             cancel_paths=(self.inside / "cancel",),
             limits=Limits(total=200, grace=5, output_cap=1_000_000),
         )._replace(**changes)
-        walls = Walls((self.inside,), locked, (self.folder,), hidden, network=network)
+        walls = Walls((self.inside,), locked, (self.folder, Path(sys.prefix)), hidden, network=network)
         return enclosed(plain, fence, walls)
 
     async def run(self, *arguments, **options):

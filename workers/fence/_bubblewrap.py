@@ -44,8 +44,9 @@ def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
         *(() if walls.network else ("--unshare-net",)),
         *(("--seccomp", str(FILTER_ON)) if keyring_filter() else ()),
         *view.mounts,
+        *("--dev", "/dev", "--proc", "/proc"),
         # The kernel's own settings ask for nothing but the number 0 of the user who writes them.
-        *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+        *(("--ro-bind", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()),
         *view.links,
         # Otherwise a worker's files there would seem to be written, and be lost.
         *(part for path in (*view.emptied, "/") for part in ("--remount-ro", path)),

@@ -10,18 +10,21 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from workers.files.read import read_whole
+from workers.files.run_dir import is_empty
 
+V1 = not os.path.exists("/sys/fs/cgroup/cgroup.controllers")  # noqa: PTH110 - at import
+"""Whether control groups are a dozen mounts, of which each costs time; programs read their limits in two."""
 SYSTEM = (
-    "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/sys",
-    "/usr", "/usr/local", "/var/lib",
+    "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/sys/devices",
+    "/sys/fs/cgroup/cpu" if V1 else "/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/usr", "/usr/local",
+    "/var/lib",
 )  # fmt: skip
 """Folders of the system; what is beside them may hold the data of anybody."""
 INSTALLED = Path(__file__).resolve().parents[2]
 ALWAYS = (
-    *map(Path, SYSTEM),
-    # For the keeper of a worker, and for a worker that calls us.
-    *(INSTALLED / package for package in ("orchestrator", "tickets", "workers")),
-    *(Path(sys.prefix), Path(sys.base_prefix)),
+    *(Path(folder) for folder in SYSTEM if not is_empty(Path(folder))),
+    # For the keeper of a worker.
+    *(INSTALLED / "workers", Path(sys.base_prefix)),
     # To look up a name.
     *(Path("/run/systemd/resolve"), Path("/etc/resolv.conf")),
 )

@@ -3,10 +3,6 @@
 # pathlib would be a third of the start-up time:
 # ruff: noqa: PTH110, PTH113, PTH118
 import os
-import signal
-
-RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-"""Signals whose handlers a started program must not inherit."""
 
 
 def find_program(name: str, path: str) -> str:

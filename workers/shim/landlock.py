@@ -16,9 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
-from workers.shim._programs import RESET
 from workers.shim.keyring import keyring_filter
 
+RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""Signals whose handlers a started program must not inherit."""
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
 _GIVE_VERSION = 1

@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from workers.shim._programs import RESET, find_program, start_failure
+from workers.shim._programs import find_program, start_failure
 from workers.shim.keyring import keyring_filter
-from workers.shim.landlock import restrict, restrict_sockets, start_held
+from workers.shim.landlock import RESET, restrict, restrict_sockets, start_held
 
 SAYS_ON = 3
 """The descriptor on which the keeper inside a fence writes; `workers.shim.init` knows it, too."""

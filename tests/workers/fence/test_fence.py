@@ -103,6 +103,14 @@ def test_the_keeper_kills_nobody_where_it_is_not_the_first_process(tmp_path):
     assert "not the first process of a namespace" in done.stderr
 
 
+def test_the_keeper_imports_nothing_that_takes_longer_than_itself():
+    code = f"import sys; sys.path.append({str(ROOT)!r}); import workers.shim.init; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert not {"signal", "enum", "ctypes", "pathlib", "re", "json"} & set(done.stdout.split())
+
+
 def test_off_is_off():
     assert fence_in_force("off") == Fence("advisory", 'switched off by `fence = "off"`')
 
