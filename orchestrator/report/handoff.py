@@ -119,7 +119,7 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def _uncommitted(found: Situation) -> list[str]:
-    return [f"- {one_line(path)}" for path in found.uncommitted if path not in owned_paths()]
+    return [f"- {one_line(path)}" for path in found.not_committed if path not in owned_paths()]
 
 
 def _point(one: Point) -> str:

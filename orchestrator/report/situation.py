@@ -219,6 +219,11 @@ class Situation(_Moment):
         """The paths that differ from HEAD, untracked ones included."""
         return self._uncommitted[0]
 
+    @cached_property
+    def not_committed(self) -> tuple[str, ...]:
+        """The same as `git status` names them: untracked folders as a whole."""
+        return tuple(self._repo.not_committed()) if self.uncommitted else ()
+
     @property
     def git_problems(self) -> tuple[Problem, ...]:
         """Why git does not answer, or which operation the user is in the middle of."""

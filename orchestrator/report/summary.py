@@ -76,8 +76,8 @@ def standing(found: Situation) -> dict[str, Any]:
         "git": {
             "branch": (found.head.branch or "").removeprefix("refs/heads/"),
             "commit": found.head.sha,
-            "uncommitted": len(found.uncommitted),
-            "paths": list(found.uncommitted[:_SHOWN]),
+            "uncommitted": len(found.not_committed),
+            "paths": list(found.not_committed[:_SHOWN]),
             "roster_of": list(found.roster_of),
         },
         "checks": [_check(one) for one in found.figures],

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -104,15 +104,19 @@ class UserRepo:
 
     def uncommitted(self) -> list[str]:
         """List the paths that differ from HEAD, untracked ones included, ignored ones not."""
-        fields = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames").split(
-            "\0"
-        )
-        return [field[3:] for field in fields if field]
+        return [path for _, path in self._status("all")]
+
+    def not_committed(self) -> list[str]:
+        """List the same as `git status` names it: untracked folders as a whole (`src/`)."""
+        return [path for _, path in self._status("normal")]
 
     def untracked(self) -> list[str]:
-        """List what git neither tracks nor ignores, folders as a whole (`src/`), as `git status` does."""
-        fields = self._run("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames")
-        return [field[3:] for field in fields.split("\0") if field.startswith("??")]
+        """List what git neither tracks nor ignores, as `git status` names it."""
+        return [path for word, path in self._status("normal") if word == "??"]
+
+    def _status(self, files: str) -> Iterator[tuple[str, str]]:
+        fields = self._run("status", "--porcelain=v1", "-z", f"--untracked-files={files}", "--no-renames")
+        return ((field[:2], field[3:]) for field in fields.split("\0") if field)
 
     def holds_more_than(self, covers: Callable[[str], bool]) -> bool:
         """Return whether the last commit has a file besides those that are covered."""

@@ -111,3 +111,15 @@ def test_warnings_are_there_while_the_first_worker_runs(lives):
     out, _ = runtime.communicate(timeout=60)
     assert "is not committed, and workers start from the last commit: new/" in first
     assert "is not committed" not in out
+
+
+def test_resume_and_handoff_name_new_folders_as_git_does(lab):
+    lab.templates(command_1=template())
+    lab.call("init", "--json")
+    for path in ("new/a.py", "new/b.py", ".venv/lib/x.py"):
+        lab.write(path, "x\n")
+    git = lab.call("resume", "--json").document["git"]
+    assert (git["uncommitted"], git["paths"]) == (2, [".venv/", "new/"])
+    written = lab.call("handoff", "--json").document
+    texts = [one.read_text() for one in lab.root.glob("docs/history/*.md")]
+    assert any("\n- .venv/\n- new/\n" in one for one in texts), written
