@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from pathlib import Path
@@ -313,11 +314,13 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     try:
         for path in texts:
             texts[path] = read_state(root, path)
-        problems += merge_conflicts({**texts, "AGENTS.md": read_state(root, "AGENTS.md")})
+        problems += merge_conflicts(texts)
         status.changes(texts, trial)
         current = status.read(texts["STATUS.md"] or b"").deliverable.name
     except ProblemError as error:
         problems += error.problems
+    with suppress(ProblemError):  # reported with the settings
+        problems += merge_conflicts({"AGENTS.md": read_state(root, "AGENTS.md")})
     said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
     return Values(root.name, phase, current, *said)
 
