@@ -133,8 +133,6 @@ class Answer(Value):
     """
     status: Literal["complete", "blocked", "needs_clarification", "skipped"] | None = None
     """The status in a command worker's own result line, where it has one."""
-    last: str = ""
-    """The last line that a command worker printed."""
     question: str = ""
     """The open question: a permission or an answer that nobody can give it.
 
@@ -144,6 +142,8 @@ class Answer(Value):
     """Seconds from the end of the attempt, where the failure names them; more than 0, 7 days at most."""
     resets_at: float | None = None
     """Epoch seconds, where the failure names a time; later than the attempt's end, by 7 days at most."""
+    last: str = ""
+    """The last line that a command worker printed."""
 
 
 class Reader(Protocol):
