@@ -151,7 +151,7 @@ def worker_environment(
         # Variables that the user names are passed on, even if nothing can be written to their paths.
         **(cache_environment(scratch) if fence.holds else {}),
         **stated,
-        "PATH": search_path(stated.get("PATH", ""), run.root, tree, found),
+        **({"PATH": search_path(stated["PATH"], run.root, tree, found)} if "PATH" in stated else {}),
         **({"PYTHONPATH": os.pathsep.join(sources)} if sources else {}),
         "TMPDIR": str(scratch),
         # Byte code beside the sources would be a change of the tree.

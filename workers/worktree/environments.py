@@ -23,8 +23,8 @@ CACHES = frozenset((
 ))  # fmt: skip
 """Environments and caches: no ticket means them."""
 T = TypeVar("T")
-_TEXT = 1 << 17
-"""The most bytes of a file that is read for paths."""
+_TEXT, _MODULE = 1 << 22, 1 << 17
+"""The most bytes of a file, and of a plain module, that is read for paths."""
 _SHEBANG = 127
 """The longest first line with which every Linux finds the interpreter of a script."""
 _PATH = re.compile(rb"(?<![\w.-])/(?!/)[^\s'\":;,()\[\]{}<>|$#!%]+")
@@ -159,7 +159,7 @@ class _Moved:
 
     def __init__(self, project: _Project, tree: Path, path: str, deep: Iterable[str]) -> None:
         source = project.root / path
-        self._top = str(source)
+        self._project, self._top = project, str(source)
         # The environment first: it may itself be a link to somewhere else.
         self._names = {str(source.resolve()): str(tree / path), self._top: str(tree / path)}
         self._names[str(project.root)] = str(tree)
@@ -187,6 +187,8 @@ class _Moved:
         target = os.path.normpath(os.path.join(folder, text))  # noqa: PTH118 - nothing is followed
         if not text.startswith("/") and target.startswith(f"{self._top}/"):
             return text
+        if self._project.clone(target):
+            return target
         for old, new in sorted(self._names.items(), reverse=True):
             if target == old or target.startswith(f"{old}/"):
                 moved = new + target[len(old) :]
@@ -237,9 +239,13 @@ def _read(entry: "os.DirEntry[str]") -> bytes:
     is_script = os.path.basename(os.path.dirname(entry.path)) in ("bin", ".bin")  # noqa: PTH119, PTH120 - of many
     if not (is_script or entry.name.endswith((".pth", ".py", ".egg-link", ".cfg", "direct_url.json"))):
         return b""
-    if entry.is_symlink() or not entry.is_file() or entry.stat().st_size > _TEXT:
+    most = _MODULE if entry.name.endswith(".py") and "editable" not in entry.name else _TEXT
+    if entry.is_symlink() or not entry.is_file() or entry.stat().st_size > most:
         return b""
-    data = read_whole(entry.path, _TEXT)
+    try:
+        data = read_whole(entry.path, most)
+    except PermissionError:
+        return b""  # what the user cannot read, no interpreter of theirs reads either
     return b"" if b"\0" in data[:1024] else data
 
 

@@ -106,6 +106,14 @@ def test_an_environment_without_a_way_into_the_project_stays_a_link(lab):
     assert (place.path / ".venv").is_symlink()
 
 
+def test_a_large_table_of_modules_is_read(lab):
+    site = install_editable(lab.root / ".venv", lab.root, "setuptools-finder")
+    (finder,) = site.glob("__editable___*.py")
+    finder.write_text(finder.read_text() + "# x\n" * 100_000)
+    place = lab.tree(linked=(".venv",))
+    assert value_in(place.path, place.path / ".venv" / "bin" / "python", *SAYS) == "broken"
+
+
 def test_packages_stay_links_to_the_users_and_many_cost_little(lab):
     site = install_editable(lab.root / ".venv", lab.root, "flit")
     for number in range(500):
@@ -142,10 +150,11 @@ def test_the_code_of_a_clone_inside_the_checkout_stays_the_users(lab):
     (clone / "theirs.py").write_text("VALUE = 1\n")
     site = install_editable(lab.root / ".venv", lab.root, "flit")
     (site / "theirs.pth").write_text(f"{clone}\n")
+    (site / "linked.py").symlink_to(clone / "theirs.py")
     place = lab.tree(linked=(".venv",))
     python = place.path / ".venv" / "bin" / "python"
     assert (
-        value_in(place.path, python, "-c", "import mypkg, theirs; print(mypkg.VALUE, theirs.VALUE)")
+        value_in(place.path, python, "-c", "import mypkg, theirs, linked; print(mypkg.VALUE, theirs.VALUE)")
         == "broken 1"
     )
 
