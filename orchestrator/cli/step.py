@@ -73,7 +73,8 @@ def _spelled(command: str, call: Call) -> str:
     """Return a command with the options of a call that hold for it too."""
     verb, *rest = command.split(" ")[1:]
     said = call.options
-    if verb in _OF_PHASE and said["command"] in _OF_PHASE and rest[0] == quoted(said.get("phase") or ""):
+    phase = quoted(said.get("phase") or "")
+    if verb in _OF_PHASE and said["command"] in _OF_PHASE and rest[:1] == [phase]:
         if said.get("only") and "--only" not in rest:
             command += f" --only {' '.join(map(quoted, said['only']))}"
         command += f" --on-overlap {said['on_overlap']}" if said.get("on_overlap") else ""

@@ -26,6 +26,8 @@ TEMPLATES = "docs/worker-ticket-templates"
 """As in `tickets.templates.render`, whose import would slow down `status`."""
 _COMMAND = re.compile(r"`(orchestrate [^`]+)`")
 _RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) (?P<phase>[^-\s]\S*)")
+_AS_IT_IS = re.compile(r"orchestrate [\w ./=@:,+-]+")
+"""A call without what a shell would act on."""
 _PHASE = re.compile(rb"^phase:", re.MULTILINE)
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """What may delay a verdict that the rule, or the lead, had already decided."""
@@ -113,8 +115,8 @@ def _step_of(outlook: Outlook, first: str) -> Step:
     phase, command = status.phase_slug, ""
     if named := _COMMAND.search(first):
         runs = _RUNS_PHASE.match(named[1])
-        if runs is None:
-            # It would be named again and again until somebody ticks the item.
+        if runs is None or runs["phase"].isupper() or not _AS_IT_IS.fullmatch(named[1]):
+            # Of others it would be named again and again until somebody ticks the item.
             return Waits("lead", f"the first P0 item is to be done and ticked: {first}")
         phase, command = runs["phase"], named[1]
     elif phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):

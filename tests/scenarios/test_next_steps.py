@@ -726,6 +726,18 @@ def first_item_names_a_call_to_complete(walk):
 
 
 @state()
+def first_item_names_a_placeholder(walk):
+    phase_done(walk)
+    first(walk, "Go on: `orchestrate run PHASE`")
+
+
+@state()
+def first_item_is_for_a_shell(walk):
+    phase_done(walk)
+    first(walk, "Go on: `orchestrate run phase-2; touch stolen`")
+
+
+@state()
 def first_item_runs_a_phase_with_options(walk):
     phase_done(walk)
     first(walk, "Once more: `orchestrate run phase-1 --only command-1`")
