@@ -28,6 +28,11 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
         if names := re.search(r"Cannot declare \((.*?),?\) twice", said):
             table = names[1].replace("'", "").replace(", ", ".")
             said, do = f"`{table}` is declared twice", "merge the two: put all its keys below the first"
+        if said == "Cannot overwrite a value" and re.search(rb"(?m)^\s*fence\s*=", text):
+            said, do = (
+                "`fence` is set twice",
+                'write `level = "..."` below `[fence]` in place of `fence = "..."`',
+            )
         problems.append(Problem(f"{path}:{line}", f"is not valid TOML: {said}", do))
     return {}
 

@@ -259,7 +259,7 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
 
 def test_every_setting_stands_in_the_text_with_its_default():
     lines = default_settings().splitlines()
-    live = "\n".join(re.sub(r"^# (?=\w+ = )", "", line) for line in lines)
+    live = "\n".join(re.sub(r"^# (?=[\w.]+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
     assert values.keys() == set(Tables._fields)
     agents, budget, prices = (values.pop(name) for name in ("agents", "budget", "prices"))
