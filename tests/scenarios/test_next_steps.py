@@ -313,10 +313,9 @@ def expired_login(walk):
 
 @state("run phase-1 --detach", starts=1)
 def over_budget(walk):
-    walk.lab.write("x", "")
-    fakes(walk, {"do": "answer", "in": 9000, "out": 9000}, more="[budget]\nrun_tokens = 10\n")
-    text = (walk.root / f"{TEMPLATES}/claude-1.md").read_text()
-    walk.lab.templates(claude_2=text)
+    answer = {"do": "answer", "in": 9000, "out": 9000}
+    fakes(walk, answer, more="[budget]\nrun_tokens = 10\n")
+    walk.lab.templates(claude_2=template(None, agent="claude", depends_on=["claude-1"]))
 
 
 @state("run phase-1 --detach")
