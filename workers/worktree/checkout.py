@@ -55,7 +55,7 @@ def make_tree(
     try:
         checker.write_filtered(place)
         bring_modules(root, common, place)
-        missing, environments = _bring(root, place.path, furniture)
+        missing, environments = _bring(root, place, furniture)
         if environments:
             create_json(place.beside("environments"), {"paths": environments})
         return Made(place, missing)
@@ -75,23 +75,24 @@ def brought_paths(root: Path, furniture: Furniture) -> list[str]:
     return [*_linked(root, furniture.linked)[0], *copied]
 
 
-def _bring(root: Path, tree: Path, furniture: Furniture) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _bring(root: Path, made: Place, furniture: Furniture) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Copy and link files into a new tree; return the links without a target, and the environments.
 
     Raises WorkerError where git tracks something at the path: a tracked file must not be hidden.
     """
+    tree, links = made.path, made.index_copy.with_name("links")
     environments = []
     copied = _untracked(root, furniture.copied)
     for path in copied:
         _copy(root, tree, path)
     for path in dict.fromkeys(top for path in copied if (top := _environment_of(path))):
-        environments += [path] if overlaid(root, tree, path) else []
+        environments += [path] if overlaid(root, tree, path, links) else []
     paths, missing = _linked(root, furniture.linked)
     for path in paths:
         if os.path.lexists(tree / path):
             raise WorkerError(f"[worktree] link: '{path}' is there already, git tracks it; take it out")
         place = _room_for(tree, path)
-        if overlaid(root, tree, path):
+        if overlaid(root, tree, path, links):
             environments.append(path)
         elif place.name.startswith(".pnp."):
             shutil.copy2(root / path, place)  # it finds the packages of the project from its real path

@@ -6,6 +6,8 @@ So the tree gets a folder of its own, whose entries link to the user's; what lea
 the same place in the tree. An environment outside of the tree is left as it is: `PYTHONPATH` comes before it.
 """
 
+import contextlib
+import hashlib
 import json
 import os
 import re
@@ -92,10 +94,11 @@ def files_in(tree: Path, path: str) -> Iterator[str]:
         yield from (os.path.relpath(f"{folder}/{name}", tree) for name in files)
 
 
-def overlaid(root: Path, tree: Path, path: str) -> bool:
+def overlaid(root: Path, tree: Path, path: str, links: Path) -> bool:
     """Make the environment at a path of the checkout one of the tree; False where a link does as well.
 
-    A copy that is there already is changed where it leads into the checkout.
+    A copy that is there already is changed where it leads into the checkout. `links` is a folder of ours that
+    keeps one link of each target for all trees.
     """
     source = root / path
     project = _Project(root)
@@ -109,7 +112,8 @@ def overlaid(root: Path, tree: Path, path: str) -> bool:
     else:
         return False
     if leads:
-        _lay(source, tree / path, _Moved(project, tree, path, deep), deep)
+        links.mkdir(exist_ok=True)
+        _lay(source, tree / path, _Moved(project, tree, path, deep), deep, links)
     return bool(leads)
 
 
@@ -202,7 +206,7 @@ def _quoted(path: bytes) -> bytes:
     return quote_from_bytes(path).encode()
 
 
-def _lay(source: Path, place: Path, moved: _Moved, deep: set[str]) -> None:
+def _lay(source: Path, place: Path, moved: _Moved, deep: set[str], links: Path) -> None:
     """Make a folder whose entries link to another's; folders in `deep` are made in the same way."""
     place.mkdir(exist_ok=True)
     for entry in _entries(source):
@@ -217,13 +221,25 @@ def _lay(source: Path, place: Path, moved: _Moved, deep: set[str]) -> None:
             at.unlink(missing_ok=True)
             at.symlink_to(target)
         elif entry.is_dir() and entry.path in deep:
-            _lay(Path(entry.path), at, moved, deep)
+            _lay(Path(entry.path), at, moved, deep, links)
         elif (data := _read(entry)) and (source.name in ("bin", ".bin") or moved.text(data) != data):
             # Scripts also where they name no path: some find their environment by their own real path.
             at.write_bytes(moved.text(data))
             at.chmod(entry.stat().st_mode & 0o777 | 0o200)
         elif not is_there:
-            at.symlink_to(entry.path)
+            _link(at, entry.path, links)
+
+
+def _link(at: Path, target: str, links: Path) -> None:
+    """Make a link as a further name of the one that is kept: a new inode can take thirty times as long."""
+    kept = links / hashlib.sha256(os.fsencode(target)).hexdigest()
+    try:
+        os.link(kept, at, follow_symlinks=False)
+    except OSError:
+        # The first of its target; or the trees are on another disk, where each has its own.
+        at.symlink_to(target)
+        with contextlib.suppress(OSError):
+            os.link(at, kept, follow_symlinks=False)
 
 
 def _entries(folder: Path | str) -> "Iterator[os.DirEntry[str]]":

@@ -301,3 +301,15 @@ def test_a_file_that_finds_packages_by_its_own_path_is_copied(lab):
     (lab.root / ".pnp.cjs").write_text("// generated\n")
     place = lab.tree(linked=(".pnp.cjs",))
     assert not (place.path / ".pnp.cjs").is_symlink()
+
+
+def test_trees_share_their_links_and_each_loses_only_its_own(lab):
+    site = install_editable(lab.root / ".venv", lab.root, "flit")
+    (site / "package").mkdir()
+    first, second = (lab.tree(f"W-{n}", linked=(".venv",)) for n in (1, 2))
+    mine, others = (place.path / site.relative_to(lab.root) / "package" for place in (first, second))
+    assert mine.lstat().st_ino == others.lstat().st_ino
+    mine.unlink()
+    mine.symlink_to("elsewhere")
+    assert others.readlink() == site / "package"
+    assert lab.checker.look(second, CAP).ignored == ()
