@@ -26,7 +26,6 @@ def test_three_clis_work_behind_a_fence_and_read_no_key_of_the_home(project, lev
         project.ticket(f"{name}-1", f'mode: write\nowns: ["{name}/**"]', look, write, end)
     settings = repo / "orchestrate.toml"
     settings.write_text(f'fence = "{level}"\n{settings.read_text()}')
-    (repo / "README").write_text("A project.\n")
     project.commit()
     code, document = project.call("run", "phase-1")
     assert code == 0, document["problems"]

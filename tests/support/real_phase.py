@@ -27,6 +27,7 @@ class Project:
         lab.git("config", "user.name", "Ada")
         lab.git("config", "user.email", "ada@localhost")
         self.call("init")
+        lab.commit("README", "A project.\n")
         self.templates = lab.repo / "docs" / "worker-ticket-templates"
         for shipped in self.templates.glob("*-*.md"):
             shipped.unlink()
