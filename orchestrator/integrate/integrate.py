@@ -393,6 +393,7 @@ def _completion(runtime: Runtime, ticket: Ticket, harm: str) -> Completion:
         decider, said_of(worker) if decider == "lead" else "", finding_of(worker, harm),
         (*(files if is_left_out else ()), *outside_of(worker), *worker.evidence.left_out),
         worker.evidence.summary if worker.lands else "",
+        runtime.state.recorded.get(ticket.worker, (None, None))[1] == "rejected",
     )  # fmt: skip
 
 

@@ -40,6 +40,13 @@ class Completion(Value):
     """Paths that it changed and that did not land."""
     result: str = ""
     """Its result on one line, in its own words, where it was accepted."""
+    was_rejected: bool = False
+    """Whether it was rejected by the verdict that was recorded before."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its work is accepted, wholly or in part: what failed stands in the run."""
+        return self.verdict in ("accepted", "partial")
 
 
 class RunDeployed(Value):

@@ -30,6 +30,8 @@ from workers.worktree.worktree import (
     start_of,
 )
 
+LOOSE = 24
+"""Below how many objects the commits of a landing are loose."""
 PATIENCE = 600.0
 """Seconds that git may take in a worker's tree: whatever blocks it there, it ends."""
 _FORM = (
@@ -358,16 +360,9 @@ class Checker:
                 b"\nget-mark :%d\n" % number,
             ]
         lines += [b"ls :%d \n" % len(commits), b"done\n"]
-        # As loose objects, like those of every commit: a pack for each landing would be left. Its own file is
-        # temporary, so it need not reach the disk.
-        plain = (
-            "-c",
-            "fastimport.unpackLimit=1000000",
-            "-c",
-            "core.ignoreCase=false",
-            "-c",
-            "core.fsync=none",
-        )
+        # A few are loose objects, as those of any commit. To write many takes longer than the rest of a
+        # landing, so they stay in one pack, which the next `git gc` of the user's takes in.
+        plain = ("-c", f"fastimport.unpackLimit={LOOSE}", "-c", "core.ignoreCase=false")
         ask = (*plain, "fast-import", "--quiet", "--force")
         *made, last = git(*ask, cwd=self._bare, env=self._env(), feed=b"".join(lines)).splitlines()
         if tree.encode() not in last and not last.startswith(b"missing "):

@@ -186,7 +186,8 @@ def test_settled_verdicts_are_an_entry_of_their_own():
 
 
 def test_a_decision_that_is_taken_back_is_one_as_well():
-    text = after(START, integrated(rejected()), integrated(rejected(verdict="accepted", files=("b",))))
+    text = after(START, integrated(rejected()),
+                 integrated(rejected(verdict="accepted", files=("b",), was_rejected=True)))  # fmt: skip
     assert "Codex-Worker-2 (Port the parser): rejected before\n" in newest(text)
 
 

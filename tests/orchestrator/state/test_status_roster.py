@@ -44,13 +44,21 @@ def test_an_integrated_run_moves_to_the_top_of_the_completions(start):
     assert status.read(text).lead == "Grace"
 
 
-def test_other_outcomes_say_so_in_capitals():
-    text = after(
-        LITERAL.encode(),
-        integrated(completion(outcome="timed_out", verdict="rejected"), completion("B-1", "skipped", None)),
-    )
-    found = [(one.worker, one.outcome, one.verdict) for one in status.read(text).completions]
-    assert found[:2] == [("Codex-Worker-1", "TIMED_OUT", "rejected"), ("B-1", "SKIPPED", "no verdict")]
+def test_what_was_not_accepted_leaves_the_roster_and_is_no_completion():
+    failed = completion(outcome="timed_out", verdict="rejected")
+    text = after(LITERAL.encode(), deployed(), integrated(failed, completion("B-1", "skipped", None)))
+    read = status.read(text)
+    assert [one.worker for one in read.active] == [one.worker for one in status.read(LITERAL.encode()).active]
+    assert [one.worker for one in read.completions] == ["Codex-Worker-3"]
+
+
+def test_an_accepted_result_that_the_lead_rejects_is_no_completion_any_more():
+    accepted = after(LITERAL.encode(), deployed(), integrated())
+    rejected = after(accepted, integrated(completion(verdict="rejected")))
+    assert len(status.read(rejected).completions) == len(status.read(accepted).completions) - 1
+    assert after(rejected, integrated(completion(verdict="rejected"))) == rejected
+    partial = after(rejected, integrated(completion(verdict="partial")))
+    assert status.read(partial).completions[0].verdict == "partial"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ def test_a_pending_worker_stays_active_until_it_is_settled():
     assert status.read(text).active[0].pending == "wrote # a.py"
     text = after(text, integrated(completion(verdict="rejected")))
     assert status.read(text).active == ()
-    assert status.read(text).completions[0].verdict == "rejected"
+    assert [one.worker for one in status.read(text).completions] == ["Codex-Worker-3"]
 
 
 def test_a_closed_run_leaves_the_roster_and_others_stay():

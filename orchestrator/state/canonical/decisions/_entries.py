@@ -157,7 +157,8 @@ def decided(
     return [
         one
         for one in event.workers
-        if _is_decided(one, was_rejected=told.get(one.worker, ("", ""))[1] == "rejected")
+        # An older version listed rejected workers too.
+        if _is_decided(one, was_rejected=one.was_rejected or told.get(one.worker, ("", ""))[1] == "rejected")
         and told.get(one.worker) != (one.outcome.upper(), one.verdict)
         and not (one.verdict == "pending" and _is_same_wait(waiting.get(one.worker, ""), one.reason))
     ]

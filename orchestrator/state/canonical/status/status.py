@@ -369,7 +369,10 @@ def _completed(
             f"({outcome}, {verdict}, integrated {day(event.at)}, run {event.run}, {inert(event.phase)})"
             + (f" \u2014 {inert(worker.result)}" if worker.result else "")
         )
-        if known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
+        if not worker.is_done:
+            document = remove_items(document, [one.item for one in known])
+            listed = completed(document)
+        elif known and (known[0].outcome, known[0].verdict) != (outcome, verdict):
             document = set_item(document, known[0].item, line)
             listed = completed(document)
         elif not known and (worker.worker in left or not pruned):
