@@ -15,6 +15,7 @@ from orchestrator.commands.demo import FOLDER, Arguments
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_lines
+from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +47,14 @@ def _where_to_look(folder: Path, document: dict[str, Any]) -> tuple[str, ...]:
     inside = ("", f"cd {shlex.quote(str(named))}")
     if document["status"] != "integrated":
         return inside
+    made = document["deliverables"]
+    complete = (
+        f"complete: {count_of(len(made), 'deliverable')} ({', '.join(made)}); tests {document['tests']}"
+    )
     return (
+        *([complete] if made else []),
         *inside,
-        "  git log --stat     the landing commit, and the commit of the state files after it",
+        "  git log --stat     a commit for each worker that changed something, then those of the state files",
         "  docs/faults.md     what was found, fixed and left: the eighth worker wrote it",
         "  STATUS.md          the state of the project; the eight workers are among its completions",
         f"  .taskers/runs/{document['run']}/",

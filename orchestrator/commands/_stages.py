@@ -13,13 +13,15 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
+from orchestrator.prepare.prepare import finished_deliverables
 from orchestrator.project import Project
 from orchestrator.report.situation import Situation
 from orchestrator.run import Ended
-from orchestrator.runs.next_action import next_of_run, undone_problems
+from orchestrator.runs.next_action import STATUS, next_of_run, quoted, undone_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import Step
 from tickets.problems import Problem
+from tickets.wording import some_of
 from workers.fence.probe import begin_trial
 from workers.files.locks import GLANCE
 from workers.files.run_dir import RunDir
@@ -58,7 +60,15 @@ def finish(
     state = ended.state
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
-    document = state.document(_next(state, ended))
+    step = _next(state, ended)
+    if state.status() == "integrated" and (
+        made := finished_deliverables(project.repository.root, state.phase)
+    ):
+        command = f"orchestrate deliverable done {quoted(made[0])}"
+        what = f"all tickets are done of {some_of(made, len(made))}"
+        problems = (*problems, Problem("deliverables", what, f"complete it by `{command}`", "info"))
+        step = command if step == STATUS else step
+    document = state.document(step)
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)
 

@@ -17,7 +17,7 @@ from orchestrator.commands._record import chosen, given, read_back, record, refu
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.state.canonical.status.plan import next_of
-from orchestrator.state.canonical.status.read import PATH, Deliverable, Phase
+from orchestrator.state.canonical.status.read import PATH, Deliverable, Phase, slug
 from orchestrator.state.events import DeliverableAdded, DeliverableChanged, Grade
 from tickets.value import Value
 
@@ -108,7 +108,13 @@ def _record(plan: Plan, event: DeliverableChanged) -> Answer[Summary]:
         if follows:
             from shlex import quote  # noqa: PLC0415 - for start-up time
 
+            from orchestrator.prepare.prepare import finished_deliverables  # noqa: PLC0415 - as above
+
+            root = plan.writer.repository.root
+            others = [one for one in finished_deliverables(root, slug(phase.title)) if one != event.name]
             next_action = f"orchestrate deliverable start {quote(follows.name)}"
+            if others:
+                next_action = f"orchestrate deliverable done {quote(others[0])}"
         elif all(met for met, _ in phase.criteria):
             next_action = "orchestrate phase complete"
         else:

@@ -6,14 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from orchestrator.commands import deliverable
 from orchestrator.commands._project import project_of
 from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.init import MESSAGE, files_to_write
 from orchestrator.demo.sample import LEAD, PHASE, make_sample
-from orchestrator.prepare.prepare import Request
+from orchestrator.prepare.prepare import Request, finished_deliverables
 from orchestrator.run import run_phase
+from orchestrator.runs.next_action import STATUS
 from orchestrator.runs.state import RunState
 from orchestrator.settings.values import FILE
 from orchestrator.state.facts import Facts
@@ -50,7 +52,15 @@ def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
     project = project_of(inside)
     request = Request(phase=PHASE, lead=_lead(caller))
     ended = finish(inside, project, partial(run_phase, project, request))
-    document = {**ended.document, "project": str(folder)}
+    document = {**ended.document, "project": str(folder), "deliverables": [], "tests": ""}
+    # As a lead does who follows the next actions; the tests run with the last one, after all changes.
+    made = finished_deliverables(folder, PHASE) if not ended.exit_code else []
+    for name in made:
+        done = deliverable.call(inside, deliverable.Arguments("done", name, verify=name == made[-1]))
+        document["tests"] = done.document["progress"]["Tests"]
+    if made:
+        document |= {"deliverables": made, "problems": [], "next_action": STATUS}
+        ended = ended._replace(problems=())
     if document["next_action"]:
         # The caller is outside the project of this command.
         document["next_action"] += f" --project {shlex.quote(str(folder))}"

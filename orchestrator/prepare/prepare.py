@@ -154,6 +154,22 @@ def problems_besides(repository: Repository, request: Request) -> list[Problem]:
     return problems
 
 
+def finished_deliverables(root: Path, phase: str) -> list[str]:
+    """Return the open deliverables of a phase whose tickets are all done, in the order of the plan."""
+    problems: list[Problem] = []
+    values = _values(root, phase, problems)
+    tickets = _tickets(root, values, problems)
+    if problems or not values.status:
+        return []
+    read = status.read(values.status.encode())
+    alone = ((one, read._replace(phases=(one,), phase="")) for one in read.phases)
+    plan = next((one for one, only in alone if status.phase_matches(only, phase)), None)
+    done = earlier_of(root, phase, tickets).done
+    left = {one.deliverable for one in tickets if one.id not in done}
+    named = {one.deliverable for one in tickets} - left
+    return [one.name for one in plan.deliverables if not one.done and one.name in named] if plan else []
+
+
 class Starter(Value):
     """The facts that decide when a ticket starts."""
 

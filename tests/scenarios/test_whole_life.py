@@ -5,6 +5,8 @@ import re
 import pytest
 from support.repository import Lab, shell
 
+from orchestrator.state.canonical.status import status
+
 STATUS = (
     b"Where we are\n============\n\nSome *prose* of ours.\tWith a tab.\n\n"
     b"| Area | Who |\n|------|:---:|\n| api  | Bo  |\n\n"
@@ -143,11 +145,28 @@ def live_through(lab, number):
     do(lab, "phase", "complete")
 
 
+def agrees_with_itself(lab):
+    """Hold that no section of STATUS.md contradicts another one after a phase."""
+    found = status.read((lab.root / "STATUS.md").read_bytes())
+    assert found.active == ()
+    assert {one.verdict for one in found.completions} <= {"accepted", "partial"}
+    assert found.phases[0].complete
+    assert found.current is not None
+    assert found.current.title.startswith("Phase 2:")
+    (following,) = (one for one in found.current.deliverables if one.name == found.deliverable.name)
+    assert following.status == found.deliverable.status == "NEXT"
+    # What `init` gave the lead to do first is done.
+    assert [text for is_done, text in found.todo["P0"] if not is_done] == []
+    whats = [one["what"] for one in do(lab, "validate")["problems"]]
+    assert whats == ["no P0 item is open, so what comes next is unclear"]
+
+
 def test_a_project_lives_from_init_over_three_phases_to_a_handoff_by_commands_alone(life):
     lab = life
     set_up(lab)
     grow_the_plan(lab)
     live_through(lab, 1)
+    agrees_with_itself(lab)
     do(lab, "todo", "add", "Write the grammar of numbers", "--priority", "P0")
     do(lab, "decide", "Write the lexer by hand", "--context", "Speed", "--decision", "No generator")
     live_through(lab, 2)

@@ -118,7 +118,7 @@ def test_an_example_has_the_keys_and_types_of_the_answer(name, answers):
 
 def test_demo_answers_about_a_run_and_adds_where_the_sample_is():
     run, demo = EXAMPLES["run"], dict(EXAMPLES["demo"])
-    assert isinstance(demo.pop("project"), str)
+    assert [type(demo.pop(name)) for name in ("project", "deliverables", "tests")] == [str, list, str]
     assert set(demo) == set(run)
     assert {frozenset(one) for one in demo["workers"]} == {frozenset(one) for one in run["workers"]}
 

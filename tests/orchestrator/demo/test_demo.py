@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.demo.sample import make_sample, python_for_workers
 from orchestrator.settings.settings import read_settings
+from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
 
 SCRIPT = Path(sys.executable).with_name("orchestrate")
@@ -78,8 +79,8 @@ def test_what_each_worker_changed_landed_as_its_own_commit_and_the_state_after_t
     landed = git(project, "log", "--format=", "--name-only", "--grep=^Orchestrate-Worker: ").split()
     assert sorted(landed) == ["docs/faults.md", *(f"shop/{name}.py" for name in MENDED)]
     subjects = git(project, "log", "--format=%s").splitlines()
-    assert subjects[0].startswith("Integrated run ")
-    assert len(subjects) == 3 + len(landed)
+    assert subjects[2].startswith("Integrated run ")
+    assert len(subjects) == 5 + len(landed)
     assert "STATUS.md" in git(project, "show", "--format=", "--name-only", "HEAD").split()
 
 
@@ -136,14 +137,14 @@ def test_the_tests_of_the_sample_pass_before_and_after(demo, tmp_path):
 
 def test_what_is_said_of_the_tests_was_counted_and_is_the_same_wherever_it_is_said(demo):
     project, _ = demo
-    package = first_of(project)[:10]
-    assert f"**Tests:** 8/8 passing (100%), at {package}\n" in (project / "STATUS.md").read_text()
+    tested = git(project, "rev-parse", "--short=10", "HEAD~1").strip()
+    assert f"**Tests:** 8/8 passing (100%), at {tested}\n" in (project / "STATUS.md").read_text()
     assert "\nGate: passed: python3 -m unittest -q\nTests: 8/8 passing (100%)\n" in git(
-        project, "log", "-1", "--format=%B"
+        project, "log", "-1", "--format=%B", "--grep=^Integrated run "
     )
     resume = json.loads(called("resume", "--json", "--project", str(project), cwd=project.parent).stdout)
     [check] = resume["checks"]
-    assert (check["name"], check["good"], check["total"], check["commit"][:10]) == ("test", 8, 8, package)
+    assert (check["name"], check["good"], check["total"], check["commit"][:10]) == ("test", 8, 8, tested)
     report = json.loads(called("report", "--json", "--project", str(project), cwd=project.parent).stdout)
     assert report["report"]["progress"]["tests"]["Overall"].startswith("8/8 passing (100%)")
 
@@ -151,10 +152,15 @@ def test_what_is_said_of_the_tests_was_counted_and_is_the_same_wherever_it_is_sa
 def test_the_tests_of_the_sample_are_its_check_and_its_gate(demo):
     settings = read_settings(demo[0])
     assert settings.integration.gate == (settings.checks.test,)
-    done = called("deliverable", "done", "Repairs", "--json", "--project", str(demo[0]), cwd=demo[0].parent)
-    assert done.returncode == 0, done.stdout
     assert "\nTests: 8/8 passing (100%)\n" in git(demo[0], "log", "-1", "--format=%B")
-    git(demo[0], "reset", "--quiet", "--hard", "HEAD~1")
+
+
+def test_its_deliverables_are_complete_after_its_checks_and_the_figures_say_so(demo):
+    project, done = demo
+    read = status.read((project / "STATUS.md").read_bytes())
+    assert {one.status for one in read.phases[0].deliverables} == {"COMPLETE"}
+    assert dict(read.progress)["Current Phase"] == "100% (3/3 deliverables complete)"
+    assert "\ncomplete: 3 deliverables (Audit, Repairs, Report); tests 8/8 passing (100%), at " in done.stdout
 
 
 def test_a_sample_whose_tests_fail_says_so(tmp_path):
@@ -211,8 +217,10 @@ def test_json_is_the_document_of_the_run_with_the_projects_folder(tmp_path):
     assert document["status"] == "integrated"
     assert [worker["worker"] for worker in document["workers"]] == NAMES
     assert {worker["verdict"] for worker in document["workers"]} == {"accepted"}
-    assert document["commit"]["state"] == git(project, "rev-parse", "HEAD").strip()
-    assert document["commit"]["landing"] == git(project, "rev-parse", "HEAD~1").strip()
+    assert document["commit"]["state"] == git(project, "rev-parse", "HEAD~2").strip()
+    assert document["commit"]["landing"] == git(project, "rev-parse", "HEAD~3").strip()
+    assert document["deliverables"] == ["Audit", "Repairs", "Report"]
+    assert document["tests"].startswith("8/8 passing (100%), at ")
     assert document["next_action"] == f"orchestrate status --project '{project}'"
     assert "**Lead Agent:** Ada\n" in (project / "STATUS.md").read_text()
 

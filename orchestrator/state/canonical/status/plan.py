@@ -186,13 +186,18 @@ def _after_completion(document: Document, event: DeliverableChanged) -> Document
             document, Deliverable(event.name, "COMPLETE", status.deliverable.owner, done=True)
         )
     if follows.status in ("PLANNED", ""):
-        follows = follows._replace(status="NEXT")
-        found = labelled_items(document, phase_part(document, event.phase), MADE)
-        item = next(item for item in found if item.done is False and _name(item) == follows.name)
-        document = set_item(document, item, f"{_raw_name(item)} (NEXT{_with_owner(follows.owner)})")
+        document, follows = _with_next(document, event.phase, follows)
     if key_of(status.deliverable.name) not in (key_of(event.name), ""):
         return document
     return show_current(document, follows._replace(owner=follows.owner or "Lead"))
+
+
+def _with_next(document: Document, phase: str, follows: Deliverable) -> tuple[Document, Deliverable]:
+    """Mark a planned deliverable as the next one in its phase, too."""
+    found = labelled_items(document, phase_part(document, phase), MADE)
+    item = next(item for item in found if item.done is False and _name(item) == follows.name)
+    document = set_item(document, item, f"{_raw_name(item)} (NEXT{_with_owner(follows.owner)})")
+    return document, follows._replace(status="NEXT")
 
 
 def _name(item: Item) -> str:
@@ -289,6 +294,8 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
     follows = next_of(begun)
     if follows is None:
         return document
+    if follows.status in ("PLANNED", ""):
+        document, follows = _with_next(document, event.begun, follows)
     word = "IN PROGRESS" if follows.status == "IN PROGRESS" else "NEXT"
     return show_current(document, follows._replace(status=word, owner=follows.owner or "Lead"))
 

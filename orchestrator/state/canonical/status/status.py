@@ -36,6 +36,7 @@ from orchestrator.state.document import (
 from orchestrator.state.events import (
     Completion,
     Event,
+    PhaseMoved,
     RosterEntry,
     RunClosed,
     RunDeployed,
@@ -82,6 +83,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?(?!\d)")
 _NOTE = r"(?:\s+[-\u2013\u2014(]|\s*[,;])"
 """How a note begins behind a value."""
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
+READING = "Read the reports under `.taskers/runs/`"
+"""The item of a new file that the end of the phase ticks."""
 _INIT = "`orchestrate init` appends what is missing"
 _NEW = Path(__file__).with_name("new.md")
 
@@ -98,7 +101,10 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if isinstance(event, plan_edits.PlanEvent):
         with state_errors():
             before = editable(PATH, tree)
-            return _stamped(before, _recounted(plan_edits.edited(before, event)), event)
+            after = _recounted(plan_edits.edited(before, event))
+            if isinstance(event, PhaseMoved) and event.ended:
+                after = todo_edits.ticked(after, READING, _running(slug(event.ended)))
+            return _stamped(before, after, event)
     if not isinstance(event, RunDeployed | RunIntegrated | RunClosed):
         return {}  # a fault of the file is no matter
     before = opened(PATH, present(PATH, tree.get(PATH)))
@@ -320,7 +326,14 @@ def _integrated(document: Document, event: RunIntegrated) -> Document:
     settled = [worker for worker in event.workers if worker.verdict != "pending"]
     left = {one.worker for one in active_workers(document) if one.run == event.run}
     document = _left(document, event.run, {worker.worker for worker in settled})
-    return _completed(document, settled, event, left)
+    document = _completed(document, settled, event, left)
+    is_over = len(settled) == len(event.workers) and any(worker.is_done for worker in settled)
+    return todo_edits.ticked(document, _running(event.phase)) if is_over else document
+
+
+def _running(phase: str) -> str:
+    """Return the text of a TODO item that waits for a phase to be run."""
+    return f"`orchestrate run {phase}`"
 
 
 def _held(document: Document, worker: Completion, run: str) -> Document:

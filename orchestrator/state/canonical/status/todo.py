@@ -60,6 +60,17 @@ def edited(document: Document, event: TodoAdded | TodoDone | TodoMoved) -> Docum
     return _moved(document, event)
 
 
+def ticked(document: Document, *texts: str) -> Document:
+    """Tick the open P0 items that hold one of these texts: what they wait for has happened."""
+    todo = section_like(document, "TODO")
+    part = section_like(document, "P0", todo) if todo else None
+    for item in boxed(document, part) if part else ():
+        # To tick an item moves no other.
+        if not item.done and any(text in plain(item.text) for text in texts):
+            document = set_checkbox(document, item, done=True)
+    return document
+
+
 def _meant(document: Document, event: TodoDone | TodoMoved) -> Item:
     """Return the item of an event: an open one rather than one that was done before, of those the last.
 
