@@ -1,5 +1,6 @@
 """Shared by the lead's writing commands: one event through the store, and the answer about it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -97,7 +98,8 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
     wanted = " ".join(word.casefold().split())
     folded = [" ".join(choice.casefold().split()) for choice in choices]
     same = [at for at, choice in enumerate(folded) if choice == wanted]
-    found = same or [at for at, choice in enumerate(folded) if wanted and wanted in choice]
+    is_number = word.isdecimal()
+    found = same or [at for at, choice in enumerate(choices) if not is_number and has_part(choice, word)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -111,6 +113,12 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
         Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none"),
         next_action=lists,
     )
+
+
+def has_part(text: str, word: str) -> bool:
+    """Return whether a text has a part that a word means: one that begins where a word of the text begins."""
+    wanted, folded = (" ".join(one.casefold().split()) for one in (word, text))
+    return bool(wanted) and re.search(rf"(?<!\w){re.escape(wanted)}", folded) is not None
 
 
 def given(place: str, text: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from orchestrator.commands._proposals import listing, proposed, taken
-from orchestrator.commands._record import Writer, chosen, given, record, shortened, writer_of
+from orchestrator.commands._record import Writer, chosen, given, has_part, record, shortened, writer_of
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
@@ -84,7 +84,7 @@ def _item(listed: list[TodoItem], word: str) -> TodoItem:
     """Return the item that a word means: an open one rather than a done one."""
     texts = [item.text for item in listed]
     if not word.isdecimal():
-        is_open = [item for item in listed if not item.done and word.casefold() in item.text.casefold()]
+        is_open = [item for item in listed if not item.done and has_part(item.text, word)]
         if len(is_open) == 1:
             return is_open[0]
     return listed[chosen(PATH, word, texts, "TODO item")]

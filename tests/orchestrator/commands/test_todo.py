@@ -149,6 +149,16 @@ def test_an_item_by_number_or_by_a_part_that_is_not_unique(lab):
     assert lab.call("todo", "done", "1", "--json").document["item"]["text"].startswith("Run the first phase")
 
 
+@pytest.mark.parametrize("word", ["x", "99", "arser"])
+def test_a_part_begins_with_a_word_and_a_number_is_a_number(lab, word):
+    for text in ("Fix the parser", "Read 99 files"):
+        assert lab.call("todo", "add", text).code == 0
+    called = lab.call("todo", "done", word, "--json")
+    assert (called.code, called.document["next_action"]) == (2, "orchestrate todo list")
+    assert f"no TODO item reads `{word}`" in called.says()[0]
+    assert lab.call("todo", "done", "the pars").code == 0
+
+
 def test_no_commit_where_the_settings_say_so(lab):
     lab.commit({"orchestrate.toml": '[git]\ncommit = "never"\n'})
     head = lab.git("rev-parse", "HEAD")
