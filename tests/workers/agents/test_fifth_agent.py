@@ -37,6 +37,9 @@ echo "done 100 20 0.25"
 """
 """Fails where it runs twice at the same time, and does nothing without its instructions."""
 
+START = "import sys; sys.path.insert(0, {!r}); from orchestrator.cli.main import main; sys.exit(main())"
+"""Starts the copy; by PYTHONPATH it would come after the installed one."""
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
@@ -75,8 +78,8 @@ def flock(lab, source, tmp_path):
     def call(*arguments):
         path = f"{folder}:{os.environ['PATH']}"
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "orchestrator", *arguments],
-            cwd=lab.root, env=lab.env(PATH=path, PYTHONPATH=str(source), PYTHONDONTWRITEBYTECODE="1"),
+            [sys.executable, "-P", "-c", START.format(str(source)), *arguments],
+            cwd=lab.root, env=lab.env(PATH=path, PYTHONDONTWRITEBYTECODE="1"),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return Called(done.returncode, done.stdout, done.stderr)
