@@ -1,1 +1,1 @@
-"""The kernel's limits on a worker's writes: probe, policy, bubblewrap."""
+"""The kernel's limits on what a worker reads, writes and reaches: probe, policy, places, bubblewrap."""
