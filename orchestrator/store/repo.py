@@ -436,9 +436,9 @@ class UserRepo:
 
     def unmerged(self, paths: Iterable[str]) -> list[Problem]:
         """List those paths of which the index has the sides of a conflict. Raises RepoBlocked."""
-        env = {"GIT_LITERAL_PATHSPECS": "1"}
-        fields = self._run("ls-files", "-u", "-z", "--", *paths, env=env).split("\0")
-        found = dict.fromkeys(field.partition("\t")[2] for field in fields if field)
+        # Asked where there has to be a work tree: git refuses it as it refuses a commit.
+        asked = ("diff-files", "--name-only", "-z", "--diff-filter=U", "--", *paths)
+        found = dict.fromkeys(filter(None, self._run(*asked, env={"GIT_LITERAL_PATHSPECS": "1"}).split("\0")))
         what = "is in conflict: a merge of it is not finished"
         return [Problem(path, what, f"choose what stays, then `git add {quote(path)}`") for path in found]
 
