@@ -22,6 +22,7 @@ from support.runtimes import Lives, kill_and_see_dead, wait_until
 
 from orchestrator.cli.main import main
 from orchestrator.runs.state import read_run
+from workers.files.locks import is_locked
 from workers.files.run_dir import runs_of
 
 MOST = 12
@@ -82,11 +83,12 @@ class Walk:
         return document
 
     def seen(self):
-        """Return all that a call could change: commits, files, journals."""
+        """Return all that a call could change: commits, files, journals, and whether a runtime works."""
         runs = sorted((self.root / ".taskers/runs").glob("*/events.jsonl"))
         head = self.lab.git("rev-parse", "--all", check=False)
         dirt = self.lab.git("status", "--porcelain", check=False)
-        return head, dirt, [(path, path.stat().st_size) for path in runs]
+        lives = [is_locked(path.with_name("run.lock")) for path in runs]
+        return head, dirt, lives, [(path, path.stat().st_size) for path in runs]
 
     def attempts(self):
         """Return the attempts of all runs: run, worker and number."""
