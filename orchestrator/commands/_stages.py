@@ -61,9 +61,8 @@ def finish(
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
     step = _next(state, ended)
-    if state.status() == "integrated" and (
-        made := finished_deliverables(project.repository.root, state.phase)
-    ):
+    is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
+    if is_well and (made := finished_deliverables(project.repository.root, state.phase)):
         command = f"orchestrate deliverable done {quoted(made[0])}"
         what = f"all tickets are done of {some_of(made, len(made))}"
         problems = (*problems, Problem("deliverables", what, f"complete it by `{command}`", "info"))

@@ -40,6 +40,7 @@ from tickets.types import Verdict
 from tickets.wording import count_of, some_of
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
+from workers.git.run import GitError
 from workers.worktree.change import Change
 from workers.worktree.changes import NewCommit
 
@@ -69,6 +70,9 @@ async def integrate(runtime: Runtime, decision: LeadDecision = NO_DECISION) -> l
         problems += await _land(runtime, store)
     except RepoBlocked as blocked:
         problems += blocked.problems
+    except GitError as error:
+        # Nothing has moved before a landing's intent is written: it is made again from its beginning.
+        problems.append(error.problem._replace(do=f"fix it, then: orchestrate integrate {runtime.run.id}"))
     if runtime.stopping:
         return problems
     problems += open_problems(runtime.state)

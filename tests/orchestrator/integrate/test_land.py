@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 from support.judgement import head, integrate, message_of, run, settle, verdicts, write
@@ -245,3 +246,58 @@ def test_a_runtime_whose_parent_ignores_its_children_sees_that_git_fails(lab):
     assert not (lab.root / "out").exists()
     lock.unlink()
     assert integrate(lab, document)["status"] == "integrated"
+
+
+LITTLE_ROOM = """
+import json, os, shutil, subprocess, sys
+from pathlib import Path
+
+project, small, script, run = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(small)], check=True)
+seen = []
+for room in map(int, sys.argv[5:]):
+    root = small / "project"
+    shutil.copytree(project, root, symlinks=True)
+    stat = os.statvfs(small)
+    (small / "filler").write_bytes(bytes(stat.f_bavail * stat.f_frsize - room))
+    called = [subprocess.run([script, "integrate", run, "--json"], cwd=root, capture_output=True, text=True)]
+    (small / "filler").unlink()
+    for _ in range(2):
+        again = json.loads(called[-1].stdout)["next_action"] or f"orchestrate integrate {run}"
+        words = [script, *again.split()[1:], "--json"]
+        if "deliverable" not in words:
+            called.append(subprocess.run(words, cwd=root, capture_output=True, text=True))
+    log = ["git", "log", "--format=%(trailers:key=Orchestrate-Worker,valueonly)"]
+    seen.append([
+        [one.returncode for one in called], called[0].stdout + called[0].stderr,
+        subprocess.run(log, cwd=root, capture_output=True, text=True).stdout.split(),
+        subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True).stdout,
+        [str(path) for path in root.rglob("*.tmp")], sorted(path.name for path in (root / "out").iterdir()),
+    ])
+    shutil.rmtree(root)
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.hardening
+def test_with_little_room_a_landing_is_refused_and_made_once_there_is_some(unfenced):
+    """T68: a full disk is no bug of ours, and nothing is half made by it."""
+    lab = unfenced
+    if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces, so no small file system")
+    lab.templates(**{f"command_{number}": write(number) for number in (1, 2, 3)})
+    document = lab.call("deploy", "phase-1", "--json").document
+    small = lab.root.parent / "small"
+    small.mkdir()
+    rooms = [str(room) for room in (0, 4096, 8192, 12288, 16384, 24576, 40960, 65536)]
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", LITTLE_ROOM, lab.root, small, SCRIPT, document["run"],
+         *rooms],
+        env=lab.env(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for room, (codes, said, landed, status, left, files) in zip(rooms, json.loads(done.stdout), strict=True):
+        assert codes[0] == 1, (room, codes, said)
+        assert "o space left" in said or "diskspace" in said, (room, said)
+        assert sorted(landed) == [f"Command-Worker-{number}" for number in (1, 2, 3)], (room, codes, said)
+        assert (codes[-1], status, left, files) == (0, "", [], ["1", "2", "3"]), (room, codes, said)
