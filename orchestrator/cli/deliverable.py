@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start = action("start", "make it the current deliverable")
     start.add_argument("--owner", metavar="NAME", help="who makes it (default: as it was, or Lead)")
     done = action("done", "tick it, count, name the next one; done TODO items go to docs/backlog.md")
+    done.add_argument("--finished", action="store_true", help="all of which every ticket is done")
     block = action("block", "record that it is blocked")
     block.add_argument("--reason", required=True, metavar="TEXT", help="why it is blocked")
     block.add_argument("--impact", metavar="TEXT", help="what cannot be done because of it")
@@ -27,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("text", nargs="+", metavar="NAME", help="the deliverable")
     add_lead(add)
     for one in (start, done, block):
-        one.add_argument("text", nargs="+", metavar="NAME", help="its number, or a unique part of its name")
+        several = "*" if one is done else "+"
+        one.add_argument(
+            "text", nargs=several, metavar="NAME", help="its number, or a unique part of its name"
+        )
         add_tests(one, by_default=one is done)
     for one in (add, start, done, block, action("list", "show them with their numbers")):
         one.add_argument("--phase", metavar="PHASE", help="of this phase (default: the current one)")

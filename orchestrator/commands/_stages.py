@@ -63,9 +63,10 @@ def finish(
     step = _next(state, ended)
     is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
     if is_well and (made := finished_deliverables(project.repository.root, state.phase)):
-        command = f"orchestrate deliverable done {quoted(made[0])}"
+        named = quoted(made[0]) if len(made) == 1 else "--finished"
+        command = f"orchestrate deliverable done {named}"
         what = f"all tickets are done of {some_of(made, len(made))}"
-        problems = (*problems, Problem("deliverables", what, f"complete it by `{command}`", "info"))
+        problems = (*problems, Problem("deliverables", what, f"complete by `{command}`", "info"))
         step = command if step == STATUS else step
     document = state.document(step)
     document["problems"] = [problem.as_json() for problem in problems]

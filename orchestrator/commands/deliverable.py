@@ -8,6 +8,7 @@ from orchestrator.commands._phase_plan import (
     Summary,
     Tests,
     message,
+    plan_of,
     progress,
     tested,
     whole_plan_of,
@@ -16,9 +17,11 @@ from orchestrator.commands._phase_plan import (
 from orchestrator.commands._record import chosen, given, read_back, record, refuse_known, shortened
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
+from orchestrator.errors import Refusal
 from orchestrator.state.canonical.status.plan import next_of
 from orchestrator.state.canonical.status.read import PATH, Deliverable, Phase, slug
 from orchestrator.state.events import DeliverableAdded, DeliverableChanged, Grade
+from tickets.problems import Problem
 from tickets.value import Value
 
 _STATUS = {"start": "IN PROGRESS", "done": "COMPLETE", "block": "BLOCKED"}
@@ -41,6 +44,8 @@ class Arguments(Value):
     mitigation: str = ""
     priority: Grade | Literal[""] = ""
     """P0 writes a status report."""
+    finished: bool = False
+    """All of which every ticket is done, in place of a name."""
     verify: bool | None = None
     timeout: float = TIMEOUT
 
@@ -55,6 +60,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
         return answer((), "orchestrate status", **keys).showing(())
     if arguments.action == "add":
         return _add(plan, plan.open_phase(arguments.phase), arguments)
+    if arguments.finished:
+        return _finish(caller, plan, phase, arguments)
     names = [one.name for one in phase.deliverables]
     made = phase.deliverables[chosen(PATH, arguments.text, names, "deliverable")]
     owner = read_back(arguments.owner).strip() or (
@@ -88,6 +95,26 @@ def _add(plan: Plan, phase: Phase, arguments: Arguments) -> Answer[Summary]:
     ).showing((subject, *bullets))  # fmt: skip
 
 
+def _finish(caller: Caller, plan: Plan, phase: Phase, arguments: Arguments) -> Answer[Summary]:
+    """Complete all deliverables whose tickets are done; the tests run once, for all of them."""
+    from orchestrator.prepare.prepare import finished_deliverables  # noqa: PLC0415 - few calls render templates
+
+    if arguments.action != "done" or arguments.text:
+        raise Refusal(
+            Problem("--finished", "goes with `deliverable done` and no name", "take one of them out")
+        )
+    names = finished_deliverables(plan.writer.repository.root, slug(phase.title))
+    if not names:
+        what = "no open deliverable has all its tickets done"
+        raise Refusal(Problem(phase.title, what, "name one"), next_action="orchestrate deliverable list")
+    tests = tested(plan.writer, Tests(arguments.verify, arguments.timeout, by_default=True))
+    for name in names:
+        at, lead = plan.writer.at, plan.writer.lead
+        event = DeliverableChanged(phase.title, name, "COMPLETE", "", "", tests, at, lead, "", "", "")
+        recorded = _record(plan_of(caller), event)
+    return recorded
+
+
 def _record(plan: Plan, event: DeliverableChanged) -> Answer[Summary]:
     after = plan.after(event)
     phase = next(one for one in after.phases if one.title == event.phase)
@@ -108,13 +135,7 @@ def _record(plan: Plan, event: DeliverableChanged) -> Answer[Summary]:
         if follows:
             from shlex import quote  # noqa: PLC0415 - for start-up time
 
-            from orchestrator.prepare.prepare import finished_deliverables  # noqa: PLC0415 - as above
-
-            root = plan.writer.repository.root
-            others = [one for one in finished_deliverables(root, slug(phase.title)) if one != event.name]
             next_action = f"orchestrate deliverable start {quote(follows.name)}"
-            if others:
-                next_action = f"orchestrate deliverable done {quote(others[0])}"
         elif all(met for met, _ in phase.criteria):
             next_action = "orchestrate phase complete"
         else:

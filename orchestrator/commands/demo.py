@@ -53,13 +53,12 @@ def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
     request = Request(phase=PHASE, lead=_lead(caller))
     ended = finish(inside, project, partial(run_phase, project, request))
     document = {**ended.document, "project": str(folder), "deliverables": [], "tests": ""}
-    # As a lead does who follows the next actions; the tests run with the last one, after all changes.
     made = finished_deliverables(folder, PHASE) if not ended.exit_code else []
-    for name in made:
-        done = deliverable.call(inside, deliverable.Arguments("done", name, verify=name == made[-1]))
-        document["tests"] = done.document["progress"]["Tests"]
     if made:
-        document |= {"deliverables": made, "problems": [], "next_action": STATUS}
+        # As a lead does who follows the next action.
+        done = deliverable.call(inside, deliverable.Arguments("done", finished=True))
+        tests = done.document["progress"]["Tests"]
+        document |= {"deliverables": made, "tests": tests, "problems": [], "next_action": STATUS}
         ended = ended._replace(problems=())
     if document["next_action"]:
         # The caller is outside the project of this command.

@@ -365,10 +365,12 @@ class Situation(_Moment):
 
     @cached_property
     def _phases_done(self) -> frozenset[str]:
-        """Return the phases that are complete by the plan, or were run; the same in a clone."""
+        """Return the phases that are complete by the plan, or were run; in a clone, with a result."""
         status = self.status
         done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
         done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
+        if (last := self.last) is not None and last.is_integrated:
+            done |= {last.phase}  # also where nothing of it was accepted
         return done | phases_run(self.text(DECISIONS))
 
     @property

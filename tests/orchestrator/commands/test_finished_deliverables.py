@@ -1,7 +1,5 @@
 """A run proposes to complete the deliverables of which all tickets are done."""
 
-import shlex
-
 from support.judgement import message_of, run
 from support.repository import shell
 
@@ -19,11 +17,13 @@ def test_a_run_proposes_what_is_finished_and_each_proposal_leads_to_the_next(lab
     second = run(lab)
     assert [one["ticket"] for one in second["workers"]] == ["command-3"]
     assert "all tickets are done of Code review, Test gaps, Checks" in message_of(second)
-    step, done = second["next_action"], []
-    while " deliverable done " in step:
-        done.append(shlex.split(step)[3])
-        step = lab.call(*shlex.split(step)[1:], "--json").document["next_action"]
-    assert done == ["Code review", "Test gaps", "Checks"]
+    assert second["next_action"] == "orchestrate deliverable done --finished"
+    lab.commit({"orchestrate.toml": '[checks]\ntest = "echo x >> ~/checked; echo 3 passed"\n'})
+    called = lab.call("deliverable", "done", "--finished", "--json")
+    assert called.code == 0, called
+    assert called.document["progress"]["Current Phase"] == "60% (3/5 deliverables complete)"
+    assert (lab.home / "checked").read_text() == "x\n"
+    step = called.document["next_action"]
     assert step == "orchestrate deliverable start 'Design critique'"
     assert "deliverables" not in [one["place"] for one in run(lab, 0, "--again")["problems"]]
 
@@ -33,3 +33,11 @@ def test_a_failed_worker_is_looked_at_before_a_deliverable_is_completed(lab):
     document = run(lab, 1)
     assert "all tickets are done of Checks" in message_of(document)
     assert "deliverable done" not in (document["next_action"] or "")
+
+
+def test_one_deliverable_is_proposed_by_name_and_finished_needs_some(lab):
+    assert lab.call("deliverable", "done", "--finished").code == 2
+    assert lab.call("deliverable", "done", "Checks", "--finished").code == 2
+    assert lab.call("deliverable", "done").code == 2
+    lab.templates(command_1=shell("true", deliverable="Checks"))
+    assert run(lab)["next_action"] == "orchestrate deliverable done Checks"

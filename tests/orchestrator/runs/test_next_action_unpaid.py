@@ -80,4 +80,4 @@ def test_the_command_that_a_run_names_runs_what_it_had_no_money_for(rehearsal):
     assert {one["ticket"]: one["outcome"] for one in again["workers"]} == dict.fromkeys(
         ("claude-2", "command-1"), "complete"
     )
-    assert again["next_action"] == "orchestrate status"
+    assert again["next_action"] == "orchestrate deliverable done 'Code review'"
