@@ -9,10 +9,22 @@ import sys
 
 def main() -> int:
     """Run the command line."""
+    _spell_in_utf8()
     search_foreign_last()
     from orchestrator.cli.main import main as call  # noqa: PLC0415 - found only now
 
     return call()
+
+
+def _spell_in_utf8() -> None:
+    """Start again where the locale has Python spell paths otherwise than git and Markdown files do.
+
+    The streams keep the locale's encoding (see `cli.main`); the environment stays as it is, for workers.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        streams = getattr(sys.stdout, "encoding", None) or "ascii"
+        options = ("-X", "utf8", "-X", f"orchestrate_streams={streams}")
+        os.execv(sys.executable, [sys.executable, *options, *sys.orig_argv[1:]])  # noqa: S606 - our own words, no shell
 
 
 def search_foreign_last() -> None:

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A name that the terminal's encoding cannot spell must not end a run.
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(encoding=_encoding_of_streams(), errors="backslashreplace")
     as_json = "--json" in arguments
     try:
         return _main(arguments)
@@ -67,6 +67,12 @@ def _begin_clean() -> None:
             # The lowest free number is that of the stream; no file of ours may get it.
             stream = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(stream, "w" if number else "r", closefd=False))
+
+
+def _encoding_of_streams() -> str | None:
+    """Return the terminal's encoding where it is not that of paths (see `_orchestrate`); None: as it is."""
+    found = sys._xoptions.get("orchestrate_streams")  # noqa: SLF001 - documented by that name
+    return found if isinstance(found, str) else None
 
 
 def _main(arguments: list[str]) -> int:

@@ -49,7 +49,7 @@ def _script(name: str) -> bytes:
     # Isolated, and with our folder last: no module of a worktree or of ours shadows a standard one.
     found = f"import sys; sys.path.append({str(_ROOT)!r})"
     program = f"{found}; from orchestrator.rehearsal.agent import main; main()"
-    words = (sys.executable, "-I", "-S", "-c", program, name)
+    words = (sys.executable, "-I", "-S", "-X", "utf8", "-c", program, name)
     return f'#!/bin/sh\nexec {" ".join(map(shlex.quote, words))} "$@"\n'.encode()
 
 

@@ -351,3 +351,38 @@ def test_work_that_cannot_land_for_a_folder_of_gits_waits(ordinary, place):
     assert called.code == 0, called
     assert ordinary.git("show", "HEAD:src/new.txt") == "x\n"
     assert ordinary.git("status", "--porcelain") == ""
+
+
+@pytest.fixture(scope="session", params=["de_DE ISO-8859-1 über", "zh_CN GBK 文档", "C ascii über"])
+def older(request, tmp_path_factory):
+    """Return the variables of a locale that is older than UTF-8, and a name with letters that it has."""
+    language, charmap, name = request.param.split()
+    if language == "C":
+        return {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, name
+    folder = tmp_path_factory.mktemp("locales")
+    made = subprocess.run(
+        ["localedef", "-i", language, "-f", charmap, str(folder / f"{language}.{charmap}")],
+        capture_output=True, text=True, check=False,
+    ) if shutil.which("localedef") else None  # fmt: skip
+    if made is None or not any(folder.iterdir()):
+        pytest.skip(
+            f"NOT TESTED: this machine cannot make the locale {language}.{charmap} (package `locales`)"
+        )
+    return {"LOCPATH": str(folder), "LC_ALL": f"{language}.{charmap}"}, name
+
+
+@pytest.mark.parametrize("fence", ["auto", "off"])
+def test_git_and_we_spell_paths_alike_in_an_older_encoding(lab, older, fence):
+    """T45: as with UTF-8."""
+    env, name = older
+    lab.commit({f"{name}/a.txt": "one\n", "orchestrate.toml": f'fence = "{fence}"\n'})
+    lab.templates(command_1=shell(f"echo two >> {name}/a.txt", **{**WRITES, "owns": [f"{name}/**"]}))
+    plan = lab.call("plan", "phase-1", "--json", env=env).document
+    assert [one["files"] for one in plan["tickets"]] == [1]
+    called = lab.call("run", "phase-1", "--json", env=env)
+    (worker,) = called.document["workers"]
+    assert (called.code, worker["verdict"], worker["files"]) == (0, "accepted", [f"{name}/a.txt"]), called
+    assert (lab.root / name / "a.txt").read_text() == "one\ntwo\n"
+    assert lab.git("status", "--porcelain") == ""
+    logs = lab.call("logs", "last", env={**env, "PYTHONIOENCODING": ""})
+    assert logs.code == 0

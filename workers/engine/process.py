@@ -75,7 +75,7 @@ class ForkServer:
         with theirs, self._log.open("ab") as log:
             # Its own session: Ctrl-C is for the runtime. None of the runtime's secrets in its environment.
             self._process = await anyio.open_process(
-                [self._python, "-I", "-S", str(_FORK_SERVER), str(theirs.fileno())],
+                [self._python, "-I", "-S", "-X", "utf8", str(_FORK_SERVER), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

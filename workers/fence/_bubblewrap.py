@@ -51,7 +51,7 @@ def prefix(bwrap: str, walls: Walls, cwd: Path) -> tuple[str, ...]:
         # Otherwise a worker's files there would seem to be written, and be lost.
         *(part for path in (*view.emptied, "/") for part in ("--remount-ro", path)),
         *("--chdir", str(cwd), "--"),
-        *(os.path.realpath(sys.executable), "-I", "-S", "-c", _RUN_INIT, str(INSTALLED)),
+        *(os.path.realpath(sys.executable), "-I", "-S", "-X", "utf8", "-c", _RUN_INIT, str(INSTALLED)),
     )
 
 
