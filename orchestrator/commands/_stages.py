@@ -65,9 +65,11 @@ def finish(
     if is_well and (made := finished_deliverables(project.repository.root, state.phase)):
         named = quoted(made[0]) if len(made) == 1 else "--finished"
         command = f"orchestrate deliverable done {named}"
-        what = f"all tickets are done of {some_of(made, len(made))}"
-        problems = (*problems, Problem("deliverables", what, f"complete by `{command}`", "info"))
-        step = command if step == STATUS else step
+        if step == STATUS:
+            step = command
+        else:
+            what = f"all tickets are done of {some_of(made, len(made))}"
+            problems = (*problems, Problem("deliverables", what, f"complete by `{command}`", "info"))
     document = state.document(step)
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)

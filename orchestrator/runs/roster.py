@@ -69,7 +69,7 @@ def landed_meanwhile(
     for run in dict.fromkeys(one.run for one in gone):
         done: list[Completion] = []
         landings = landings_of(repository.root, run)
-        for landing in landings:
+        for landing in reversed(landings):
             mine = [one for one in gone if one.run == run and one.worker in landing.workers]
             files = _files_of(repository.root, landing.commit) if mine else ()
             done += [_completion(one, landing, files) for one in mine]
