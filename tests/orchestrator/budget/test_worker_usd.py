@@ -88,10 +88,10 @@ def test_a_run_starts_one_after_the_other_where_there_is_room_for_one(rehearsal)
     document = lab.run()
     assert [one["outcome"] for one in document["workers"]] == ["complete"] * 2
     assert any("for the worker's reserve of $3.00" in record["reason"] for record in lab.journal("held"))
-    plan = lab.lab.call("plan", "phase-1", "--json").document
+    plan = lab.lab.call("plan", "phase-1", "--again", "--json").document
     assert plan["budget"]["worker_usd"] == 3.0
     said = "budget: $5.00 a run, $3.00 reserved for each worker without a budget of its own"
-    assert said in lab.lab.call("plan", "phase-1").out
+    assert said in lab.lab.call("plan", "phase-1", "--again").out
 
 
 def test_more_than_a_run_may_cost_is_warned_of_beforehand(rehearsal):
