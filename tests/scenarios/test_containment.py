@@ -94,6 +94,7 @@ for path in sys.argv[1:]:
 
 @LEVELS
 def test_the_kernel_s_settings_are_closed_to_workers_and_checks_also_of_root(walled, level):
+    """T61: uid 0 is all that these files ask for; by a worker, its acceptance commands and the gate."""
     settings = [
         f"/proc/sys/{name}" for name in ("vm/stat_interval", "kernel/core_pattern", "kernel/hostname")
     ]
@@ -134,7 +135,7 @@ def reach(lab, name):
 
 @pytest.mark.parametrize("network", ["open", "none"])
 def test_a_server_of_the_user_s_cannot_be_asked_to_run_something(walled, network):
-    """As tmux and container engines do, on a socket outside of /tmp and /run."""
+    """T62: as tmux and container engines do, on a socket outside of /tmp and /run, and on an abstract one."""
     settings = f'[agents.command]\nnetwork = "{network}"\n'
     walled.settings(settings)
     with served(walled, str(walled.home / ".server"), f"\0{walled.folder.name}"):
@@ -147,6 +148,7 @@ def test_a_server_of_the_user_s_cannot_be_asked_to_run_something(walled, network
 
 
 def test_landlock_s_one_hole_is_the_socket_with_a_path_which_doctor_names(walled):
+    """T62: with the second level."""
     walled.settings('fence = "landlock"\n')
     place = walled.home / ".ssh" / "agent.sock"
     place.parent.mkdir()
@@ -169,7 +171,7 @@ def test_landlock_s_one_hole_is_the_socket_with_a_path_which_doctor_names(walled
 
 @LEVELS
 def test_a_named_pipe_of_the_user_s_is_not_written(walled, level):
-    """Namespaces permit mounts, and so do not hold one in a folder that is shown; the docs say so."""
+    """T63: below the home. Namespaces do not hold one in a folder that is shown, and the docs say so."""
     tool = walled.home / "tools" / "bin"
     tool.mkdir(parents=True)
     for place in (walled.home / "pipe", tool / "pipe"):
@@ -205,7 +207,7 @@ def test_the_keyring_of_the_user_is_closed(walled, level):
 @LEVELS
 @pytest.mark.parametrize("moved", [".taskers", ".git", ".git/orchestrate"])
 def test_a_link_out_of_the_repository_is_where_the_walls_are_put_up(mine, level, moved):
-    """As on a second disk."""
+    """T49: as on a second disk."""
     elsewhere = mine.folder / "disk" / moved.replace("/", "-")
     elsewhere.parent.mkdir()
     place = mine.root / moved

@@ -5,6 +5,8 @@ import sys
 import pytest
 from support.repository import shell
 
+pytestmark = pytest.mark.hardening
+
 PROCESS = """
 import sys
 

@@ -3,6 +3,8 @@
 import pytest
 from support.repository import shell
 
+pytestmark = pytest.mark.hardening
+
 KEPT = ("src", "docs/worker-ticket-templates")
 SPARSE = {
     "cone": ("--cone", *KEPT),

@@ -1,6 +1,9 @@
 """What a worker writes in its scope and git ignores does not land, and is never gone without a word."""
 
+import pytest
 from support.repository import shell
+
+pytestmark = pytest.mark.hardening
 
 BUILDS = "mkdir -p build; echo 1 > build/out.js"
 
