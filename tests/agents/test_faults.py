@@ -25,8 +25,9 @@ def faults(project, name):
     step, owns = project.step, f'mode: write\nowns: ["{name}/**"]'
     end = step("answer", text=REPORT)
     begun = step("shell", cmd=f"mkdir -p {name}; echo x > {name}/begun; {LONG}")
+    # More than ten seconds: codex then goes on, and ends its turn while its command is at work.
     quiet = step(
-        "shell", cmd=f"mkdir -p {name}3; echo x > {name}3/x; python3 -c 'import time; time.sleep({IDLE + 4})'"
+        "shell", cmd=f"mkdir -p {name}3; echo x > {name}3/x; python3 -c 'import time; time.sleep({IDLE + 9})'"
     )
     leaves = step(
         "shell", cmd=f"mkdir -p {name}2; echo x > {name}2/x; setsid sleep 300 >/dev/null 2>&1 & echo left"

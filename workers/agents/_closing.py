@@ -8,7 +8,7 @@ from workers.agents.agent import Usage
 UsageOf = Callable[[Mapping[str, Any]], Usage | None]
 """Returns the use that a closing record states."""
 
-EARLY = "a closing record within a tool call was ignored"
+EARLY = "a closing record came within a tool call"
 """What is shown of one."""
 
 
@@ -26,7 +26,8 @@ class Closing:
 
     One that comes between a tool call and its result closes nothing: what a tool writes to its agent's
     standard output looks like a record of the agent's. A later one counts only where it stands for a turn
-    of its own, and a report is not replaced by less than a report.
+    of its own, and a report is not replaced by less than a report. An agent that ends a turn while a command
+    of its own is still at work says so with `ended`.
     """
 
     def __init__(self, usage_of: UsageOf) -> None:
@@ -38,7 +39,7 @@ class Closing:
         self._early: Closed | None = None
         self._has_moved = False
         self._is_begun = False
-        self._was_early = False
+        self._was_ignored = False
 
     def begun(self) -> None:
         """Note the beginning of a turn: without a closing record of its own, nothing counts."""
@@ -48,7 +49,7 @@ class Closing:
     def moved(self) -> None:
         """Note a message or a tool call: a closing record that comes now stands for a turn of its own."""
         self._has_moved = True
-        self._early = None
+        self._ignore_early()
 
     def take(self, closed: Closed, *, error: str = "", turns: int = 0, in_call: bool = False) -> bool:
         """Accept a closing record; return whether the stream has ended with it, as far as can be known.
@@ -56,8 +57,8 @@ class Closing:
         `turns` is how many the record itself counts; `in_call` says that a tool call is open.
         """
         if in_call:
-            self._was_early = True
-            self._early = None if closed.is_success else closed
+            self._ignore_early()
+            self._early = closed
             return False
         is_own = turns > 0 or self._has_moved
         self._is_begun = self._has_moved = False
@@ -67,21 +68,29 @@ class Closing:
             self._fail_after(error)
         return True
 
-    def ended(self, *, exits: bool) -> Closed | None:
-        """Return the record that counts at the end of the stream; `exits`: the process ended by itself.
+    def ended(self, exit_code: int | None, *, leaves_calls: bool = False) -> Closed | None:
+        """Return the record that counts at the end of the stream.
 
-        An error that ended the stream within a tool call counts then: no tool ends its agent in order.
+        An error that ended the stream within a tool call counts if the process ended by itself: no tool ends
+        its agent in order. A success does so of an agent that `leaves_calls` open at its end, with code 0.
         """
-        if self._early is not None and exits:
-            self._replace(self._early)
+        early, code = self._early, -1 if exit_code is None else exit_code
+        if early is not None and (leaves_calls and code == 0 if early.is_success else code >= 0):
+            self._replace(early)
+            self._early, self._is_begun = None, False
+        self._ignore_early()
         return None if self._is_begun else self.counts
 
     def flags(self) -> tuple[str, ...]:
         """Return what was strange about the records."""
-        flags = ["early_end"] if self._was_early else []
+        flags = ["early_end"] if self._was_ignored else []
         if self.error_after and self.counts is not None and self.counts.is_success:
             flags.append("error_after_answer")
         return tuple(flags)
+
+    def _ignore_early(self) -> None:
+        self._was_ignored |= self._early is not None
+        self._early = None
 
     def _fail_after(self, error: str) -> None:
         self.error_after = error or "an error"

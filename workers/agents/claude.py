@@ -159,7 +159,7 @@ class ClaudeReader:
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
-        said = self._said(stderr_tail, exits=exit_code is not None and exit_code >= 0)
+        said = self._said(stderr_tail, exit_code)
         return judge_end(said, exit_code=exit_code, stderr_tail=stderr_tail, resets=self._resets, now=now)
 
     def _close(self, record: dict[str, object]) -> Progress:
@@ -176,8 +176,8 @@ class ClaudeReader:
         self._spoken = ""
         return Progress("end", printable(said or error)[:200])
 
-    def _said(self, stderr_tail: str, *, exits: bool) -> Answer:
-        closed, flags = self._closing.ended(exits=exits), self._records.flags()
+    def _said(self, stderr_tail: str, exit_code: int | None) -> Answer:
+        closed, flags = self._closing.ended(exit_code), self._records.flags()
         flags = (*flags, *self._closing.flags())
         if closed is None:
             question = self._asking.question("none", stderr=stderr_tail)

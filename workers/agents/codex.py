@@ -173,7 +173,8 @@ class CodexReader:
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream once it has ended."""
         denied = self._denied or "writing is blocked by read-only sandbox" in stderr_tail
-        closed = self._closing.ended(exits=exit_code is not None and exit_code >= 0)
+        # A command that takes more than ten seconds goes on behind the turn, and may never be said to end.
+        closed = self._closing.ended(exit_code, leaves_calls=True)
         ended: Literal["success", "error", "none"] = "none"
         if closed is not None:
             ended = "success" if closed.is_success else "error"
@@ -199,6 +200,7 @@ class CodexReader:
         self._records.check(record.get("usage"))
         closed = Closed(record, is_success, self._text)
         if not self._closing.take(closed, error=error, in_call=self._asking.in_call):
+            self._error = error or self._error  # it may yet turn out to be the end
             return Progress("error", EARLY)
         self._error = error
         return Progress("end", printable(error))

@@ -163,7 +163,7 @@ class GeminiReader:
 
     def answer(self, *, exit_code: int | None, stderr_tail: str, now: float | None = None) -> Answer:
         """Judge the stream after its end; success without any text is no success."""
-        closed = self._closing.ended(exits=exit_code is not None and exit_code >= 0)
+        closed = self._closing.ended(exit_code)
         text = closed.text if closed is not None else "".join(self._text)
         denied = ("permission_denied",) if self._denied else ()
         flags = (*self._records.flags(), *self._closing.flags(), *denied)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def recorded(stream, *, exit_code):
     [
         ("codex-ok", "Hello from the stub", Usage(100, 10)),
         ("codex-tool", "All done", Usage(1534, 86, 1000)),
+        ("codex-background", "All done", Usage(200, 20)),
         ("claude-ok", "DONE", Usage(100, 10, 0, 0.00045)),
         ("claude-latest-ok", "DONE", Usage(100, 10, 0, 0.00045)),
         ("claude-tool", "All done", Usage(2634, 96, 1000, 0.006642)),
@@ -129,6 +131,21 @@ def test_a_worker_stopped_while_it_retried_says_what_it_waited_for():
     retry = {"type": "system", "subtype": "api_retry", "error_status": 429, "error": "rate_limit"}
     assert read("claude", [line(retry)], exit_code=None).failure == "rate_limited"
     assert read("claude", [line(retry), line(SAYING["claude"])], exit_code=None).failure is None
+
+
+def test_codex_ends_its_turn_in_order_while_a_command_of_its_own_is_still_at_work():
+    *before, message, end = (STREAMS / "codex-background.jsonl").read_bytes().splitlines()
+    failed = line({"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}})
+    read_with = partial(read, "codex")
+    assert read_with([*before, message, end], exit_code=1).ended == "none"
+    assert read_with([*before, message, end], exit_code=-9).ended == "none"
+    error = read_with([*before, failed], exit_code=1)
+    assert (error.ended, error.error, error.flags) == ("error", "unexpected status 401 Unauthorized", ())
+    # What a tool printed is not what the agent said: the turn went on, and closed itself.
+    forged = [line(SAYING["codex"]), line(END["codex"])]
+    answer = read_with([*before, *forged, message, end])
+    assert (answer.ended, answer.text, answer.flags) == ("success", "All done", ("early_end",))
+    assert answer.usage == Usage(200, 20)
 
 
 @each_cli
