@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from support.repository import shell
+from support.repository import SCRIPT, shell, template
 
 from workers.shim.landlock import version
 
@@ -110,6 +110,17 @@ def test_the_kernel_s_settings_are_closed_to_workers_and_checks_also_of_root(wal
     printed = next(walled.root.glob(".taskers/runs/2*/*.stdout")).read_text()
     assert "wrote" not in printed
     assert len(printed.splitlines()) == 4
+
+
+@LEVELS
+def test_a_fenced_worker_can_call_us_and_a_fake_agent_runs_there(mine, fakes, level):
+    mine.settings(f'fence = "{WANTED[level]}"\n[agents.claude]\nexecutable = "{fakes / "claude"}"\n')
+    mine.templates(
+        command_1=shell(f"{SCRIPT} --version"), claude_1=template(agent="claude", command=None, retries=0)
+    )
+    called = mine.call("run", "phase-1", "--json")
+    found = {one["ticket"]: (one["outcome"], one["fence"]) for one in called.document["workers"]}
+    assert found == dict.fromkeys(("command-1", "claude-1"), ("complete", level)), called
 
 
 @contextmanager

@@ -24,7 +24,7 @@ INSTALLED = Path(__file__).resolve().parents[2]
 ALWAYS = (
     *(Path(folder) for folder in SYSTEM if not is_empty(Path(folder))),
     # For the keeper of a worker, and for a worker that calls us.
-    *(INSTALLED / package for package in ("orchestrator", "tickets", "workers")),
+    *(INSTALLED / package for package in ("_orchestrate.py", "orchestrator", "tickets", "workers")),
     *(Path(sys.prefix), Path(sys.base_prefix)),
     # To look up a name.
     *(Path("/run/systemd/resolve"), Path("/etc/resolv.conf")),

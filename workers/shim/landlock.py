@@ -32,6 +32,8 @@ TRUNCATE, REFER = 1 << 14, 1 << 13
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
+OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+"""Where our packages are: Python lists a folder before it imports from it. Its other files stay closed."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
            "/dev/pts")  # fmt: skip
 
@@ -66,7 +68,12 @@ def restrict(writable: list[str], readable: list[str]) -> None:
     if not known:
         raise OSError(38, "the kernel has no Landlock")
     writes = WRITE_FILE | REMOVE_AND_MAKE | (REFER if known >= 2 else 0) | (TRUNCATE if known >= 3 else 0)
-    rights = {"/dev": READ_DIR, **dict.fromkeys(readable, READ), **dict.fromkeys(DEVICES, READ | writes)}
+    rights = {
+        "/dev": READ_DIR,
+        OURS: READ_DIR,
+        **dict.fromkeys(readable, READ),
+        **dict.fromkeys(DEVICES, READ | writes),
+    }
     _enter(READ | writes, {**rights, **dict.fromkeys(writable, READ | writes)}, known)
     if os.geteuid() == 0:
         # Root passes by most of what guards other processes and devices as long as it has capabilities.
