@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+import anyio.to_thread
+
+from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.runtime_lifecycle import (
     heeding_stops,
     leave_roster,
@@ -11,10 +14,11 @@ from orchestrator.execute.runtime_lifecycle import (
 )
 from orchestrator.execute.ticket import execute
 from orchestrator.integrate.integrate import LeadDecision, integrate
-from orchestrator.prepare.prepare import Request
+from orchestrator.prepare.prepare import Request, finished_deliverables
 from orchestrator.prepare.start import start_run
 from orchestrator.project import Project
 from orchestrator.runs.cleanup import clear_run
+from orchestrator.runs.events import DeliverablesFinished
 from orchestrator.runs.state import RunState
 from tickets.problems import Problem
 from workers.files.run_dir import RunDir
@@ -57,6 +61,7 @@ async def go_on(
                 problems += leave_roster(runtime, "cancelled")
             elif integrates and not runtime.stopping:
                 problems += await integrate(runtime)  # integrate/: gate, landing, state files
+                await _note_deliverables(runtime)
         if runtime.stopping:
             problems += leave_roster(runtime, "interrupted")
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
@@ -66,7 +71,18 @@ async def judge_run(project: Project, run: RunDir, decision: LeadDecision) -> En
     """Judge, gate, land and record the outputs of a run; its workers have all ended."""
     async with open_runtime(project, run) as runtime, heeding_stops(runtime) as signalled:
         problems = await integrate(runtime, decision)
+        await _note_deliverables(runtime)
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
+
+
+async def _note_deliverables(runtime: Runtime) -> None:
+    """Note what the run has finished: `wait` and `status` have no time to render templates."""
+    state = runtime.state
+    if runtime.stopping or not state.is_integrated:
+        return
+    made = await anyio.to_thread.run_sync(finished_deliverables, runtime.repository.root, state.phase)
+    if tuple(made) != state.finished_deliverables:
+        runtime.note(DeliverablesFinished(tuple(made)))
 
 
 def _close(

@@ -6,6 +6,7 @@ from orchestrator.commands._checks import TIMED_OUT
 from orchestrator.commands._record import SETTINGS, Writer, chosen, writer_of
 from orchestrator.commands.answer import Answer, View
 from orchestrator.commands.caller import Caller
+from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import APPROVAL, Refusal
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.status import status
@@ -135,7 +136,7 @@ def tested(writer: Writer, tests: Tests) -> str:
         for one in figures if not one.passed
     ]  # fmt: skip
     if failed:
-        raise Refusal(*failed, exit_code=1)
+        raise Refusal(*failed, exit_code=1, next_action=waits_by(failed, "lead"))
     return total_of(figures)
 
 

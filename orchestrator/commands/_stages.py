@@ -13,11 +13,10 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
-from orchestrator.prepare.prepare import finished_deliverables
 from orchestrator.project import Project
 from orchestrator.report.situation import Situation
 from orchestrator.run import Ended
-from orchestrator.runs.next_action import STATUS, next_of_run, quoted, undone_problems
+from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import Step
 from tickets.problems import Problem
@@ -62,12 +61,11 @@ def finish(
     _wait_left(state)
     step = _next(state, ended)
     is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
-    if is_well and (made := finished_deliverables(project.repository.root, state.phase)):
-        named = quoted(made[0]) if len(made) == 1 else "--finished"
-        command = f"orchestrate deliverable done {named}"
+    if is_well and (command := completing(state)):
         if step == STATUS:
             step = command
         else:
+            made = state.finished_deliverables
             what = f"all tickets are done of {some_of(made, len(made))}"
             problems = (*problems, Problem("deliverables", what, f"complete by `{command}`", "info"))
     document = state.document(step)

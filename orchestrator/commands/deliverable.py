@@ -17,6 +17,7 @@ from orchestrator.commands._phase_plan import (
 from orchestrator.commands._record import chosen, given, read_back, record, refuse_known, shortened
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
+from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
 from orchestrator.state.canonical.status.plan import next_of
 from orchestrator.state.canonical.status.read import PATH, Deliverable, Phase, slug
@@ -106,7 +107,8 @@ def _finish(caller: Caller, plan: Plan, phase: Phase, arguments: Arguments) -> A
     names = finished_deliverables(plan.writer.repository.root, slug(phase.title))
     if not names:
         what = "no open deliverable has all its tickets done"
-        raise Refusal(Problem(phase.title, what, "name one"), next_action="orchestrate deliverable list")
+        problem = Problem(phase.title, what, "name one of `orchestrate deliverable list`")
+        raise Refusal(problem, next_action=waits_by([problem], "lead"))
     tests = tested(plan.writer, Tests(arguments.verify, arguments.timeout, by_default=True))
     for name in names:
         at, lead = plan.writer.at, plan.writer.lead

@@ -12,7 +12,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.live import LiveRun
-from orchestrator.runs.next_action import next_of_run, undone_problems
+from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_keys
 from tickets.problems import Problem
@@ -97,6 +97,8 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
         problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
     step = next_of_run(state)
+    if step == STATUS:
+        step = completing(state) or step
     if is_brief:
         changed = dict.fromkeys(one["worker"] for one in events if one.get("worker") in state.workers)
         counts = {standing: count for standing, count in state.counts.items() if count}

@@ -165,8 +165,10 @@ def finished_deliverables(root: Path, phase: str) -> list[str]:
     alone = ((one, read._replace(phases=(one,), phase="")) for one in read.phases)
     plan = next((one for one, only in alone if status.phase_matches(only, phase)), None)
     done = earlier_of(root, phase, tickets).done
-    left = {one.deliverable for one in tickets if one.id not in done}
-    named = {one.deliverable for one in tickets} - left
+    # A ticket whose template names none works on what is current, and completes nothing.
+    naming = [one for one in tickets if "deliverable" in one.lines]
+    left = {one.deliverable for one in naming if one.id not in done}
+    named = {one.deliverable for one in naming} - left
     return [one.name for one in plan.deliverables if not one.done and one.name in named] if plan else []
 
 

@@ -347,6 +347,12 @@ class StateRecorded(Value):
     told: Mapping[str, tuple[str | None, ...]]
 
 
+class DeliverablesFinished(Value):
+    """`deliverables`: the open deliverables of the phase whose tickets are all done by now."""
+
+    names: tuple[str, ...]
+
+
 class RunStopped(Value):
     """`closed`: the run is `cancelled` for good, or `interrupted` until it is resumed."""
 
@@ -373,7 +379,7 @@ RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReassigned | WorkerHeld
     | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked | RuntimeWarned
     | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded | StateRecorded
-    | RunStopped | RunReopened | Unattributed
+    | DeliverablesFinished | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
 
@@ -391,8 +397,9 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
     "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,
     "gate_seen": GateSeen,
-    "gate": GateEnded, "landed": ChangesLanded, "recorded": StateRecorded, "closed": RunStopped,
-    "opened": RunReopened, "unattributed": Unattributed,
+    "gate": GateEnded, "landed": ChangesLanded, "recorded": StateRecorded,
+    "deliverables": DeliverablesFinished, "closed": RunStopped, "opened": RunReopened,
+    "unattributed": Unattributed,
 }  # fmt: skip
 """Events by their names in the journal."""
 _NAMES = {kind: name for name, kind in EVENTS.items()}

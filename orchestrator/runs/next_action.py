@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from orchestrator.runs.state import RunState, shown_of
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.step import Step, Waits, Who, step_text
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from tickets.wording import some_of
 
@@ -125,6 +125,7 @@ def _step_of(outlook: Outlook, first: str) -> Step:
         ended = _next_of_ended(last)
         if isinstance(ended, Waits) or ended != STATUS:
             return ended
+        command = command or completing(last, status)
     return command or Waits("lead", _nothing_left(status, first))
 
 
@@ -150,6 +151,35 @@ def next_of_run(run: RunState) -> Step:
             return settles(run.run.id, run.workers)
         case _:
             return f"orchestrate resume {run.run.id}"
+
+
+def completing(run: RunState, status: "Status | None" = None) -> str:
+    """Return the command that completes what a run has finished and the plan has open; empty for nothing.
+
+    `status` is STATUS.md as it is read here otherwise.
+    """
+    if not (run.finished_deliverables and run.is_integrated):
+        return ""
+    status = status or _status_of(run.run.root)
+    phases = status.phases if status else ()
+    is_open = {one.name for phase in phases for one in phase.deliverables if not one.done}
+    made = [name for name in run.finished_deliverables if name in is_open]
+    if not (made and status):
+        return ""
+    named = quoted(made[0]) if len(made) == 1 else "--finished"
+    elsewhere = "" if run.phase == status.phase_slug else f" --phase {quoted(run.phase)}"
+    return f"orchestrate deliverable done {named}{elsewhere}"
+
+
+def _status_of(root: Path) -> "Status | None":
+    """Read STATUS.md, whose problems `status` reports."""
+    from orchestrator.state.canonical.status.read import PATH, read  # noqa: PLC0415 - for start-up time: few runs finish any
+    from orchestrator.store.read import read_state  # noqa: PLC0415 - as above
+
+    try:
+        return read(read_state(root, PATH) or b"")
+    except ProblemError:
+        return None
 
 
 def has_work(run: RunState) -> bool:

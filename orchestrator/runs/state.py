@@ -9,6 +9,7 @@ from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
+    DeliverablesFinished,
     GateBegun,
     GateEnded,
     GateRun,
@@ -131,6 +132,8 @@ class RunState:
         self.gate = GateState()
         self.recorded: dict[str, tuple[str | None, ...]] = {}
         """What the state files showed last, by worker."""
+        self.finished_deliverables: tuple[str, ...] = ()
+        """Those of the phase that were open when the run ended, and all their tickets done."""
         self.closed: str | None = None
         self.parked: dict[str, str] = {}
         """Agent to the time (UTC) until which its provider was last parked."""
@@ -163,6 +166,8 @@ class RunState:
                 self.state_commit = event.commit or self.state_commit
                 self.recorded = {name: _told(told) for name, told in event.told.items()}
                 self.gate.tell()
+            case DeliverablesFinished():
+                self.finished_deliverables = event.names
             case RunStopped():
                 self.closed = event.status
             case RunReopened():

@@ -269,7 +269,8 @@ class _Draft:
         """Make the ticket, once the other tickets of the run are known."""
         named = self.fields.get("depends_on", ())
         written = [id_ for name in named for id_ in fan_outs.get(name, [name])]
-        lines = {name: node.line for name, node in self.template.fields.values.items()}
+        written_keys = self.template.fields.values.items()
+        lines = {name: node.line for name, node in written_keys if getattr(node, "is_null", False) is False}
         known = {
             **self.fields,
             "id": self.id,

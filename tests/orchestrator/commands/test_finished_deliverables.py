@@ -1,6 +1,6 @@
 """A run proposes to complete the deliverables of which all tickets are done."""
 
-from support.judgement import message_of, run
+from support.judgement import integrate, message_of, run
 from support.repository import shell
 
 
@@ -41,3 +41,45 @@ def test_one_deliverable_is_proposed_by_name_and_finished_needs_some(lab):
     assert lab.call("deliverable", "done").code == 2
     lab.templates(command_1=shell("true", deliverable="Checks"))
     assert run(lab)["next_action"] == "orchestrate deliverable done Checks"
+
+
+def test_only_what_a_template_names_is_finished_and_integrate_does_not_tick_the_plan(lab):
+    lab.templates(
+        command_1=shell("true", deliverable=None),
+        command_2=shell("false", deliverable=None),
+        command_3=shell("true", deliverable="Test gaps"),
+    )
+    document = run(lab, 1)
+    assert "all tickets are done of Test gaps" in message_of(document)
+    lab.templates(command_2=shell("true", deliverable=None))
+    document = run(lab)
+    assert document["next_action"] == "orchestrate deliverable done 'Test gaps'"
+    assert lab.call("deliverable", "done", "Test gaps", "--no-verify").code == 0
+    for _ in range(2):
+        assert integrate(lab, document)["next_action"] == "orchestrate status"
+    listed = lab.call("deliverable", "list", "--json").document["deliverables"]
+    assert [one["name"] for one in listed if one["done"]] == ["Test gaps"]
+
+
+def test_after_a_detached_run_wait_and_status_name_the_finished_deliverable_until_it_is_done(lab):
+    lab.templates(command_1=shell("true", deliverable="Checks"))
+    started = lab.call("run", "phase-1", "--detach", "--json").document
+    for form in ((), ("--since", "0")):
+        waited = lab.call("wait", started["run"], *form, "--timeout", "60", "--json")
+        assert (waited.code, waited.document["status"]) == (0, "integrated")
+        assert waited.document["next_action"] == "orchestrate deliverable done Checks"
+    assert lab.call("status", "--json").document["next_action"] == "orchestrate deliverable done Checks"
+    assert lab.call("deliverable", "done", "Checks", "--no-verify").code == 0
+    assert lab.call("status", "--json").document["next_action"] is None
+    assert lab.call("wait", started["run"], "--json").document["next_action"] == "orchestrate status"
+
+
+def test_a_deliverable_whose_tests_fail_waits_for_the_lead(lab):
+    lab.templates(command_1=shell("true", deliverable="Checks"))
+    lab.commit({"orchestrate.toml": '[checks]\ntest = "exit 3"\n'})
+    run(lab)
+    called = lab.call("deliverable", "done", "Checks", "--json")
+    assert (called.code, called.document["waiting_for"]) == (1, "lead")
+    assert "`exit 3` failed" in called.document["what"]
+    nothing = lab.call("deliverable", "done", "--finished", "--phase", "1", "--json")
+    assert nothing.document["waiting_for"] == "lead"
