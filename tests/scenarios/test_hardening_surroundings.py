@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from support.fences import people, walled_for
 from support.repository import SCRIPT, Called, Lab, shell
 
 from orchestrator.commands.table import COMMANDS
@@ -306,11 +307,10 @@ def test_damaged_metadata_is_no_bug_of_ours(deployed, damage):
 
 
 @pytest.fixture
-def ordinary(walled):
-    """Yield a repository of an ordinary user's."""
-    if walled.somebody.name == "root":
-        pytest.skip("root may write everywhere")
-    return walled
+def ordinary(pattern_repository):
+    """Yield a repository of an ordinary user's: root may write everywhere."""
+    with walled_for(pattern_repository, people()[-1]) as lab:
+        yield lab
 
 
 @pytest.mark.parametrize("place", [".git/objects", ".git", ".git/refs/heads"])
