@@ -12,6 +12,7 @@ from orchestrator.errors import Refusal
 from orchestrator.settings.settings import default_settings
 from orchestrator.settings.values import FAMILIES, FILE
 from orchestrator.state import DOCUMENTS, owned_paths
+from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.facts import Facts
 from orchestrator.step import Step, Waits
 from orchestrator.store.read import LARGEST, led_to
@@ -82,7 +83,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     warned = (_mixed(path) for path in sorted(mixed) if not arguments.no_commit)
     ignored = map(_ignored, sorted(repo.ignored([paths[one.path] for one in written])) if written else ())
     problems = (*earlier, *recorded.problems, *warned, *ignored)
-    next_action = _next_action(repo, [paths[one.path] for one in written], problems)
+    is_new = any(one.path.startswith(f"{FOLDER}/") and is_template(one.path) for one in written)
+    next_action = _next_action(repo, [paths[one.path] for one in written], problems, is_new=is_new)
     return answer(
         problems,
         next_action,
@@ -128,8 +130,10 @@ def with_ignored(text: bytes) -> bytes:
 
 
 def _templates(there: Mapping[str, bytes], templates: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return our templates for a folder without any: one that was deleted on purpose must not come back."""
-    has_own = any(path.startswith(f"{FOLDER}/") and is_template(path) for path in there)
+    """Return our templates for a new project: one that was deleted on purpose must not come back."""
+    has_own = {FILE, STATUS} <= there.keys() or any(
+        path.startswith(f"{FOLDER}/") and is_template(path) for path in there
+    )
     found = {f"{FOLDER}/{name}": text for name, text in sorted(templates.items())}
     return {
         path: there.get(path, text)
@@ -210,10 +214,12 @@ def _mixed(path: str) -> Problem:
     return Problem(path, what, "`git show` shows it", "warning")
 
 
-def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem]) -> Step:
+def _next_action(
+    repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem], *, is_new: bool
+) -> Step:
     if any(problem.severity == "error" for problem in problems):
         return "orchestrate resume"
     if repo.head().sha is None:
         command = f"git add -- {shlex.join(sorted(paths) or ['.'])} && git commit -m {shlex.quote(MESSAGE)}"
         return Waits("lead", f"workers start from a commit, and there is none yet: `{command}`")
-    return "orchestrate plan phase-1"
+    return "orchestrate plan phase-1" if is_new else "orchestrate status"

@@ -72,7 +72,8 @@ def template_files(root: Path, problems: list[Problem]) -> dict[str, bytes]:
             problems += [Problem(path, "is a broken link", "fix the link")] * (text is None)
             files[path] = text or b""
     if not files and len(problems) == known:
-        problems.append(Problem(f"{FOLDER}/", "holds no templates", "`orchestrate init` writes some"))
+        do = f"write one as {FOLDER}/README.md says; in a new project `init` writes samples"
+        problems.append(Problem(f"{FOLDER}/", "holds no templates", do))
     return files
 
 

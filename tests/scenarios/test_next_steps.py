@@ -160,7 +160,7 @@ def fresh_with_dependencies(walk):
     )
 
 
-@state(starts=3)
+@state()
 def without_templates(walk):
     pass
 
@@ -251,8 +251,13 @@ def unknown_command(walk):
     walk.lab.templates(command_1=command())
 
 
-@state("wait 20200101", starts=3)
+@state("wait 20200101")
 def unknown_run(walk):
+    pass
+
+
+@state("run phase-7")
+def unknown_phase_without_templates(walk):
     pass
 
 
@@ -704,6 +709,16 @@ def phase_complete_and_the_next_has_templates(walk):
     walk.did("phase add Core --milestone Works")
     walk.lab.templates(command_2=command(phase="phase-2"))
     return approved(walk)
+
+
+@state()
+def status_deleted_in_the_next_phase(walk):
+    phase_done(walk)
+    walk.did("phase add Core --milestone Works")
+    walk.did(walk.did(approved(walk))["next_action"].removeprefix("orchestrate "))
+    walk.lab.git("rm", "--quiet", f"{TEMPLATES}/command-1.md")
+    walk.lab.git("commit", "--quiet", "--message=done")
+    (walk.root / "STATUS.md").unlink()
 
 
 def first(walk, item):

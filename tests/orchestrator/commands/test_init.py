@@ -104,7 +104,7 @@ def test_without_a_commit_the_answer_says_how_to_make_one(lab, init):
     command = answer["what"].partition("`")[2].rstrip("`")
     subprocess.run(["sh", "-c", command], cwd=lab.root, env=lab.env(), check=True)
     assert set(lab.git("ls-files").splitlines()) == set(answer["created"])
-    assert init()["next_action"] == f"orchestrate plan phase-1 --project {lab.root}"
+    assert init()["next_action"] == f"orchestrate status --project {lab.root}"
 
 
 def test_what_is_staged_stays_staged_and_out_of_the_commit(lab, init):
