@@ -214,9 +214,7 @@ def _mixed(path: str) -> Problem:
     return Problem(path, what, "`git show` shows it", "warning")
 
 
-def _next_action(
-    repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem], *, is_new: bool
-) -> Step:
+def _next_action(repo: UserRepo, paths: Sequence[str], problems: Sequence[Problem], *, is_new: bool) -> Step:
     if any(problem.severity == "error" for problem in problems):
         return "orchestrate resume"
     if repo.head().sha is None:
