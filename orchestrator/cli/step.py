@@ -11,8 +11,8 @@ from orchestrator.runs.next_action import quoted
 from orchestrator.step import Waits
 from tickets.value import Value
 
-LIMIT = 100
-"""Seconds after which a call of a program returns: the limit of its tool calls is often two minutes."""
+LIMIT = 90
+"""Seconds after which a call of a program returns: its tool calls end after 100 seconds, or two minutes."""
 _OF_PHASE = ("plan", "run", "deploy")
 _DETACH = ("run", "deploy", "resume")
 _LED = (

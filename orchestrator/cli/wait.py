@@ -1,9 +1,12 @@
 """`orchestrate wait` on the command line."""
 
 import argparse
+from _signal import SIGTERM, signal  # type: ignore[import-not-found]  # as in `main`: for start-up time
 
 from orchestrator.cli.terminal.progress import counted, record_line, summary_lines
+from orchestrator.commands import wait
 from orchestrator.commands.answer import Answer
+from orchestrator.commands.caller import Caller
 from orchestrator.commands.wait import Arguments, WaitView
 from orchestrator.step import step_lines
 
@@ -17,6 +20,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", metavar="CURSOR", help="return as soon as there is something newer than this cursor"
     )
+
+
+def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[WaitView]:  # noqa: ARG001 - as others
+    """Wait; a limit of the caller's, which sends TERM, ends the wait and not its answer."""
+    caught: list[int] = []
+    before = signal(SIGTERM, lambda number, _: caught.append(number))
+    try:
+        answer = wait.call(caller, arguments, lambda: bool(caught))
+    finally:
+        signal(SIGTERM, before)
+    return answer._replace(exit_code=128 + caught[0]) if caught else answer
 
 
 def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:

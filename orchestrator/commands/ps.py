@@ -13,6 +13,7 @@ from orchestrator.schedule.rate_limits import provider_states
 from orchestrator.step import step_keys
 from tickets.problems import Problem
 from tickets.value import Value
+from workers.files.run_dir import runs_of
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
 
@@ -38,7 +39,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
     slots = holders(repository.own / "slots")
     ready = {(slot.holder.get("run", ""), slot.holder.get("worker", "")) for slot in slots}
     queues = [run.queue(now, parked, ready) for run in runs]
-    problems += [*_lost(rows), *_dirty(slots)]
+    problems += [*_lost(rows), *_dirty(slots), *_outlived(repository, slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
     shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
     next_action = next_of_run(runs[-1].state) if runs else "orchestrate status"
@@ -99,6 +100,18 @@ def _lost(rows: list[Row]) -> list[Problem]:
         Problem(f"{row.run} {row.worker}", what, do.format(row.run), "warning")
         for row in rows
         if row.state == "lost"
+    ]
+
+
+def _outlived(repository: Repository, slots: list[Taken]) -> list[Problem]:
+    """Name the workers that still run although the folder of their run is gone."""
+    there = {run.id for run in runs_of(repository.root)}
+    what, do = "still runs, although the folder of its run is gone", "wait for its end, or end its process"
+    gone = ((one.holder.get("run", ""), one.holder.get("worker", "")) for one in slots if not one.dirty)
+    return [
+        Problem(f"{run} {worker}", what, do, "warning")
+        for run, worker in dict.fromkeys(gone)
+        if run and run not in there
     ]
 
 

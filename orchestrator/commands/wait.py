@@ -5,6 +5,7 @@ In its brief form an answer has what changed, so that a lead can wait for a whol
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from orchestrator.commands._names import live_named
@@ -49,13 +50,15 @@ class WaitView(Value):
     events: list[dict[str, Any]]
 
 
-def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
-    """Wait, and return the state of the run and the way to continue."""
+def call(
+    caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool] = lambda: False
+) -> Answer[WaitView]:
+    """Wait, at most until `is_stopped`, and return the state of the run and the way to continue."""
     live = live_named(repository_of(caller), arguments.run)
     is_brief = arguments.since is not None if arguments.brief is None else arguments.brief
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    while live.is_running:
+    while live.is_running and not is_stopped():
         now = time.monotonic()
         if until is not None and now >= until:
             break

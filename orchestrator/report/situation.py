@@ -315,6 +315,7 @@ class Situation(_Moment):
                 self.waiting,
                 self.last,
                 self._rerun,
+                tuple(dict.fromkeys(one.worker for one in self.lost if one.lives)),
                 self._phases_done,
             )
         )
@@ -377,7 +378,9 @@ class Situation(_Moment):
     def _rerun(self) -> Rerun | None:
         again = [one for one in self.lost if one.ticket and not one.lives]
         phase = again[0].phase if again else ""
-        return Rerun(phase, tuple(one.ticket for one in again if one.phase == phase)) if again else None
+        mine = [one for one in again if one.phase == phase]
+        runs = dict.fromkeys(one.run for one in mine)
+        return Rerun(phase, tuple(one.ticket for one in mine), tuple(runs)) if again else None
 
     @cached_property
     def _repo(self) -> "UserRepo":

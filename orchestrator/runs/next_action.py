@@ -66,16 +66,23 @@ class ProjectStep(Value):
 
 
 class Rerun(Value):
-    """Tickets of a phase that redo lost work."""
+    """Tickets of a phase that redo lost work, and the runs that are gone."""
 
     phase: str
     tickets: tuple[str, ...]
+    runs: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """Return the command that runs them."""
         only = " ".join(quoted(ticket) for ticket in dict.fromkeys(self.tickets))
         return f"orchestrate run {quoted(self.phase)} --only {only}"
+
+    @property
+    def step(self) -> Waits:
+        """Return the wait for the lead: what was done and paid for would be done again."""
+        work = f"the work of run {some_of(self.runs)}, whose folder is gone, is lost"
+        return Waits("lead", f"{work}; `{self.command}` runs it again, once that is wanted")
 
 
 class Outlook(Value):
@@ -92,6 +99,8 @@ class Outlook(Value):
     last: RunState | None
     """The newest run, whatever became of it."""
     rerun: Rerun | None
+    outlived: tuple[str, ...]
+    """The workers that still run although the folder of their run is gone."""
     phases_done: Collection[str]
     """Phases that are complete by the plan, or were run."""
 
@@ -110,8 +119,11 @@ def _step_of(outlook: Outlook, first: str) -> Step:
         return next_of_run(outlook.waiting)
     if status is None:
         return "orchestrate init" if outlook.is_missing else "orchestrate validate"
+    if outlook.outlived:
+        what = f"{some_of(outlook.outlived)}: still running, although the folder of the run is gone"
+        return Waits("outside", f"{what}; what is done cannot land: wait for its end, or end its process")
     if outlook.rerun is not None:
-        return outlook.rerun.command
+        return outlook.rerun.step
     phase, command = status.phase_slug, ""
     if named := _COMMAND.search(first):
         runs = _RUNS_PHASE.match(named[1])

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import pytest
 from support.gates import gate, writer
 from support.repository import TEMPLATES, shell, template
-from support.runtimes import Lives, kill_and_see_dead, wait_until
+from support.runtimes import Lives, kill_and_see_dead, read, wait_until
 
 from orchestrator.cli.main import main
 from orchestrator.runs.state import read_run
@@ -577,7 +578,7 @@ def stopped_by_a_limit(walk):
     assert process.wait() == 143
 
 
-@state(starts=1)
+@state()
 def lost_run(walk):
     walk.lab.templates(command_1=command(f"{walk.lives.waits}"))
     walk.did("deploy phase-1 --detach")
@@ -585,6 +586,20 @@ def lost_run(walk):
     walk.lives.let_go(2)
     walk.did("wait last")
     shutil.rmtree(walk.root / ".taskers")
+
+
+@state()
+def accepted_and_lost(walk):
+    deployed(walk)
+    shutil.rmtree(walk.root / ".taskers")
+
+
+@state()
+def lost_while_it_runs(walk):
+    walk.lab.templates(command_1=command(walk.lives.waits))
+    walk.did("deploy phase-1 --detach")
+    wait_until(lambda: len(walk.attempts()) == 1)
+    shutil.rmtree(walk.root / ".taskers/runs")
 
 
 @state()
@@ -861,6 +876,38 @@ def test_a_state_file_that_leads_outside_is_not_said_to_be_committed_by_a_handof
     status_leads_outside(walk)
     stale = walk.did("resume", 1)["stale"]
     assert not [one for one in stale if "handoff" in one["do"] and "STATUS.md" in one["what"]]
+
+
+def test_a_worker_whose_run_is_gone_is_told_by_all_who_are_asked(walk):
+    lost_while_it_runs(walk)
+    told = walk.did("status")
+    assert (told["waiting_for"], told["what"].partition(";")[0]) == (
+        "outside", "Command-Worker-1: still running, although the folder of the run is gone",
+    )  # fmt: skip
+    assert "still runs" in walk.did("ps")["problems"][0]["what"]
+    walk.lives.let_go(1)
+
+
+def test_a_wait_that_a_limit_ends_answers_with_what_has_changed(lives):
+    """TERM is what a limit sends: without an answer the cursor of the next one would skip the news."""
+    lives.lab.templates(command_1=shell(lives.waits), command_2=shell("true"))
+    run, _ = lives.detached()
+    wait_until(lambda: '"ended"' in (run / "events.jsonl").read_text())
+    cursor = lives.call("wait", "last", "--timeout", "0", "--json").document["cursor"]
+    process = lives.begin("wait", "last", "--since", cursor, "--timeout", "600")
+    wait_until(lambda: waits_for_term(process.pid))
+    process.terminate()
+    out, _ = process.communicate()
+    told = json.loads(out)
+    assert (process.returncode, told["status"], told["cursor"]) == (143, "running", cursor)
+    assert told["next_action"] == f"orchestrate wait {run.name} --timeout 90 --since {cursor}"
+    lives.let_go(1)
+
+
+def waits_for_term(pid):
+    """Return whether a process handles TERM itself."""
+    line = next(one for one in read(pid, "status").splitlines() if one.startswith(b"SigCgt"))
+    return bool(int(line.split()[1], 16) & 1 << signal.SIGTERM - 1)
 
 
 def tokens(document):

@@ -64,7 +64,7 @@ def test_waiting_since_a_cursor_gives_each_event_once(lives):
     first = lives.call("wait", "last", "--no-brief", "--since", "0", "--json")
     assert (first.code, first.document["status"]) == (0, "running")
     cursor = first.document["cursor"]
-    assert first.document["next_action"] == f"orchestrate wait {run.name} --timeout 100 --since {cursor}"
+    assert first.document["next_action"] == f"orchestrate wait {run.name} --timeout 90 --since {cursor}"
     nothing = lives.call("wait", "last", "--no-brief", "--since", cursor, "--timeout", "0.2", "--json")
     assert (nothing.code, nothing.document["events"], nothing.document["cursor"]) == (0, [], cursor)
     assert nothing.document["status"] == "running"
@@ -95,7 +95,7 @@ def test_the_time_that_is_over_is_no_failure_and_says_how_to_go_on(lives):
     run, _ = two_that_wait(lives)
     called = lives.call("wait", "last", "--timeout", "0.1")
     assert called.code == 0
-    assert f"next: orchestrate wait {run.name} --timeout 100 --since" in called.out
+    assert f"next: orchestrate wait {run.name} --timeout 90 --since" in called.out
 
 
 def test_a_run_whose_runtime_is_dead_is_not_waited_for(lives):

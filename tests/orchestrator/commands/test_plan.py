@@ -117,7 +117,7 @@ def test_what_another_run_holds_is_shown_and_nothing_is_written(lives):
     wait_until(lambda: len(started(run)) == 1)
     told = lives.call("plan", "phase-2", "--json")
     assert told.code == 0
-    assert told.document["next_action"].startswith(f"orchestrate wait {run.name} --timeout 100")
+    assert told.document["next_action"].startswith(f"orchestrate wait {run.name} --timeout 90")
     assert told.document["in_use"] == [
         {"ticket": "command-2", "run": run.name, "worker": "Command-Worker-1", "standing": "running",
          "witness": "src/a.py"}

@@ -62,7 +62,7 @@ def test_a_run_of_another_phase_that_goes_on_is_waited_for_and_one_that_was_canc
     try:
         for one in ASKED:
             told = lab.call(*one, "--json").document
-            assert told["next_action"].startswith(f"orchestrate wait {run} --timeout 100 --since "), one
+            assert told["next_action"].startswith(f"orchestrate wait {run} --timeout 90 --since "), one
         journal = lab.root / ".taskers/runs" / run / "events.jsonl"
         deadline = time.monotonic() + PATIENCE
         while '"ended"' not in journal.read_text():
