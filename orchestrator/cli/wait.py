@@ -4,10 +4,9 @@ import argparse
 from _signal import SIGTERM, signal  # type: ignore[import-not-found]  # as in `main`: for start-up time
 
 from orchestrator.cli.terminal.progress import counted, record_line, summary_lines
-from orchestrator.commands import wait
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
-from orchestrator.commands.wait import Arguments, WaitView
+from orchestrator.commands.wait import Arguments, WaitView, wait
 from orchestrator.step import step_lines
 
 
@@ -27,7 +26,7 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[WaitV
     caught: list[int] = []
     before = signal(SIGTERM, lambda number, _: caught.append(number))
     try:
-        answer = wait.call(caller, arguments, lambda: bool(caught))
+        answer = wait(caller, arguments, lambda: bool(caught))
     finally:
         signal(SIGTERM, before)
     return answer._replace(exit_code=128 + caught[0]) if caught else answer

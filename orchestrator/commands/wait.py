@@ -50,10 +50,13 @@ class WaitView(Value):
     events: list[dict[str, Any]]
 
 
-def call(
-    caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool] = lambda: False
-) -> Answer[WaitView]:
-    """Wait, at most until `is_stopped`, and return the state of the run and the way to continue."""
+def call(caller: Caller, arguments: Arguments) -> Answer[WaitView]:
+    """Wait, and return the state of the run and the way to continue."""
+    return wait(caller, arguments, lambda: False)
+
+
+def wait(caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool]) -> Answer[WaitView]:
+    """Wait as `call`, at most until something has stopped it: what has changed is told all the same."""
     live = live_named(repository_of(caller), arguments.run)
     is_brief = arguments.since is not None if arguments.brief is None else arguments.brief
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
