@@ -74,4 +74,6 @@ def _results(view: View) -> list[str]:
 def _named(word: str, run: RunState) -> str:
     """Name the workers that did not end well, for the lead to examine."""
     failed = [name for name in run.failed if run.workers[name].outcome == word]
+    if word == "rejected":
+        failed = [name for name, one in run.workers.items() if one.standing == word]
     return f"{word} ({some_of(failed, NAMED)})" if failed else word

@@ -87,6 +87,7 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     for worker in state.workers.values():
         going = "to be tried again" if worker.retrying else started
         word = worker.outcome or (going if worker.started else "waiting")
+        word = worker.standing if worker.standing == "rejected" else word
         outcomes[word] = outcomes.get(word, 0) + 1
     return {
         "run": state.run.id,

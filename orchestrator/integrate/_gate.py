@@ -141,8 +141,9 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
     if await gate.is_green(tree):
         return _doubted(runtime, candidates) or Gated(candidates, tree)
     red = gate.reds[tree, 1]
-    if not await gate.was_green(red.command):
-        return Gated(held=f"the gate fails without these changes too: {red.words}")
+    base = await gate.on_base(red.command)
+    if not base.passed:
+        return Gated(held=f"the gate fails without these changes too: {_told(base)}")
     if len(candidates) > 1 and not runtime.settings.integration.bisect:
         return Gated(held=f"the gate fails: {red.words}")
     found = await _search(runtime, gate, candidates)
@@ -192,7 +193,11 @@ def _reason(gate: "_Gate", found: Found, ticket: str) -> str:
     others = [gate.worker(name) for name in hit.members if name != ticket]
     red = gate.red_of(hit)
     along = f" together with {', '.join(others)}" if others else ""
-    return f"breaks the gate{along}: {red.words}" + (f": {red.last}" if red.last else "")
+    return f"breaks the gate{along}: {_told(red)}"
+
+
+def _told(red: GateRun) -> str:
+    return red.words + (f": {red.last}" if red.last else "")
 
 
 class _Gate:
@@ -245,12 +250,12 @@ class _Gate:
                 return False
         return True
 
-    async def was_green(self, command: str) -> bool:
-        """Return whether a command passes on the base."""
+    async def on_base(self, command: str) -> GateRun:
+        """Run a command on the base."""
         tree = UserRepo(self._runtime.repository).value_of(f"{self._old}^{{tree}}") or self._old
         at = self._runtime.settings.integration.gate.index(command) + 1
         self._tell("on the branch as it is")
-        return (await self._run(f"gate-{at}-base", tree, 1, command)).passed
+        return await self._run(f"gate-{at}-base", tree, 1, command)
 
     def _tell(self, work: str) -> None:
         """Note the beginning of a run, from the second on: there are as many more as the search needs."""

@@ -160,7 +160,7 @@ def next_of_run(run: RunState) -> Step:
         case "cancelled" if not has_work(run):
             return _next_of_ended(run)
         case "cancelled" | "finished":
-            return settles(run.run.id, run.workers)
+            return settles(run)
         case _:
             return f"orchestrate resume {run.run.id}"
 
@@ -322,15 +322,20 @@ def pending_of(workers: _Workers) -> Pending:
     return Pending(tuple(asked), tuple(outside), tuple(held_up), mend_first)
 
 
-def settles(run: str, workers: _Workers) -> Step:
+def settles(run: RunState) -> Step:
     """Return the one command that settles as many pending workers as possible."""
+    workers = run.workers
     found = pending_of(workers)
-    command = f"orchestrate integrate {run}"
+    command = f"orchestrate integrate {run.run.id}"
     if found.held_up and (found.mend_first or not (found.asked or found.outside)):
         # Delayed work is accepted already: to accept it again would not land it.
         first, many = found.held_up[0], len(found.held_up)
         who = first if many == 1 else f"{many} workers"
         what = f"{who} cannot land: {_brief(workers[first].reason)}"
+        if clash := [name for name in found.held_up if workers[name].settled_by == "conflict"][:MOST_NAMED]:
+            # The branch will hardly go back: the work is done again on what it has now.
+            do = again_with_fallen(run.phase, clash, workers, run.waits_for)
+            return Waits("lead", f"{what}; `{command} --reject {' '.join(clash)}`, then `{do}` does it again")
         return Waits("lead", f"{what}; fix that, then `{command}` (or `--reject`)")
     if not (found.asked or found.outside):
         return command
@@ -440,7 +445,7 @@ def _freed_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list
 
 
 def _fell(worker: WorkerState) -> bool:
-    by_another = (worker.verdict, worker.settled_by) == ("rejected", "dependency")
+    by_another = worker.settled_by == "dependency" and not worker.lands
     return worker.outcome == "skipped" or by_another
 
 

@@ -199,6 +199,8 @@ class RunState:
             case VerdictSettled():
                 worker.verdict, worker.reason, worker.settled_by = event.verdict, event.reason, event.by
                 self.gate.settle(event)
+                if (event.verdict, event.by) == ("pending", "rule"):
+                    worker.doubted = event.reason
                 if event.by == "lead":
                     worker.lead_said = event.verdict, event.reason
                     if event.verdict != "rejected":

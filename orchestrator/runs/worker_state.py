@@ -51,6 +51,8 @@ class WorkerState:
     held_news: tuple[str, ...] = ()
     """Times of the `held` events with something new."""
     settled_by: SettledBy | Literal[""] = ""
+    doubted: str = ""
+    """Why a rule left its last verdict to the lead."""
     lead_said: tuple[Verdict | None, str] | None = None
     """The verdict and the reason of the lead's last decision."""
     harm: tuple[Unattributed, ...] = ()

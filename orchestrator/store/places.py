@@ -50,8 +50,8 @@ def _in_value(value: Any, root: Path) -> Any:
 
 @lru_cache(maxsize=4)
 def _patterns(root: Path, home: str, temporary: str) -> tuple[str, str, str, str]:
-    # Not in the middle of another path or of a URL.
-    before, after = r"(?<![\w./~-])", r"(?=[^\w.-]|\.?$|\.\s)"
+    # Not in the middle of another path or of a URL; one without a host, as `file:///tmp/a`, is a path.
+    before, after = r"(?<![\w./~-])(?:\w+://)?", r"(?=[^\w.-]|\.?$|\.\s)"
     roots = "|".join(re.escape(path) for path in _both(str(root)))
     trees = rf"{before}(?:{roots})/\.taskers/worktrees/[^/\s]+/[^/\s]+/"
     homes = "|".join(re.escape(path) for path in _both(home))

@@ -92,9 +92,14 @@ def test_a_check_that_may_test_the_checkout_accepts_nothing_alone(doubted, tmp_p
     assert second["reason"].startswith("the gate passed, but may have tested your checkout: ")
     assert DOUBTED in second["reason"]
     assert called.document["commit"]["landing"] is None
+    log = doubted.root / "DECISIONS.md"
+    assert "may have tested your checkout" not in log.read_text()
     again = doubted.call(*called.document["next_action"].split()[1:], "--json", env=path)
     assert again.document["commit"]["landing"], again.document
     assert {one["verdict"] for one in again.document["workers"]} == {"accepted"}
+    context = next(line for line in log.read_text().splitlines() if "may have tested your checkout" in line)
+    assert "(Look around): its checks passed, but may have tested your checkout: " in context
+    assert "(Look around): the gate passed, but may have tested your checkout: " in context
 
 
 def test_a_stated_search_path_ends_the_doubt(doubted, tmp_path):

@@ -106,6 +106,9 @@ def test_one_alone_is_rejected_by_three_runs_and_the_leads_word_asks_the_gate_ag
     assert gate_runs(lab, document) == 3
     assert "gate: failed, 3 runs, broken by Command-Worker-1" in said(document)
     assert not out(lab)
+    assert lab.call("status", "--json").document["runs"][0]["outcomes"] == {"rejected": 2}
+    words = " ".join(lab.call("status").out.split())
+    assert "integrated: 2 rejected (Command-Worker-1, Command-Worker-2)" in words
 
     again = call(lab, "integrate", document["run"], "--accept", "Command-Worker-1", code=1)
     assert verdicts(again) == verdicts(document)

@@ -159,5 +159,5 @@ def test_the_commit_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held)
     finding = "changed outside its scope: stray" if stray else "complete, without a finding"
     assert f"Settled run {run} (phase-1)\n\n**Context:** Command-Worker-1 (" in text
     assert f"): {finding}\n\n**Decision:** " in text
-    assert "\n1. Accept Command-Worker-1 - Rejected because no reason given\n" in text
+    assert "\n1. Accept Command-Worker-1 - Rejected because the lead decided otherwise\n" in text
     assert "\nGate: not run\n" in unfenced.git("log", "-1", "--format=%B")

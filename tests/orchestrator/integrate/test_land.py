@@ -25,12 +25,15 @@ def test_a_gate_that_the_landing_breaks_lands_nothing_where_nobody_is_to_be_look
     assert sorted(path.name for path in (lab.root / "out").iterdir()) == ["1", "2"]
 
 
-def test_a_gate_that_was_red_before_blames_nobody(lab):
-    settle(lab, '[integration]\ngate = ["false"]\n')
+def test_a_gate_that_was_red_before_blames_nobody_and_is_told_as_it_fails_on_the_branch(lab):
+    settle(lab, '[integration]\ngate = ["cat out/1 src/app.py; test -e out/1 && exit 4; exit 3"]\n')
     lab.templates(command_1=write(1))
     document = run(lab, 1)
-    assert document["workers"][0]["verdict"] == "pending"
+    (worker,) = document["workers"]
+    assert worker["verdict"] == "pending"
     assert "without these changes too" in message_of(document)
+    assert "(exit code 3; see " in worker["reason"]
+    assert "checks/gate-1-base.std" in worker["reason"]
 
 
 def by_worker(lab, edit, act):

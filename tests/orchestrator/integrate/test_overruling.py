@@ -26,7 +26,8 @@ def test_why_work_was_not_complete_stands_beside_the_leads_word_everywhere(lab, 
     why = "no reason given" if said == "accepted by the lead" else said
     assert "(Look around): acceptance failed: `exit 7` (exit code 7; see " in newest
     assert f" accepted Command-Worker-1: {why}.\n" in newest
-    assert f"\n1. Reject Command-Worker-1 - Rejected because {why}\n" in newest
+    because = why.replace("no reason given", "the lead decided otherwise")
+    assert f"\n1. Reject Command-Worker-1 - Rejected because {because}\n" in newest
     assert f"\n- Positive: landed out/1 (commit {accepted['commit']['landing'][:10]})\n" in newest
     assert "not landed" not in newest
 

@@ -1,5 +1,7 @@
 """What settles the pending workers of a run: one command for all of them, and one that helps."""
 
+from types import SimpleNamespace
+
 import pytest
 from support.gates import call, gate, out, verdicts
 from support.repository import shell
@@ -32,6 +34,11 @@ def waiting(ticket, files=("a",), **more):
     return worker_state("W", ticket, verdict="pending", files=tuple(files), **more)
 
 
+def of_run(workers):
+    """Return what is known of a run with these workers."""
+    return SimpleNamespace(run=SimpleNamespace(id="R"), workers=workers)
+
+
 @pytest.mark.parametrize("command", ["run", "status", "wait"])
 def test_one_command_settles_all_that_are_pending_whoever_is_asked(lab, command):
     lab.templates(**{f"command_{n}": straying(n) for n in (1, 2, 3)})
@@ -62,14 +69,14 @@ def test_a_fan_out_of_which_all_is_pending_goes_by_its_name(lab):
 def test_of_a_fan_out_of_which_some_would_land_nothing_each_is_named():
     workers = {f"W-{n}": waiting(f"c-1[n={n}]", patch="p", files=["a"] * (n > 1)) for n in range(1, 7)}
     assert pending_of(workers).outside == ("W-1",)
-    assert settles("R", workers) == "orchestrate integrate R --accept W-2 W-3 W-4 W-5 W-6 --reject W-1"
+    assert settles(of_run(workers)) == "orchestrate integrate R --accept W-2 W-3 W-4 W-5 W-6 --reject W-1"
 
 
 def test_more_than_a_command_names_are_settled_by_the_next_ones(lab):
     workers = {f"W-{n}": waiting(f"c-{n}") for n in range(1, 2 * MOST_NAMED + 2)}
     seen = []
     for size in (MOST_NAMED, MOST_NAMED, 1):
-        names = settles("R", workers).split()[4:]
+        names = settles(of_run(workers)).split()[4:]
         assert len(names) == size
         seen += names
         for name in names:
@@ -96,6 +103,28 @@ def test_a_red_gate_is_to_be_mended_before_anybody_else_is_accepted(lab):
     assert follow(lab, landed["next_action"], 0)["status"] == "integrated"
 
 
+def test_what_conflicts_with_the_branch_is_rejected_and_done_again(lab):
+    change = "echo worker >> src/app.py"
+    lab.templates(
+        command_1=shell(change, mode="write", owns=["src/app.py"]),
+        command_2=shell(f"{change}; echo 2 > two", mode="write", owns=["two", "src/app.py"],
+                        depends_on=["command-1"]),
+        command_3=shell("echo 3 > three", mode="write", owns=["three"]),
+    )  # fmt: skip
+    run = call(lab, "deploy", "phase-1", code=0)["run"]
+    lab.commit({"src/app.py": "user\n"})
+    told = call(lab, "integrate", run, code=1)
+    first = f"orchestrate integrate {run} --reject Command-Worker-1"
+    again = "orchestrate run phase-1 --only command-1 command-2"
+    assert told["what"].endswith(f"has changed on main since; `{first}`, then `{again}` does it again")
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+    assert lab.call("status", "--json").document["what"] == told["what"]
+    assert lab.call("run", "phase-1", "--json").document["what"] == told["what"]
+    assert set(verdicts(follow(lab, first, 1)).values()) == {"rejected", "accepted"}
+    assert set(verdicts(follow(lab, again, 0))) == {"command-1", "command-2"}
+    assert (lab.root / "src/app.py").read_text() == "user\nworker\nworker\n"
+
+
 def test_what_lies_all_outside_its_scope_is_offered_a_reject_and_another_run(lab):
     lab.templates(command_1=straying(1), command_2=outside(2))
     told = call(lab, "run", "phase-1", code=1)
@@ -120,7 +149,7 @@ def test_what_lies_all_outside_its_scope_is_offered_a_reject_and_another_run(lab
 def test_who_was_to_write_nothing_is_accepted_for_what_it_found():
     violations = [("read_only_wrote", "notes")]
     workers = {"W-1": waiting("c-1", patch="p", files=[], violations=violations)}
-    assert settles("R", workers) == "orchestrate integrate R --accept W-1"
+    assert settles(of_run(workers)) == "orchestrate integrate R --accept W-1"
 
 
 def test_a_cancelled_run_names_who_still_waits_for_a_word(lives):

@@ -136,7 +136,7 @@ def test_a_rejection_and_who_was_left_out_are_told_with_the_alternatives_that_th
             broken(verdict="pending", decider="conflict", reason="conflict: a has changed on main since"),
             "Reject Codex-Worker-3 - Rejected because it can land once the conflict is resolved",
         ),
-        (rejected(said=""), "Accept Codex-Worker-2 - Rejected because no reason given"),
+        (rejected(said=""), "Accept Codex-Worker-2 - Rejected because the lead decided otherwise"),
     ],
 )
 def test_where_nothing_landed_that_was_no_alternative(worker, alternative):

@@ -30,6 +30,8 @@ def places(monkeypatch):
         ("/home/adam/x", "/home/adam/x"),
         ("wrote /tmp/pytest-1/out.txt, /scratch/tmp/x", "wrote …/out.txt, …/x"),
         ("https://a.example/home/ada/shop, a/home/ada", "https://a.example/home/ada/shop, a/home/ada"),
+        ("at file:///home/ada/shop/.taskers/worktrees/2/W-1/src/a.mjs:3:7", "at src/a.mjs:3:7"),
+        ("file:///home/ada/x, file:///tmp/a/b.js, file:///usr/x", "~/x, …/b.js, file:///usr/x"),
         ("/usr/bin/python3 -m x", "/usr/bin/python3 -m x"),
     ],
 )  # fmt: skip

@@ -230,7 +230,7 @@ def _alternatives(workers: Sequence[Completion], *, others_landed: bool) -> Iter
     rejected = [one.worker for one in lead_said if one.verdict == "rejected"]
     pairs = (("Reject", accepted), ("Accept", rejected))
     if others := [f"{word} {_named(names)}" for word, names in pairs if names]:
-        yield f"{'; '.join(others)} - Rejected because {_why(lead_said)}"
+        yield f"{'; '.join(others)} - Rejected because {_why(lead_said, 'the lead decided otherwise')}"
     broken = [one.worker for one in workers if one.decider == "gate"]
     waiting = [one.worker for one in workers if one.decider == "conflict"]
     if (broken or waiting) and others_landed:
@@ -241,8 +241,8 @@ def _alternatives(workers: Sequence[Completion], *, others_landed: bool) -> Iter
         yield f"Reject {_named(waiting)} - Rejected because it can land once the conflict is resolved"
 
 
-def _why(workers: Iterable[Completion]) -> str:
-    said = dict.fromkeys(one.said.strip().rstrip(".") or "no reason given" for one in workers)
+def _why(workers: Iterable[Completion], otherwise: str = "no reason given") -> str:
+    said = dict.fromkeys(one.said.strip().rstrip(".") or otherwise for one in workers)
     return "; ".join(said)
 
 
