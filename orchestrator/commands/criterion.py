@@ -8,7 +8,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.state.canonical.status.plan import checklists, criteria_sections
-from orchestrator.state.canonical.status.read import PATH
+from orchestrator.state.canonical.status.read import PATH, Status, milestone_percent
 from orchestrator.state.events import CriterionAdded, CriterionMet
 from tickets.markdown import plain
 from tickets.problems import Problem
@@ -54,10 +54,11 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     event = CriterionMet(section, text, met, plan.writer.at, plan.writer.lead, tests)
     after = plan.after(event)
     subject = f"Criterion {'met' if met else 'open again'}: {shortened(text)}"
-    bullets = [f"Updated STATUS.md ({section}; milestone {after.milestone})"]
+    milestone = _milestone(after, section)
+    bullets = [f"Updated STATUS.md ({section}; milestone {milestone})"]
     fact = {"in": section, "text": text, "met": met}
     recorded = record(plan.writer, event, message(subject, bullets, tests),
-                      criterion=fact, milestone=after.milestone)  # fmt: skip
+                      criterion=fact, milestone=milestone)  # fmt: skip
     return recorded.showing((subject, *bullets))
 
 
@@ -69,12 +70,19 @@ def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
     event = CriterionAdded(section, text, plan.writer.at, plan.writer.lead)
     after = plan.after(event)
     subject = f"Criterion added: {shortened(text)}"
-    bullets = [f"Updated STATUS.md ({section}; milestone {after.milestone})"]
+    milestone = _milestone(after, section)
+    bullets = [f"Updated STATUS.md ({section}; milestone {milestone})"]
     recorded = record(plan.writer, event, message(subject, bullets, ""),
                       next_action="orchestrate criterion list",
                       criterion={"in": section, "text": text, "met": False},
-                      milestone=after.milestone)  # fmt: skip
+                      milestone=milestone)  # fmt: skip
     return recorded.showing((subject, *bullets))
+
+
+def _milestone(after: Status, section: str) -> str:
+    """Return the milestone of the phase that a section is; for a checklist, the current one."""
+    phase = next((one for one in after.phases if one.title == section), None)
+    return f"{phase.milestone or 'none'} ({milestone_percent(phase)}% complete)" if phase else after.milestone
 
 
 def _phase_of(plan: Plan, word: str | None) -> tuple[str, list[str]]:

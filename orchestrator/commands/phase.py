@@ -103,6 +103,12 @@ def _move(
     if begun and ended:
         bullets.append(f"Next: {begun.title}")
     next_action = "orchestrate status"
+    warnings = []
+    open_too = plan.status.current
+    if begun and not ended and not is_so and open_too not in (None, begun) and not open_too.complete:
+        do = f"`orchestrate phase complete {slug(open_too.title)}` completes it, with `--force` as it is"
+        what = f"{open_too.title} is not complete, and stays {open_too.status or 'open'}"
+        warnings.append(Problem(f"{PATH}:{open_too.line}", what, do, "warning"))
     if begun:
         # Without templates there is nothing to plan yet; the TODO list has the item to write them.
         named = slug(begun.title)
@@ -114,7 +120,7 @@ def _move(
     }  # fmt: skip
     recorded = record(
         plan.writer, None if is_so else event, message(subject, bullets, tests),
-        next_action=next_action, **facts,
+        next_action=next_action, warnings=warnings, **facts,
     )  # fmt: skip
     return with_report(plan.writer, recorded.showing((subject, *bullets)))
 

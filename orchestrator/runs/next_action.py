@@ -14,7 +14,7 @@ from orchestrator.runs.worker_state import WorkerState
 from orchestrator.step import Step, Waits, Who, step_text
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
-from tickets.wording import some_of
+from tickets.wording import count_of, some_of
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
@@ -138,16 +138,43 @@ def _step_of(outlook: Outlook, first: str) -> Step:
         if isinstance(ended, Waits) or ended != STATUS:
             return ended
         command = command or completing(last, status)
-    return command or Waits("lead", _nothing_left(status, first))
+    return command or Waits("lead", _nothing_left(status, first, outlook.phases_done))
 
 
-def _nothing_left(status: "Status", first: str) -> str:
+def _nothing_left(status: "Status", first: str, phases_done: Collection[str]) -> str:
     """Describe what the lead decides where nothing is under way, and nothing is left to run."""
+    said = f"nothing is under way; {_left_of_plan(status, phases_done)}"
     if first:
-        return f"nothing is under way; the first open P0 item: {first}"
+        return f"{said}; the first open P0 item: {first}"
     if any(open_todo(status, grade) for grade in ("P1", "P2")):
-        return "nothing is under way; choose what is next: `orchestrate todo list` shows the open items"
-    return "nothing is left to do; complete the phase, or plan the next one"
+        return f"{said}; `orchestrate todo list` shows the open items"
+    return said
+
+
+def _left_of_plan(status: "Status", phases_done: Collection[str]) -> str:
+    """Describe what the plan says of the current phase, or which one is next."""
+    from orchestrator.state.canonical.status.read import slug  # noqa: PLC0415 - for start-up time: `ps` reads no plan
+
+    phase = status.current
+    follows = next((one for one in status.phases if not one.complete and one != phase), None)
+    if phase is None or phase.complete:
+        if follows is not None:
+            return f"next in the plan is {follows.title}: `orchestrate phase start {slug(follows.title)}`"
+        return "all phases are complete" if status.phases else "the plan has no phases"
+    left = [one for one in phase.deliverables if not one.done]
+    unmet = sum(not met for met, _ in phase.criteria)
+    if left:
+        said = f"{phase.title} has {count_of(len(left), 'deliverable')} left"
+    elif unmet:
+        counted = count_of(unmet, "criterion", "criteria")
+        said = f"{phase.title} has {counted} left: `orchestrate criterion list`"
+    elif phase.deliverables or phase.criteria:
+        then = f", then comes {follows.title}" if follows else ""
+        return f"all of {phase.title} is done: `orchestrate phase complete`{then}"
+    else:
+        said = f"{phase.title} has no deliverables yet: `orchestrate deliverable add`"
+    name = slug(phase.title)
+    return said if name in phases_done else f"{said}, and no template is of `{name}`"
 
 
 def next_of_run(run: RunState) -> Step:

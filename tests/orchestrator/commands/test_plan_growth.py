@@ -278,3 +278,79 @@ def test_the_commit_of_an_integration_says_what_the_gate_counted_on_what_landed(
     message = lab.git("show", "-s", "--format=%B")
     assert "\n- Command-Worker-1: complete, accepted\n\nGate: " in message
     assert f"\nTests: {line}\n\nOrchestrate-State: " in message
+
+
+def test_a_phase_without_deliverables_does_not_show_those_of_the_phase_before():
+    text = PLAN.replace("**Deliverables:**\n- [ ] Manual\n", "")
+    new = after(text, PhaseMoved(None, "Phase 3: Polish", "phase-3", "", AT, "Ada"))
+    read = status.read(new.encode())
+    assert (read.phase, read.deliverable[:2]) == ("Phase 3 - Polish", ("", "PLANNED"))
+    assert status.problems(new.encode()) == []
+    again = after(new, DeliverableAdded("Phase 3: Polish", "Manual", False, AT, "Ada"))
+    assert status.read(again.encode()).deliverable[:2] == ("Manual", "NEXT")
+
+
+def test_a_phase_that_starts_beside_an_open_one_is_warned_of(planned):
+    assert planned.call("approve", "phase-3", "--by", "Ada").code == 0
+    called = planned.call("phase", "start", "3", "--json")
+    assert called.code == 0
+    (warned,) = called.document["problems"]
+    assert (warned["severity"], warned["what"]) == (
+        "warning",
+        "Phase 2: Core is not complete, and stays IN PROGRESS",
+    )
+    assert planned.call("phase", "start", "3", "--json").document["problems"] == []
+
+
+def test_a_criterion_names_the_milestone_of_its_own_phase(planned):
+    assert planned.call("approve", "phase-3", "--by", "Ada").code == 0
+    assert planned.call("phase", "start", "3").code == 0
+    called = planned.call("criterion", "done", "formats all", "--json")
+    assert called.document["milestone"] == "Parser usable (100% complete)"
+    added = planned.call("criterion", "add", "is short", "--phase", "2", "--json")
+    assert added.document["milestone"] == "Parser usable (67% complete)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ((), "Phase 2: Core has 2 deliverables left, and no template is of `phase-2`"),
+        (
+            (("- [ ] Formatter", "- [x] Formatter"), ("- [ ] Command", "- [x] Command")),
+            "Phase 2: Core has 1 criterion left: `orchestrate criterion list`, and no template is",
+        ),
+        (
+            (
+                ("- [ ] Formatter", "- [x] Formatter"),
+                ("- [ ] Command", "- [x] Command"),
+                ("- [ ] formats", "- [x] formats"),
+            ),
+            "all of Phase 2: Core is done: `orchestrate phase complete`, then comes Phase 3: Polish",
+        ),
+        (
+            (("**Status:** IN PROGRESS\n**Milestone", "**Status:** COMPLETE\n**Milestone"),),
+            "next in the plan is Phase 3: Polish: `orchestrate phase start phase-3`",
+        ),
+        (
+            (
+                ("**Status:** IN PROGRESS\n**Milestone", "**Status:** COMPLETE\n**Milestone"),
+                ("Some words.", "**Status:** COMPLETE"),
+            ),
+            "all phases are complete",
+        ),
+        (
+            (("Phase 2 - Core", "Phase 3 - Polish"), ("**Deliverables:**\n- [ ] Manual\n", "")),
+            "Phase 3: Polish has no deliverables yet: `orchestrate deliverable add`",
+        ),
+    ],
+)
+def test_status_says_what_is_left_of_the_plan(planned, changes, said):
+    text = (planned.root / "STATUS.md").read_text()
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    planned.write("STATUS.md", text)
+    document = planned.call("status", "--json").document
+    assert document["waiting_for"] == "lead"
+    assert document["what"].startswith(f"nothing is under way; {said}")
+    assert document["what"].endswith("; the first open P0 item: New thing")

@@ -246,7 +246,8 @@ def show_current(document: Document, made: Deliverable) -> Document:
             break
     else:
         at = next((one.line_start for one in fields(document, part)), part.own_content_end)
-        document = insert(document, at, ("\n" if at == part.body else "") + name)
+        if name:
+            document = insert(document, at, ("\n" if at == part.body else "") + name)
     for key, said in (("Status", made.status), ("Owner", inert(made.owner) or "Lead")):
         document = with_field(document, needed(document, _CURRENT), key, said)
     return document
@@ -293,7 +294,8 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
         document = with_field(document, header(document), "Milestone", said)
     follows = next_of(begun)
     if follows is None:
-        return document
+        # That of the phase before would read as this one's.
+        return show_current(document, Deliverable("", "PLANNED", "Lead", done=False))
     if follows.status in ("PLANNED", ""):
         document, follows = _with_next(document, event.begun, follows)
     word = "IN PROGRESS" if follows.status == "IN PROGRESS" else "NEXT"
