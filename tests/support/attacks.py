@@ -93,7 +93,7 @@ ATTACKS = (
            "git rev-parse -q --verify evil-17", "-", "unattributed", happens=True),
     Attack("stash", "echo x > own/s && git add own/ && git -c user.name=e -c user.email=e@localhost stash -q",
            "git rev-parse -q --verify refs/stash", "-", "unattributed", happens=True),
-    Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "ls .git/objects/pack | grep -q .", "-",
+    Attack("pack and prune with gc", f"git -C {P} gc -q --prune=now", "test -e .git/packed-refs", "-",
            "unattributed", happens=True),
     Attack("overwrite another worker's output", f"echo evil > {RUN}/{VICTIM}.stdout",
            f"grep -q evil .taskers/runs/2*/{VICTIM}.stdout", "-", "out_of_scope", happens=True),

@@ -249,7 +249,9 @@ print(time.monotonic(), flush=True)
 def of_one_run(number):
     """Return the event of a worker's end in a run of its own."""
     name = f"Codex-Worker-{number}"
-    worker = Completion(name, f"Port {number}", "complete", "rejected", "", (), "lead", "not now")
+    worker = Completion(
+        name, f"Port {number}", "complete", "partial", "", (), "lead", "half of it", "no tests"
+    )
     return RunIntegrated(f"20260216_1428{number:02}", "phase-1", AT, "Ada", (worker,), None)
 
 

@@ -22,7 +22,8 @@ STATE = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 
 def integrated(*names):
     workers = tuple(
-        Completion(name, f"Port {name}", "complete", "rejected", "", (), "lead", "not now") for name in names
+        Completion(name, f"Port {name}", "complete", "partial", "", (), "lead", "half of it", "no tests")
+        for name in names
     )
     return RunIntegrated(RUN, "phase-1", AT, "Ada", workers, None)
 
