@@ -11,7 +11,6 @@ import anyio
 
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
-from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
 from orchestrator.project import Project
 from orchestrator.report.situation import Situation
@@ -79,10 +78,6 @@ def _next(state: RunState, ended: Ended) -> Step:
     if ended.signalled and state.status() == "finished":
         # In the gate, say: in the background no limit of a tool call ends it.
         return f"orchestrate resume {state.run.id}"
-    blocked = [one for one in ended.problems if one.severity == "error"]
-    if blocked and step == f"orchestrate integrate {state.run.id}":
-        waits = waits_by(blocked, "lead")
-        return waits._replace(what=f"{waits.what}; then `{step}`" if step not in waits.what else waits.what)
     return step
 
 

@@ -43,7 +43,8 @@ def judge(ticket: Ticket, ended: Exit, answer: Answer, changes: tuple[Change, ..
     if stopped is not None:
         return stopped._replace(flags=flags)
     if answer.ended != "success":
-        return _unsuccessful(ended, answer)._replace(flags=flags)
+        judgement = _unsuccessful(ended, answer)
+        return judgement._replace(flags=(*flags, *judgement.flags))
     if ticket.agent == "command":
         return _of_status(answer.status or "complete", answer.text, flags)
     return _of_report(ticket, answer, changes, flags)

@@ -25,9 +25,9 @@ from orchestrator.integrate._overrule import (
     said_of,
 )
 from orchestrator.integrate._problems import open_problems, remedy
-from orchestrator.runs.events import ChangesLanded, SettledBy, StateRecorded
+from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
 from orchestrator.runs.landings import read_landing, trailers
-from orchestrator.runs.next_action import HELD_UP
+from orchestrator.runs.next_action import HELD_UP, has_work
 from orchestrator.runs.state import shown_of
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
@@ -77,7 +77,18 @@ async def integrate(runtime: Runtime, decision: LeadDecision = NO_DECISION) -> l
         return problems
     problems += open_problems(runtime.state)
     problems += await anyio.to_thread.run_sync(_record, runtime, store)
-    return list(dict.fromkeys(problems))  # each of these steps reports what waits to be finished
+    problems = list(dict.fromkeys(problems))  # each of these steps reports what waits to be finished
+    _note_obstacle(runtime, problems)
+    return problems
+
+
+def _note_obstacle(runtime: Runtime, problems: Sequence[Problem]) -> None:
+    """Note what has kept the run from its end although no verdict is open: `status` asks no git."""
+    errors = [one for one in problems if one.severity == "error"]
+    state = runtime.state
+    why = some_of([str(one) for one in errors], 1) if has_work(state) and not state.pending else ""
+    if why != state.blocked:
+        runtime.note(LandingBlocked(why))
 
 
 # Verdicts

@@ -312,6 +312,7 @@ class Situation(_Moment):
                 self.status,
                 self._is_missing,
                 bool(self.interrupted),
+                self.in_progress or "",
                 self.waiting,
                 self.last,
                 self._rerun,

@@ -340,6 +340,12 @@ class ChangesLanded(Value):
     """That of each worker, where each has its own."""
 
 
+class LandingBlocked(Value):
+    """`landing_blocked`: what kept the accepted work from landing, or from being recorded; empty: nothing now."""
+
+    reason: str
+
+
 class StateRecorded(Value):
     """`recorded`: what the state files show of each worker from here on."""
 
@@ -378,8 +384,8 @@ class Unattributed(Value):
 RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReassigned | WorkerHeld
     | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked | RuntimeWarned
-    | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded | StateRecorded
-    | DeliverablesFinished | RunStopped | RunReopened | Unattributed
+    | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded | LandingBlocked
+    | StateRecorded | DeliverablesFinished | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
 
@@ -397,7 +403,7 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
     "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,
     "gate_seen": GateSeen,
-    "gate": GateEnded, "landed": ChangesLanded, "recorded": StateRecorded,
+    "gate": GateEnded, "landed": ChangesLanded, "landing_blocked": LandingBlocked, "recorded": StateRecorded,
     "deliverables": DeliverablesFinished, "closed": RunStopped, "opened": RunReopened,
     "unattributed": Unattributed,
 }  # fmt: skip

@@ -94,6 +94,8 @@ class Outlook(Value):
     """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
     is_interrupted: bool
     """Whether a command was killed between its decision and its end."""
+    in_progress: str
+    """The operation that the user is in the middle of, as a merge: until its end nothing is committed."""
     waiting: RunState | None
     """The run that waits for a command."""
     last: RunState | None
@@ -112,11 +114,14 @@ def next_of_project(outlook: Outlook) -> ProjectStep:
 
 
 def _step_of(outlook: Outlook, first: str) -> Step:
-    status = outlook.status
+    status, waiting = outlook.status, outlook.waiting
+    goes_on = waiting is not None and waiting.status() == "running"
+    if outlook.in_progress and not goes_on:
+        return Waits("lead", f"{outlook.in_progress} is in progress: finish or abort it first")
     if outlook.is_interrupted:
         return RECOVER
-    if outlook.waiting is not None:
-        return next_of_run(outlook.waiting)
+    if waiting is not None and (goes_on or status is not None):
+        return next_of_run(waiting)
     if status is None:
         return "orchestrate init" if outlook.is_missing else "orchestrate validate"
     if outlook.outlived:
@@ -187,7 +192,11 @@ def next_of_run(run: RunState) -> Step:
         case "cancelled" if not has_work(run):
             return _next_of_ended(run)
         case "cancelled" | "finished":
-            return settles(run)
+            step = settles(run)
+            if run.blocked and not run.pending:
+                then = f"; then `{step}`" if step not in run.blocked else ""
+                return Waits("lead", f"{run.blocked}{then}")
+            return step
         case _:
             return f"orchestrate resume {run.run.id}"
 

@@ -14,6 +14,7 @@ from orchestrator.runs.events import (
     GateEnded,
     GateRun,
     GateSeen,
+    LandingBlocked,
     Noted,
     ProviderParked,
     RunReopened,
@@ -128,6 +129,8 @@ class RunState:
         self.landings: dict[str, str | None] = {}
         """Worker to the commit that its work landed in; None where it was not committed."""
         self.landing: str | None = None
+        self.blocked = ""
+        """What kept the last landing from its end, where that is outside of the workers' work."""
         self.state_commit: str | None = None
         self.gate = GateState()
         self.recorded: dict[str, tuple[str | None, ...]] = {}
@@ -162,6 +165,8 @@ class RunState:
                 self.landing = event.commit
                 own = event.commits or (event.commit,) * len(event.workers)
                 self.landings.update(zip(event.workers, own, strict=False))
+            case LandingBlocked():
+                self.blocked = event.reason
             case StateRecorded():
                 self.state_commit = event.commit or self.state_commit
                 self.recorded = {name: _told(told) for name, told in event.told.items()}

@@ -33,18 +33,19 @@ COUNTS = pytest.StashKey[dict[str, int]]()
 
 
 class State(NamedTuple):
-    """A state of a project, what the caller begins with, and how much it may start on its way."""
+    """A state of a project, what the caller begins with, how much it may start, and for whom it waits."""
 
     make: Callable[["Walk"], str | None]
     begin: str
     starts: int
+    waits: str
 
 
-def state(begin="status", starts=0):
+def state(begin="status", starts=0, waits=""):
     """Register a function that makes a state; it may return another command to begin with."""
 
     def register(make):
-        STATES[make.__name__] = State(make, begin, starts)
+        STATES[make.__name__] = State(make, begin, starts, waits)
         return make
 
     return register
@@ -129,11 +130,20 @@ class Walk:
             if step is None:
                 assert document["waiting_for"] in ("user", "lead", "outside")
                 assert document["what"].strip()
+                if not command.startswith("status"):
+                    self.ask_again(failed)
                 return document
             assert step.startswith("orchestrate "), step
             assert not set(step) & set("<>|&"), step
             command = step.removeprefix("orchestrate ")
         raise AssertionError(f"no end after {MOST} steps: {self.said}")
+
+    def ask_again(self, failed):
+        """Ask `status` after the end: it names no call to go on with that has just failed."""
+        _, document = self.call("status")
+        step = (document["next_action"] or "").removeprefix("orchestrate ")
+        if step.startswith(("integrate", "resume", "run", "deploy")):
+            assert failed.get(step) != self.seen(), f"`{step}` has failed, and `status` names it again"
 
 
 def command(script="true", **front):
@@ -314,7 +324,7 @@ def fakes(walk, *steps, more=""):
     walk.lab.templates(claude_1=template(None, agent="claude", retries=0) + said)
 
 
-@state("run phase-1 --detach", starts=1)
+@state("run phase-1 --detach", starts=1, waits="user")
 def expired_login(walk):
     fakes(walk, {"do": "login"})
 
@@ -450,6 +460,12 @@ def dirty_file_before_landing(walk):
     walk.lab.commit({"out/1": "old\n"})
     deployed(walk)
     walk.lab.write("out/1", "mine\n")
+
+
+@state()
+def status_missing_before_landing(walk):
+    deployed(walk)
+    (walk.root / "STATUS.md").unlink()
 
 
 @state("integrate last")
@@ -812,7 +828,8 @@ def test_a_caller_that_does_what_is_said_comes_to_an_end(walk, name):
     made = STATES[name]
     begin = made.make(walk) or made.begin
     before = walk.attempts()
-    walk.follow(begin)
+    end = walk.follow(begin)
+    assert made.waits in ("", end["waiting_for"]), end
     assert walk.accepted_twice() == [], f"run again although accepted: {walk.said}"
     assert len(walk.attempts() - before) == made.starts, walk.said
 
@@ -908,6 +925,25 @@ def waits_for_term(pid):
     """Return whether a process handles TERM itself."""
     line = next(one for one in read(pid, "status").splitlines() if one.startswith(b"SigCgt"))
     return bool(int(line.split()[1], 16) & 1 << signal.SIGTERM - 1)
+
+
+def test_a_landing_that_something_outside_has_blocked_waits_for_the_lead_until_it_is_called_again(lab):
+    lab.commit({"out/1": "old\n"})
+    lab.templates(command_1=writer(1))
+    run = lab.call("deploy", "phase-1", "--json").document["run"]
+    lab.write("out/1", "mine\n")
+    told = lab.call("integrate", run, "--json")
+    assert (told.code, told.document["waiting_for"]) == (1, "lead")
+    for one in (("status",), ("resume",)):
+        said = lab.call(*one, "--json").document
+        assert (said["next_action"], said["waiting_for"]) == (None, "lead")
+        assert said["what"] == told.document["what"]
+    assert "out/1" in told.document["what"]
+    assert f"then `orchestrate integrate {run}`" in told.document["what"]
+    lab.git("checkout", "out/1")
+    assert lab.call("integrate", run, "--json").document["status"] == "integrated"
+    assert (lab.root / "out/1").read_text() == "good\n"
+    assert "out/1" not in lab.call("status", "--json").document["what"]
 
 
 def tokens(document):
