@@ -341,7 +341,7 @@ class ChangesLanded(Value):
 
 
 class LandingBlocked(Value):
-    """`landing_blocked`: what kept the accepted work from landing, or from being recorded; empty: nothing now."""
+    """`landing_blocked`: what kept accepted work from landing, or from its record; empty: nothing now."""
 
     reason: str
 

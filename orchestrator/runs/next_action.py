@@ -193,7 +193,7 @@ def next_of_run(run: RunState) -> Step:
             return _next_of_ended(run)
         case "cancelled" | "finished":
             step = settles(run)
-            if run.blocked and not run.pending:
+            if run.blocked and not run.pending and isinstance(step, str):
                 then = f"; then `{step}`" if step not in run.blocked else ""
                 return Waits("lead", f"{run.blocked}{then}")
             return step
