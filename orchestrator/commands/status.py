@@ -85,7 +85,7 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
     started = "running" if state.status() == "running" else "started"
     for worker in state.workers.values():
-        going = "to be tried again" if worker.retrying else started
+        going = "retrying" if worker.retrying else started
         word = worker.outcome or (going if worker.started else "waiting")
         word = worker.standing if worker.standing == "rejected" else word
         outcomes[word] = outcomes.get(word, 0) + 1

@@ -8,6 +8,7 @@ from support.paths import ROOT
 from support.repository import TEMPLATES, Lab, shell, template
 
 from orchestrator.commands.table import COMMANDS
+from orchestrator.runs.events import EVENTS
 
 TEXT = (ROOT / "docs" / "commands.md").read_text()
 EXAMPLES = {
@@ -16,6 +17,14 @@ EXAMPLES = {
 }
 STREAMS = {"logs", "watch"}
 """Commands that print an object a line; the first is shown."""
+LISTS = {
+    "The workers that `logs RUN` lists": ("logs", "last"),
+    "The items of `todo list`": ("todo", "list"),
+    "The deliverables of `deliverable list`": ("deliverable", "list"),
+    "The criteria of `criterion list`": ("criterion", "list"),
+    "The phases of `phase list`": ("phase", "list"),
+}
+"""Examples of further answers of a command, and the calls that print them."""
 MAPS = {"progress", "todo", "outcomes", "counts"}
 """Objects whose keys are the project's own words."""
 
@@ -66,6 +75,7 @@ def answers(tmp_path_factory):
         "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
+        **LISTS,
     }.items():  # fmt: skip
         found[name] = lab.call(*arguments, "--json")
     # A command without arguments needs no line above.
@@ -106,7 +116,16 @@ def differences(example, actual):
 
 def test_every_command_that_exists_has_an_example():
     existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
-    assert set(EXAMPLES) - {"A refusal", "The next step", "A brief answer of `wait`"} == existing
+    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS}
+    assert set(EXAMPLES) - further == existing
+
+
+def test_every_event_is_in_the_table_with_its_keys():
+    rows = re.findall(r"^\| ((?:`\w+` ?)+)\| ((?:`\w+` ?)*)\|", TEXT, re.MULTILINE)
+    told = {name: keys.replace("`", "").split() for names, keys in rows for name in re.findall(r"\w+", names)}
+    keys = {name: [key for key in kind._fields if key != "event"] for name, kind in EVENTS.items()}
+    keys |= {"ended": ["worker", "facts"], "gate_seen": ["workers"], "opened": ["status"]}
+    assert {name: told.get(name) for name in keys} == keys
 
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"demo"}))

@@ -168,7 +168,7 @@ def test_ps_counts_apart_who_is_between_two_attempts(lab, tmp_path):
         assert f"run {run} (phase-1) running: 0 running, 1 to be tried again" in " ".join(said.split())
         told = lab.call("ps", "--json").document["runs"][0]
         assert (told["running"], told["retrying"]) == (0, 1)
-        assert lab.call("status", "--json").document["runs"][0]["outcomes"] == {"to be tried again": 1}
+        assert lab.call("status", "--json").document["runs"][0]["outcomes"] == {"retrying": 1}
     finally:
         assert lab.call("cancel", run).code == 0
     waited = lab.call("wait", run, "--timeout", "30", "--json")
