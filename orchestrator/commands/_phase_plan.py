@@ -160,6 +160,23 @@ def message(subject: str, bullets: Sequence[str], tests: str) -> str:
     return f"{subject}\n\n{listed}\n\nTests: {tests.partition(', at ')[0] or 'not run'}\n"
 
 
+def left_open(phase: Phase) -> list[Problem]:
+    """Return the open work of a phase, as problems."""
+    made = [one.name for one in phase.deliverables if not one.done]
+    unmet = [text for met, text in phase.criteria if not met]
+    return [
+        *(Problem(PATH, f"deliverable not complete: {name} ({phase.title})", "`orchestrate deliverable done`")
+          for name in made),
+        *(Problem(PATH, f"criterion not met: {text} ({phase.title})", "`orchestrate criterion done`")
+          for text in unmet),
+    ]  # fmt: skip
+
+
+def listing(left: Sequence[Problem]) -> str:
+    """Return the command that lists the first kind of open work."""
+    return f"orchestrate {left[0].what.partition(' ')[0]} list"
+
+
 def progress(phase: Phase) -> str:
     """Describe how far a phase is."""
     done, total = phase.made

@@ -6,6 +6,8 @@ from orchestrator.commands._phase_plan import (
     TIMEOUT,
     Summary,
     Tests,
+    left_open,
+    listing,
     message,
     pass_gate,
     tested,
@@ -40,12 +42,10 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
         listed = [_shown(phase) for phase in phases]
         return answer((), "orchestrate status", milestones=listed).showing(())
     phase = plan.phase(arguments.phase)
-    problems = [Problem(PATH, f"not met: {text} ({phase.title})", "`orchestrate criterion done`")
-                for met, text in phase.criteria if not met]  # fmt: skip
     if not phase.milestone:
-        problems.append(Problem(PATH, f"{phase.title} has no milestone", "write a `**Milestone:**` line"))
-    if problems:
-        raise Refusal(*problems, next_action="orchestrate criterion list")
+        raise Refusal(Problem(PATH, f"{phase.title} has no milestone", "write a `**Milestone:**` line"))
+    if left := [] if phase.reached else left_open(phase):
+        raise Refusal(*left, next_action=listing(left))
     if phase.number != "0" and not phase.reached:
         pass_gate(plan.writer, phase_gate(phase, "milestone"), f"completing the milestone {phase.milestone}")
     tests = (

@@ -9,6 +9,8 @@ from orchestrator.commands._phase_plan import (
     Plan,
     Summary,
     Tests,
+    left_open,
+    listing,
     message,
     pass_gate,
     tested,
@@ -57,12 +59,11 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     phase = plan.phase(arguments.phase)
     if arguments.action == "start":
         return _move(plan, arguments, None, phase)
-    left, reason = _left_open(phase), read_back(arguments.reason).strip()
+    left, reason = [] if phase.complete else left_open(phase), read_back(arguments.reason).strip()
     if left and not arguments.force:
-        lists = "deliverable" if any(one.what.startswith("deliverable") for one in left) else "criterion"
         what = f"{_counted([one.what for one in left])} left open"
         do = "finish them, or leave them so: `orchestrate phase complete --force --reason TEXT`"
-        raise Refusal(*left, Problem(phase.title, what, do), next_action=f"orchestrate {lists} list")
+        raise Refusal(*left, Problem(phase.title, what, do), next_action=listing(left))
     if left and not reason:
         raise Refusal(Problem("--force", "needs a reason", "add `--reason TEXT`: it goes to DECISIONS.md"))
     later = plan.status.phases[plan.status.phases.index(phase) + 1 :]
@@ -102,6 +103,11 @@ def _move(
         bullets.append(f"Left open: {_counted(event.left_open)} (reason: {shortened(event.reason, 200)})")
     if begun and ended:
         bullets.append(f"Next: {begun.title}")
+    still = {text for items in after.todo.values() for done, text in items if not done}
+    gone = [
+        text for items in plan.status.todo.values() for done, text in items if not (done or text in still)
+    ]
+    bullets += [f"Ticked: {shortened(text, 200)}" for text in gone]
     next_action = "orchestrate status"
     warnings = []
     open_too = plan.status.current
@@ -153,24 +159,6 @@ def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
         writer, event, message(subject, bullets, ""), next_action="orchestrate phase list",
         added=_shown(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
     ).showing((subject, *bullets))  # fmt: skip
-
-
-def _left_open(phase: Phase) -> list[Problem]:
-    """Return the open work of a phase, as problems."""
-    if phase.complete:
-        return []
-    do, also = "`orchestrate deliverable done`", "`orchestrate criterion done`"
-    left = [
-        Problem(PATH, f"deliverable not complete: {one.name} ({phase.title})", do)
-        for one in phase.deliverables
-        if not one.done
-    ]
-    left += [
-        Problem(PATH, f"criterion not met: {text} ({phase.title})", also)
-        for met, text in phase.criteria
-        if not met
-    ]
-    return left
 
 
 def _counted(left: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from orchestrator.state.canonical.status import backlog, status
 
 PLAN = UNFINISHED.replace("- [ ] formats all fixtures", "- [x] formats all fixtures")
 PLAN = PLAN.replace("(50% complete)", "(100% complete)").replace("- [x] Old thing\n", "- [x] Old thing\n" * 1)
+PLAN = PLAN.replace("history/phase-1.md)\n", "history/phase-1.md)\n**Milestone:** Founded\n")
 BACKLOG = "# Backlog\n\n## Off the TODO list\n\n- [x] Older thing (P0, 2026-02-15)\n"
 STATUS, LOG, RULES, DONE = "STATUS.md", "DECISIONS.md", "AGENTS.md", "docs/backlog.md"
 
@@ -39,7 +40,7 @@ WRITING = {
     ("criterion", "add", "is fast"): (STATUS,),
     ("criterion", "done", "is documented"): (STATUS,),
     ("criterion", "undo", "formats"): (STATUS,),
-    ("milestone", "complete"): (STATUS, LOG),
+    ("milestone", "complete", "--phase", "1"): (STATUS, LOG),
     ("phase", "add", "Release", "--milestone", "Released"): (STATUS, LOG),
     ("phase", "start", "3"): (STATUS, LOG),
     ("phase", "complete", "--force", "--reason", "we ship"): (STATUS, LOG, DONE),
@@ -89,7 +90,7 @@ def whole(pattern_repository, tmp_path_factory):
     lab = Lab(folder / "project", folder / "home")
     lab.commit({STATUS: PLAN, DONE: BACKLOG})
     lab.templates(command_1=template(phase="phase-2"))
-    for gate in ("phase-3", "milestone-2", "scope-phase-4"):
+    for gate in ("phase-3", "milestone-1", "scope-phase-4"):
         assert lab.call("approve", gate, "--by", "Ada").code == 0
     return folder
 

@@ -217,8 +217,14 @@ def test_the_first_phase_needs_the_first_plan_approved_and_phase_0_nothing(lab):
     assert lab.call("phase", "start", "0").code == 0
 
 
-def test_a_milestone_needs_its_criteria_and_its_gate(planned):
-    assert planned.call("milestone", "complete", "--json").code == 2
+def test_a_milestone_needs_its_deliverables_its_criteria_and_its_gate(planned):
+    assert planned.call("criterion", "done", "formats").code == 0
+    refused = planned.call("milestone", "complete", "--json")
+    assert (refused.code, refused.document["next_action"]) == (2, "orchestrate deliverable list")
+    assert [one["what"] for one in refused.document["problems"]] == [
+        "deliverable not complete: Formatter (Phase 2: Core)",
+        "deliverable not complete: Command line (Phase 2: Core)",
+    ]
     finish(planned)
     called = planned.call("milestone", "complete", "--json")
     assert (called.code, called.document["next_action"], called.document["waiting_for"]) == (4, None, "user")
@@ -239,6 +245,22 @@ def test_a_phase_that_ends_leaves_a_status_report_with_the_newest_run(planned):
     written = planned.call("phase", "complete", "--json").document["report"]
     assert "Phase 3 - Polish" in (planned.root / written).read_text()
     assert planned.git("status", "--porcelain") == ""
+
+
+READING = "Read the reports under `.taskers/runs/` and settle what is pending"
+
+
+def test_the_last_phase_that_is_left_so_says_what_it_ticked_and_not_that_the_plan_is_done(planned):
+    whole = PLAN.replace("- [ ] New thing", f"- [ ] New thing\n- [ ] {READING}")
+    planned.commit({"STATUS.md": whole[: whole.index("### Phase 3")] + whole[whole.index("## Progress") :]})
+    options = ("--force", "--reason", "we stop here", "--no-verify", "--json")
+    asked = planned.call("phase", "complete", *options).document["when_approved"]
+    planned.call(*shlex.split(asked.replace("NAME", "Ada"))[1:])
+    assert planned.call("phase", "complete", *options).code == 0
+    entry = (planned.root / "DECISIONS.md").read_text().partition("Phase 2: Core is complete")[2]
+    assert "- Neutral: it was the last phase of the plan\n- Negative: left open: deliverable" in entry
+    assert "the plan is done" not in entry
+    assert f"\n- Ticked: {READING}\n" in planned.git("show", "-s", "--format=%B")
 
 
 def test_an_answer_is_written_once_and_the_newest_counts(planned):

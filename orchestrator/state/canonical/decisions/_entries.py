@@ -119,7 +119,10 @@ def _phase(event: PhaseMoved) -> Decision:
     gate = f"approved at the gate {event.gate}" if event.gate else "needs no approval"
     why = f" It ends all the same: {event.reason}" if event.reason else ""
     left = (f"Negative: left open: {'; '.join(event.left_open)}",) if event.left_open else ()
-    follows = f"Positive: work goes on with {event.begun}" if event.begun else "Positive: the plan is done"
+    is_done = (
+        "Neutral: it was the last phase of the plan" if event.left_open else "Positive: the plan is done"
+    )
+    follows = f"Positive: work goes on with {event.begun}" if event.begun else is_done
     tests = f"Neutral: tests: {event.tests or 'not run'}"
     said = f"Recorded by {event.lead}; {gate}.{why}"
     return Decision(title, ended, said, consequences=(follows, *left, tests))
