@@ -80,13 +80,15 @@ THREE = {
     "claude-1": ticket(SAYS, step("sleep", seconds=15), retries=1),
     "claude-2": ticket(depends_on=["command-4"]),
     "command-3": ticket("true", agent="command", depends_on=["claude-1"]),
-    "command-4": ticket('while [ ! -e "$HOME/go" ]; do sleep 0.05; done', agent="command", retries=1),
+    "command-4": ticket('while [ ! -e "$HOME/gate/open" ]; do sleep 0.05; done', agent="command", retries=1),
 }
 
 
 @pytest.mark.parametrize("how", NOT_ANY_MORE)
 def test_an_agent_that_was_switched_off_meanwhile_is_not_started_and_nobody_waits_for_it(prepare, how):
-    lab = prepare(THREE, pool=SOON)
+    lab = prepare(THREE, pool=SOON, more='[fence]\nread = ["~/gate"]\n')
+    gate = lab.lab.home / "gate"
+    gate.mkdir()
     runtime = lab.begin("run", "phase-1")
     lab.wait_until(lambda: lab.journal("started"))
     kill_all(lab, runtime)
@@ -95,7 +97,7 @@ def test_an_agent_that_was_switched_off_meanwhile_is_not_started_and_nobody_wait
     else:
         rules = lab.root / "AGENTS.md"
         rules.write_text(rules.read_text().replace("Claude: 5 workers", "Claude: 0 workers"))
-    (lab.lab.home / "go").touch()
+    (gate / "open").touch()
     document = resume(lab)
     workers = {one["ticket"]: (one["outcome"], one["reason"]) for one in document["workers"]}
     assert workers == {
