@@ -44,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
             # A name that the terminal's encoding cannot spell must not end a run.
             stream.reconfigure(encoding=_encoding_of_streams(), errors="backslashreplace")
     as_json = "--json" in arguments
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = lambda told: _unraisable(told, as_json=as_json)
     try:
         return _main(arguments)
     except KeyboardInterrupt:
@@ -259,6 +261,18 @@ def _without_memory(*, as_json: bool) -> int:
     """Answer the end of the memory that the system gives us."""
     what, do = "the system gives no more memory", "raise the limit (`ulimit -v`), or end other programs"
     return _stop(what, do, "orchestrate resume", 1, as_json=as_json)
+
+
+def _unraisable(told: "sys.UnraisableHookArgs", *, as_json: bool) -> None:
+    """End where a thread had no memory to begin with: whoever started it would wait for it without end."""
+    if told.exc_type is not MemoryError or "thread" not in (told.err_msg or ""):
+        sys.__unraisablehook__(told)
+        return
+    try:
+        _without_memory(as_json=as_json)
+        sys.stdout.flush()
+    finally:
+        os._exit(1)
 
 
 def _bug(error: Exception, *, as_json: bool) -> int:

@@ -10,6 +10,7 @@ import time
 import pytest
 from support.fences import people, walled_for
 from support.repository import SCRIPT, Called, Lab, shell
+from support.runtimes import PATIENCE
 
 from orchestrator.commands.table import COMMANDS
 
@@ -216,6 +217,26 @@ def test_a_limit_of_memory_is_no_bug_and_nothing_is_lost(lab, megabytes):
     assert lab.call("run", "phase-1", "--json").code == 0
     assert lab.git("show", "HEAD:src/new.txt") == "x\n"
     assert lab.git("status", "--porcelain") == ""
+
+
+def test_a_thread_that_has_no_memory_to_begin_with_is_waited_for_by_nobody(lab):
+    """Python starts it, and then waits without end for it to begin."""
+    with_ticket(lab)
+    code = (
+        "import sys, threading\n"
+        "def begin(thread): raise MemoryError\n"
+        "threading.Thread._bootstrap = begin\n"
+        "from orchestrator.cli.main import main\n"
+        "sys.exit(main(['run', 'phase-1', '--json']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
+        check=False, stdin=subprocess.DEVNULL, timeout=PATIENCE,
+    )  # fmt: skip
+    called = Called(done.returncode, done.stdout, done.stderr)
+    assert called.code == 1, called
+    assert called.document["problems"][0]["what"] == "the system gives no more memory"
+    assert lab.call("run", "phase-1", "--json").code == 0
 
 
 def test_doctor_names_a_limit_of_the_address_space(lab):
