@@ -1,5 +1,6 @@
 """`status`: the state at a glance, from files alone. Imports little: called often."""
 
+from datetime import datetime
 from typing import Any
 
 from orchestrator.budget.totals import Spent
@@ -46,7 +47,8 @@ def call(caller: Caller, _: NoArguments) -> Answer[View]:
     return answer(
         problems, found.step.step, project=found.repository.root.name,
         **(_said(found.status) if found.status else {}),
-        runs=[_shown(run, cost) for run, cost in known.values()], spent={"day": found.day, **today._asdict()},
+        runs=[_shown(run, cost, found.at) for run, cost in known.values()],
+        spent={"day": found.day, **today._asdict()},
     ).showing(View(found.p0, known, today))  # fmt: skip
 
 
@@ -81,7 +83,7 @@ def _said(found: Status) -> dict[str, Any]:
     }
 
 
-def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
+def _shown(state: RunState, cost: Spent, now: datetime) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
     started = "running" if state.status() == "running" else "started"
     for worker in state.workers.values():
@@ -95,6 +97,7 @@ def _shown(state: RunState, cost: Spent) -> dict[str, Any]:
         "status": state.status(),
         "outcomes": outcomes,
         "pending": list(state.pending),
+        "parked": state.parked_at(now) if state.status() == "running" else {},
         "spent": cost._asdict(),
         **step_keys(next_of_run(state)),
     }

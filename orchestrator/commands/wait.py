@@ -6,6 +6,7 @@ In its brief form an answer has what changed, so that a lead can wait for a whol
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.commands._names import live_named
@@ -112,6 +113,8 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
             "schema": 1, "run": state.run.id, "status": status, "counts": counts,
             "changed": [_changed(live, name) for name in changed],
         }  # fmt: skip
+        if parked := state.parked_at(datetime.now(UTC)):
+            document["parked"] = parked
     else:
         document = {**state.document(step), "events": events}
     document |= {

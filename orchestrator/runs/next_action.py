@@ -6,6 +6,7 @@ A run's is decided from its state alone: `status` and `ps` ask often.
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ _RAISE = {
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
 _LONGEST = 160
 """Characters of a reason in the sentence about a wait."""
+_LONG_PARK = timedelta(minutes=10)
+"""Where a provider is parked for longer, nobody waits for it by call after call."""
 _Workers = Mapping[str, WorkerState]
 _WaitsFor = Mapping[str, Collection[str]]
 
@@ -188,7 +191,10 @@ def next_of_run(run: RunState) -> Step:
         case "integrated":
             return _next_of_ended(run)
         case "running":
-            return f"orchestrate wait {run.run.id} --since {run.cursor}"
+            wait = f"orchestrate wait {run.run.id}"
+            if run.parked and (parked := _parked_as_a_whole(run)) is not None:
+                return Waits("outside", f"{parked}; until then nothing of the run goes on, then `{wait}`")
+            return f"{wait} --since {run.cursor}"
         case "cancelled" if not has_work(run):
             return _next_of_ended(run)
         case "cancelled" | "finished":
@@ -228,6 +234,26 @@ def _status_of(root: Path) -> "Status | None":
         return read(read_state(root, PATH) or b"")
     except ProblemError:
         return None
+
+
+def _parked_as_a_whole(run: RunState) -> str | None:
+    """Describe until when all that is left of a run waits for parked providers, where that is long."""
+    from orchestrator.runs.live import parked_text  # noqa: PLC0415 - for start-up time: few are parked
+
+    now = datetime.now(UTC)
+    times = {agent: datetime.fromisoformat(until) for agent, until in run.parked.items()}
+    left = {name: worker for name, worker in run.workers.items() if not worker.ended}
+    held = {
+        name for name, worker in left.items()
+        if (worker.retrying or not worker.started) and times.get(worker.agent, now) - now > _LONG_PARK
+    }  # fmt: skip
+    for name, worker in left.items():  # dependencies come first
+        if not (worker.started or held.isdisjoint(run.waits_for.get(name, ()))):
+            held.add(name)
+    if not left or len(held) < len(left):
+        return None
+    agent = min((worker.agent for worker in left.values() if worker.agent in times), key=times.__getitem__)
+    return parked_text(agent, times[agent], now)
 
 
 def has_work(run: RunState) -> bool:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from orchestrator.runs._shapes import Name, UnsoundError, typed
@@ -281,6 +282,10 @@ class RunState:
     def is_unfinished(self) -> bool:
         """Return whether more can happen: an interrupted run can continue, a cancelled one cannot."""
         return not self.is_integrated and self.closed != "cancelled"
+
+    def parked_at(self, now: datetime) -> dict[str, str]:
+        """Return the agents whose providers are parked, each with the time (UTC) until which."""
+        return {agent: until for agent, until in self.parked.items() if datetime.fromisoformat(until) > now}
 
     def mark_end(self) -> None:
         """Mark whether more can happen in the run, so that a thousand old journals need not be read."""

@@ -315,18 +315,24 @@ def one_agent_off_and_all_wanted(walk):
     one_agent_off(walk)
 
 
-def fakes(walk, *steps, more=""):
+def fakes(walk, *steps, more="", retries=0):
     """Have a fake Claude do some steps."""
     walk.lab.have_fake_claude(walk.root.parent / "fakes")
     text = (walk.root / "orchestrate.toml").read_text()
     walk.lab.commit({"orchestrate.toml": f"[pool]\nstart_interval = 0\n{text}{more}"})
     said = "".join(f"<<fake {json.dumps(step)}>>\n" for step in steps)
-    walk.lab.templates(claude_1=template(None, agent="claude", retries=0) + said)
+    walk.lab.templates(claude_1=template(None, agent="claude", retries=retries) + said)
 
 
 @state("run phase-1 --detach", starts=1, waits="user")
 def expired_login(walk):
     fakes(walk, {"do": "login"})
+
+
+@state("run phase-1 --detach", starts=1, waits="outside")
+def parked_for_hours(walk):
+    fakes(walk, {"do": "limit", "kind": "quota", "seconds": 7200}, retries=1)
+    walk.lab.templates(claude_2=template(None, agent="claude", depends_on=["claude-1"]))
 
 
 @state("run phase-1 --detach", starts=1)
@@ -944,6 +950,18 @@ def test_a_landing_that_something_outside_has_blocked_waits_for_the_lead_until_i
     assert lab.call("integrate", run, "--json").document["status"] == "integrated"
     assert (lab.root / "out/1").read_text() == "good\n"
     assert "out/1" not in lab.call("status", "--json").document["what"]
+
+
+def test_a_run_that_is_parked_for_hours_says_until_when(walk):
+    parked_for_hours(walk)
+    run = walk.did("run phase-1 --detach")["run"]
+    told = walk.did(f"wait {run} --since 0 --brief --timeout 200")
+    assert (told["status"], told["next_action"], told["waiting_for"]) == ("running", None, "outside")
+    assert told["what"].startswith("claude, parked until ")
+    assert f"`orchestrate wait {run}`" in told["what"]
+    assert list(told["parked"]) == ["claude"]
+    shown = walk.did("status")
+    assert (shown["what"], shown["runs"][0]["parked"]) == (told["what"], told["parked"])
 
 
 def tokens(document):
