@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from orchestrator.commands._record import Writer
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.errors import Refusal
+from orchestrator.step import Waits
 from orchestrator.store.read import read_file
 from tickets.problems import Problem
 
@@ -76,5 +77,6 @@ def listing(found: Proposals, command: str, there: Collection[str]) -> Answer[No
     """Answer with the proposals; `there` are the texts that have been taken over already."""
     listed = [{**one._asdict(), "taken": one.text in there} for one in found.listed]
     is_new = any(not one["taken"] for one in listed)
-    next_action = f"orchestrate {command} --from {found.run} --take all" if is_new else "orchestrate status"
-    return answer((), next_action, run=found.run, proposals=listed)
+    take = f"orchestrate {command} --from {found.run} --take all"
+    choice = Waits("lead", f"choose which proposals are taken over: `{take}`, or numbers in place of `all`")
+    return answer((), choice if is_new else "orchestrate status", run=found.run, proposals=listed)

@@ -28,7 +28,8 @@ def call(caller: Caller, _: NoArguments) -> Answer[Examination]:
 
 
 def _next_action(found: Examination, *, is_bad: bool) -> Step:
-    if any("orchestrate init" in problem.do for problem in found.problems):
+    # Where git refuses, `init` would be refused as well.
+    if not found.is_refused and any("orchestrate init" in problem.do for problem in found.problems):
         return "orchestrate init"
     if is_bad:
         return waits_by(found.problems, "user")

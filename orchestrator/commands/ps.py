@@ -41,8 +41,8 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
     queues = [run.queue(now, parked, ready) for run in runs]
     problems += [*_lost(rows), *_dirty(slots), *_outlived(repository, slots)]
     costs = spent_in(repository.own / "spending", [run.state for run in runs])
-    shown = [_shown(run, queue, cost) for run, queue, cost in zip(runs, queues, costs, strict=True)]
-    next_action = next_of_run(runs[-1].state) if runs else "orchestrate status"
+    shown = [_shown(run, queue, cost, now) for run, queue, cost in zip(runs, queues, costs, strict=True)]
+    next_action = next_of_run(runs[-1].state, now) if runs else "orchestrate status"
     seen = [
         Seen(run.state, [row for row in rows if row.run == run.state.run.id], queue, cost)
         for run, queue, cost in zip(runs, queues, costs, strict=True)
@@ -78,7 +78,7 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
     }
 
 
-def _shown(run: LiveRun, queue: QueueCounts, cost: Spent) -> dict[str, Any]:
+def _shown(run: LiveRun, queue: QueueCounts, cost: Spent, now: datetime) -> dict[str, Any]:
     workers = run.state.workers.values()
     retrying = sum(one.retrying and not one.ended for one in workers)
     return {
@@ -90,7 +90,7 @@ def _shown(run: LiveRun, queue: QueueCounts, cost: Spent) -> dict[str, Any]:
         "queued": queue.total,
         "ended": sum(one.ended for one in workers),
         "spent": cost._asdict(),
-        **step_keys(next_of_run(run.state)),
+        **step_keys(next_of_run(run.state, now)),
     }
 
 

@@ -99,5 +99,5 @@ def _shown(state: RunState, cost: Spent, now: datetime) -> dict[str, Any]:
         "pending": list(state.pending),
         "parked": state.parked_at(now) if state.status() == "running" else {},
         "spent": cost._asdict(),
-        **step_keys(next_of_run(state)),
+        **step_keys(next_of_run(state, now)),
     }

@@ -6,7 +6,7 @@ In its brief form an answer has what changed, so that a lead can wait for a whol
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from orchestrator.commands._names import live_named
@@ -73,7 +73,7 @@ def wait(caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool]) -
         time.sleep(LOOK if until is None else max(0.0, min(LOOK, until - now)))
         events += live.look()
     events += live.look()  # records appended just before the lock was released
-    return _answer(live, events, is_brief=is_brief)
+    return _answer(live, events, caller.now(), is_brief=is_brief)
 
 
 def _offset(run: RunDir, cursor: str) -> int:
@@ -96,14 +96,16 @@ def _offset(run: RunDir, cursor: str) -> int:
     )
 
 
-def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> Answer[WaitView]:
+def _answer(
+    live: LiveRun, events: list[dict[str, Any]], now: datetime, *, is_brief: bool
+) -> Answer[WaitView]:
     state = live.state
     status, code = state.status(), 0
     problems: tuple[Problem, ...] = ()
     if status != "running":
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
         problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
-    step = next_of_run(state)
+    step = next_of_run(state, now)
     if step == STATUS:
         step = completing(state) or step
     if is_brief:
@@ -113,7 +115,7 @@ def _answer(live: LiveRun, events: list[dict[str, Any]], *, is_brief: bool) -> A
             "schema": 1, "run": state.run.id, "status": status, "counts": counts,
             "changed": [_changed(live, name) for name in changed],
         }  # fmt: skip
-        if parked := state.parked_at(datetime.now(UTC)):
+        if parked := state.parked_at(now):
             document["parked"] = parked
     else:
         document = {**state.document(step), "events": events}

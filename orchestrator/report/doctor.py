@@ -93,6 +93,8 @@ class Examination(Value):
     runs: tuple[RunFound, ...] = ()
     free: int = 0
     """Bytes free where `.taskers` is."""
+    is_refused: bool = False
+    """Whether git refuses the repository, so that nothing can be written."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -121,7 +123,8 @@ def examine(
     problems += doubted_environments(settings, repository.root, environ)
     slots = tuple(holders(repository.own / "slots"))
     problems += [_dirty(taken) for taken in slots if taken.dirty]
-    pending = _pending(project, problems) if git else ()
+    obstacles = project.obstacles if git else ()
+    pending = _pending(project, obstacles, problems) if git else ()
     runs = tuple(
         RunFound(state.run.id, state.phase, state.status(), next_of_run(state))
         for state in project.unfinished
@@ -131,6 +134,7 @@ def examine(
     free = shutil.disk_usage(repository.root).free
     problems += disk_problems(free)
     return found._replace(
+        is_refused=bool(obstacles),
         store_locked=is_locked(repository.own / "store.lock"),
         slots=slots,
         pending=pending,
@@ -334,9 +338,9 @@ def _git_faults(project: Situation) -> list[Problem]:
     return found
 
 
-def _pending(project: Situation, problems: list[Problem]) -> tuple[str, ...]:
+def _pending(project: Situation, obstacles: Sequence[Problem], problems: list[Problem]) -> tuple[str, ...]:
     """Return the changes that wait to be completed, and note the state of the repository."""
-    if obstacles := project.obstacles:
+    if obstacles:
         problems += obstacles
     elif project.head.sha is None:
         problems.append(Problem(".git", "there is no commit yet, and workers start from one", "commit first"))

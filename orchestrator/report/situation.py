@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 RUNS = 20
 """How many runs are read; older ones are never needed."""
+LOOKED_AT = 3
+"""How many of them are looked at for what was left undone."""
 RULES = "AGENTS.md"
 WINDOW = 7
 """Days of decisions that a new lead reads."""
@@ -309,15 +311,17 @@ class Situation(_Moment):
         return next_of_project(
             Outlook(
                 self.repository.root,
+                self.at,
                 self.status,
                 self._is_missing,
                 bool(self.interrupted),
                 self.in_progress or "",
                 self.waiting,
-                self.last,
+                self.newest(LOOKED_AT)[::-1],
                 self._rerun,
                 tuple(dict.fromkeys(one.worker for one in self.lost if one.lives)),
                 self._phases_done,
+                self._phases_complete,
             )
         )
 
@@ -368,12 +372,16 @@ class Situation(_Moment):
     @cached_property
     def _phases_done(self) -> frozenset[str]:
         """Return the phases that are complete by the plan, or were run; in a clone, with a result."""
-        status = self.status
-        done = frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+        status, done = self.status, self._phases_complete
         done |= frozenset(one.phase for one in (status.completions if status else ()) if one.phase)
         if (last := self.last) is not None and last.is_integrated:
             done |= {last.phase}  # also where nothing of it was accepted
         return done | phases_run(self.text(DECISIONS))
+
+    @property
+    def _phases_complete(self) -> frozenset[str]:
+        status = self.status
+        return frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
 
     @property
     def _rerun(self) -> Rerun | None:

@@ -79,7 +79,9 @@ def _active(report: StatusReport) -> list[str]:
         ]
     lines += [] if said.workers else ["- None"]
     money = [] if said.spending.is_nothing else ["", f"**Spent:** {said.spending.in_words()}"]
-    return [*lines, *money, "", f"**Next P0:** {one_line(said.next_p0)} (`{said.command}`)"]
+    # Where somebody has to decide there is no command, but a sentence, which may name some.
+    step = f"`{said.command}`" if said.command.startswith("orchestrate ") else one_line(said.command)
+    return [*lines, *money, "", f"**Next P0:** {one_line(said.next_p0)} ({step})"]
 
 
 def _recent(report: StatusReport) -> list[str]:

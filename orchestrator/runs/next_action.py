@@ -6,7 +6,7 @@ A run's is decided from its state alone: `status` and `ps` ask often.
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +92,7 @@ class Outlook(Value):
     """The facts that decide the next step of a project."""
 
     root: Path
+    at: datetime
     status: "Status | None"
     is_missing: bool
     """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
@@ -101,13 +102,15 @@ class Outlook(Value):
     """The operation that the user is in the middle of, as a merge: until its end nothing is committed."""
     waiting: RunState | None
     """The run that waits for a command."""
-    last: RunState | None
-    """The newest run, whatever became of it."""
+    newest: Sequence[RunState]
+    """The newest runs, the last one first, whatever became of them."""
     rerun: Rerun | None
     outlived: tuple[str, ...]
     """The workers that still run although the folder of their run is gone."""
     phases_done: Collection[str]
     """Phases that are complete by the plan, or were run."""
+    phases_complete: Collection[str]
+    """Phases that are complete by the plan."""
 
 
 def next_of_project(outlook: Outlook) -> ProjectStep:
@@ -124,7 +127,7 @@ def _step_of(outlook: Outlook, first: str) -> Step:
     if outlook.is_interrupted:
         return RECOVER
     if waiting is not None and (goes_on or status is not None):
-        return next_of_run(waiting)
+        return next_of_run(waiting, outlook.at)
     if status is None:
         return "orchestrate init" if outlook.is_missing else "orchestrate validate"
     if outlook.outlived:
@@ -141,12 +144,26 @@ def _step_of(outlook: Outlook, first: str) -> Step:
         phase, command = runs["phase"], named[1]
     elif phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
         command = f"orchestrate plan {quoted(phase)}"
-    if (last := outlook.last) is not None and last.phase == phase:
-        ended = _next_of_ended(last)
-        if isinstance(ended, Waits) or ended != STATUS:
-            return ended
-        command = command or completing(last, status)
+    # What is left of another phase gives way to this one; that of a complete phase is over.
+    wanted = {phase} if command else {one.phase for one in outlook.newest} - {*outlook.phases_complete}
+    since: set[str] = set()
+    for run in outlook.newest:
+        if run.phase in wanted:
+            ended = _next_of_ended(run, since | {one.ticket for one in _gone(outlook.root, run)})
+            if isinstance(ended, Waits) or ended != STATUS:
+                return ended
+            since |= {worker.ticket for worker in run.workers.values()}
+    if not command and outlook.newest and outlook.newest[0].phase == phase:
+        command = completing(outlook.newest[0], status)
     return command or Waits("lead", _nothing_left(status, first, outlook.phases_done))
+
+
+def _gone(root: Path, run: RunState) -> list[WorkerState]:
+    """Return the workers whose templates are no more: nobody wants their work."""
+    there = root / TEMPLATES
+    return [
+        one for one in run.workers.values() if not (there / f"{one.ticket.partition('[')[0]}.md").exists()
+    ]
 
 
 def _nothing_left(status: "Status", first: str, phases_done: Collection[str]) -> str:
@@ -185,14 +202,14 @@ def _left_of_plan(status: "Status", phases_done: Collection[str]) -> str:
     return said if name in phases_done else f"{said}, and no template is of `{name}`"
 
 
-def next_of_run(run: RunState) -> Step:
-    """Return the step that continues a run."""
+def next_of_run(run: RunState, now: datetime | None = None) -> Step:
+    """Return the step that continues a run; given the time, also a wait for providers that are parked."""
     match run.status():
         case "integrated":
             return _next_of_ended(run)
         case "running":
             wait = f"orchestrate wait {run.run.id}"
-            if run.parked and (parked := _parked_as_a_whole(run)) is not None:
+            if now and run.parked and (parked := _parked_as_a_whole(run, now)) is not None:
                 return Waits("outside", f"{parked}; until then nothing of the run goes on, then `{wait}`")
             return f"{wait} --since {run.cursor}"
         case "cancelled" if not has_work(run):
@@ -236,11 +253,10 @@ def _status_of(root: Path) -> "Status | None":
         return None
 
 
-def _parked_as_a_whole(run: RunState) -> str | None:
+def _parked_as_a_whole(run: RunState, now: datetime) -> str | None:
     """Describe until when all that is left of a run waits for parked providers, where that is long."""
     from orchestrator.runs.live import parked_text  # noqa: PLC0415 - for start-up time: few are parked
 
-    now = datetime.now(UTC)
     times = {agent: datetime.fromisoformat(until) for agent, until in run.parked.items()}
     left = {name: worker for name, worker in run.workers.items() if not worker.ended}
     held = {
@@ -264,27 +280,49 @@ def has_work(run: RunState) -> bool:
     )
 
 
-def _next_of_ended(run: RunState) -> Step:
-    """Return what follows a run that is over: to run a ticket once more costs, and is decided by somebody."""
+def _next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
+    """Return what follows a run that is over: to run a ticket once more costs, and is decided by somebody.
+
+    `since` are the tickets that a later run has had.
+    """
     workers = run.workers
-    if failed := run.to_examine:
+    failed = [name for name in run.to_examine if workers[name].ticket not in since]
+    left = [name for name in undone(workers, run.waits_for) if workers[name].ticket not in since]
+    left += [name for name in _fell_by(since, run) if name not in left]
+    command = again_with_fallen(run.phase, [*failed, *left], workers, run.waits_for, since)
+    if failed:
         worker = workers[failed[0]]
         what = (
             f"{some_of(failed, 1)}: {worker.outcome}{f', {_brief(worker.reason)}' if worker.reason else ''}"
         )
         do = f"`orchestrate logs {run.run.id} {failed[0]}` shows why"
-        return Waits(_who(worker), f"{what}; {do}, `{again(run.phase, failed, workers)}` runs it again")
-    left = undone(workers, run.waits_for)
-    if not left:
-        return STATUS
-    command = again_with_fallen(run.phase, left, workers, run.waits_for)
-    if all(_freed_by(name, workers, run.waits_for) for name in left):
+        return Waits(_who(worker), f"{what}; {do}, `{command}` runs it again")
+    if left and all(_freed_by(name, workers, run.waits_for) for name in left):
         return command
-    worker = workers[left[0]]
-    said = _brief(worker.reason) or worker.outcome
-    return Waits(
-        _who(worker), f"{some_of(left, 1)}: {said}; `{command}` runs what is left, once that is wanted"
-    )
+    if left:
+        worker = workers[left[0]]
+        said = _brief(worker.reason) or worker.outcome
+        return Waits(
+            _who(worker), f"{some_of(left, 1)}: {said}; `{command}` runs what is left, once that is wanted"
+        )
+    if run.unavailable and not since and not any(worker.lands for worker in workers.values()):
+        first = next(name for name in workers if name in run.unavailable)
+        what = (
+            f"no ticket of {run.phase} was run: {workers[first].ticket} was skipped, {workers[first].reason}"
+        )
+        return Waits("user", f"{_brief(what)}; `orchestrate doctor` shows which agents can be used")
+    return STATUS
+
+
+def _fell_by(since: Collection[str], run: RunState) -> list[str]:
+    """Return the workers that were left out because of one whose ticket a later run has had."""
+    return [
+        name
+        for name, worker in run.workers.items()
+        if _fell(worker)
+        and worker.ticket not in since
+        and any(run.workers[one].ticket in since for one in run.waits_for.get(name, ()))
+    ]
 
 
 def _who(worker: WorkerState) -> Who:
@@ -467,8 +505,17 @@ def _was_cancelled_early(worker: WorkerState) -> bool:
     return worker.outcome == "skipped" and worker.reason.startswith("cancelled by ")
 
 
-def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits_for: _WaitsFor) -> str:
-    """Return the command that reruns some workers, with their dependents and what they lack."""
+def again_with_fallen(
+    phase: str,
+    roots: Iterable[str],
+    workers: _Workers,
+    waits_for: _WaitsFor,
+    since: Collection[str] = (),
+) -> str:
+    """Return the command that reruns some workers, with their dependents and what they lack.
+
+    `since` are the tickets that a later run has had.
+    """
     fallen = set(roots)
     for name, worker in workers.items():  # dependencies come first
         if _fell(worker) and not fallen.isdisjoint(waits_for.get(name, ())):
@@ -478,8 +525,8 @@ def again_with_fallen(phase: str, roots: Iterable[str], workers: _Workers, waits
         before = {name for name in waits_for.get(left.pop(), ()) if not workers[name].lands} - needed
         needed |= before
         left += sorted(before)
-    names = [name for name in workers if name in needed]
-    if len(names) == len(workers) or len(names) > MOST_NAMED:
+    names = [name for name in workers if name in needed and workers[name].ticket not in since]
+    if len(names) > MOST_NAMED:
         return f"orchestrate run {phase}"
     return again(phase, names, workers)
 

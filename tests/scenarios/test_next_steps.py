@@ -56,6 +56,7 @@ class Walk:
 
     def __init__(self, lab, lives):
         self.lab, self.lives, self.root = lab, lives, lab.root
+        self.environ = {}
         self.folder = lab.root
         self.said = []
 
@@ -66,6 +67,7 @@ class Walk:
             called = self.lab.call(*shlex.split(command), "--json", cwd=self.folder)
             return called.code, called.document
         out, before = io.StringIO(), Path.cwd()
+        os.environ.update(self.environ)
         os.chdir(self.folder)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
@@ -204,6 +206,13 @@ def outside_any_repository(walk):
 @state("doctor")
 def outside_any_repository_asking_the_doctor(walk):
     outside_any_repository(walk)
+
+
+@state("doctor", waits="user")
+def refused_by_git(walk):
+    walk.lab.git("rm", "--quiet", "STATUS.md")
+    walk.lab.git("commit", "--quiet", "--message=none")
+    walk.environ["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
 
 
 @state()
@@ -352,6 +361,18 @@ def needs_clarification(walk):
     fakes(walk, {"do": "answer", "text": "Which one?", "status": "NEEDS_CLARIFICATION"})
 
 
+@state("run phase-1", starts=1, waits="user")
+def all_skipped(walk):
+    skipped = command('echo \'ORCHESTRATE-RESULT {"status": "skipped"}\'')
+    walk.lab.templates(claude_1=template(None, agent="claude"), command_1=skipped)
+
+
+@state("run phase-1 --detach --only claude-1", starts=0)
+def over_budget_of_the_day_of_one(walk):
+    over_budget_of_the_day(walk)
+    walk.lab.templates(claude_2=template(None, agent="claude"), claude_3=template(None, agent="claude"))
+
+
 # Verdicts
 
 
@@ -368,6 +389,20 @@ def failed_beside_accepted(walk):
 @state(starts=1)
 def failed_before_its_dependent(walk):
     walk.lab.templates(command_1=command("exit 3"), command_2=command(depends_on=["command-1"]))
+
+
+@state(waits="lead")
+def failed_in_an_earlier_run(walk):
+    walk.lab.templates(command_1=command("exit 3"), command_2=command(depends_on=["command-1"]))
+    walk.did("run phase-1", 1)
+    walk.lab.templates(command_1=command())
+    walk.did("run phase-1 --only command-1")
+
+
+@state("run phase-7", starts=1, waits="lead")
+def failed_in_a_phase_outside_the_plan(walk):
+    phase_done(walk)
+    walk.lab.templates(command_2=command("exit 3", phase="phase-7"))
 
 
 @state(starts=1)
@@ -796,6 +831,23 @@ def first_item_runs_a_phase_with_options(walk):
     first(walk, "Once more: `orchestrate run phase-1 --only command-1`")
 
 
+def proposals(walk):
+    """Have a worker propose a decision and a TODO item."""
+    report = "## Follow-ups\n\n- Port the writer\n\n## Decisions Proposed\n\n- Keep the parser\n"
+    walk.lab.templates(command_1=command(f"cat <<'END'\n{report}END"))
+    walk.did("run phase-1")
+
+
+@state("decide --from last", waits="lead")
+def decisions_listed(walk):
+    proposals(walk)
+
+
+@state("todo add --from last", waits="lead")
+def follow_ups_listed(walk):
+    proposals(walk)
+
+
 @state("todo list")
 def todo_list(walk):
     phase_done(walk)
@@ -825,7 +877,10 @@ def walk(lab, monkeypatch):
             monkeypatch.delenv(name)
     for name, value in lab.env().items():
         monkeypatch.setenv(name, value)
-    yield Walk(lab, lives)
+    found = Walk(lab, lives)
+    yield found
+    for name in found.environ:
+        del os.environ[name]
     lives.end()
 
 
@@ -962,6 +1017,23 @@ def test_a_run_that_is_parked_for_hours_says_until_when(walk):
     assert list(told["parked"]) == ["claude"]
     shown = walk.did("status")
     assert (shown["what"], shown["runs"][0]["parked"]) == (told["what"], told["parked"])
+
+
+def test_who_is_to_run_again_is_named_whole_and_alone(walk):
+    """The dependents of who failed, who broke the gate; and not what the call had left out."""
+    failed_in_an_earlier_run(walk)
+    assert "`orchestrate run phase-1 --only command-2`" in walk.did("status")["what"]
+    walk.lab.git("rm", "--quiet", f"{TEMPLATES}/command-2.md")
+    assert "command-2" not in walk.did("status")["what"]
+    gate(walk.lab, "! test -e out/4")
+    failing = command("exit 3", phase="phase-7")
+    walk.lab.templates(command_3=failing, command_4=writer(4, phase="phase-7"),
+                       command_5=command(phase="phase-7", depends_on=["command-3"]))  # fmt: skip
+    walk.did("run phase-7", 1)
+    wanted = "`orchestrate run phase-7 --only command-3 command-4 command-5` runs it again"
+    assert wanted in walk.did("status")["what"]
+    walk.did("run phase-7 --only command-3", 1)
+    assert "`orchestrate run phase-7 --only command-3` runs it again" in walk.did("status")["what"]
 
 
 def tokens(document):

@@ -29,7 +29,7 @@ def roster(**outcomes):
          {"C-1": ["B-1"], "D-1": ["C-1"], "E-1": ["A-1"]}, "orchestrate run core --only b-1 c-1 d-1"),
         (roster(a_1="complete", b_1="complete", c_1="over_budget", d_1="complete"),
          {"B-1": ["A-1"], "C-1": ["B-1"]}, "orchestrate run core --only a-1 b-1 c-1"),
-        (roster(a_1="over_budget", b_1="over_budget"), {}, "orchestrate run core"),
+        (roster(a_1="over_budget", b_1="over_budget"), {}, "orchestrate run core --only a-1 b-1"),
     ],
 )  # fmt: skip
 def test_those_who_fell_with_them_and_those_they_depend_on_stand_in_the_command(workers, waits_for, command):
