@@ -1,7 +1,6 @@
 """Templates to tickets: rendered string by string, refused with every problem at once."""
 
 import re
-import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -15,16 +14,18 @@ from tickets.templates._quoting import FanOutOutput
 from tickets.templates.fan_out import stem_of
 from tickets.templates.jinja import Choices, fill, has_marks, unknown_names
 from tickets.templates.template import (
+    BODY_NAMES,
     FOLDER,
     Template,
+    Values,
     agent_of,
     is_template,
     problem_at,
     read_template,
     read_templates,
+    wrong_values,
 )
 from tickets.ticket import Ticket
-from tickets.value import Value
 
 __all__ = [
     "FOLDER",
@@ -49,23 +50,6 @@ _BODY_ONLY = {
 _WORKER = re.compile(r"([a-z]+)-([1-9][0-9]*)")
 
 
-class Values(Value):
-    """The values of a project that a template may use."""
-
-    project: str
-    phase: str
-    """The phase that is to run; a template that names none belongs to it."""
-    deliverable: str = ""
-    """The current one, for templates that name none."""
-    status: str = ""
-    """The text of STATUS.md."""
-    decisions: str = ""
-    """The text of DECISIONS.md."""
-
-
-_BODY_NAMES = (*Values._fields, "worker", "matrix", "outputs", "ticket")
-
-
 def render_phase(files: Mapping[str, bytes], values: Values) -> tuple[list[Ticket], list[Problem]]:
     """Read all templates and render those of the phase. Returns tickets only where no template has a fault.
 
@@ -88,7 +72,7 @@ def render_read(
     chosen = [template for template in templates if phases.get(template.path) == values.phase]
     if not (chosen or problems):
         known = sorted(set(phases.values()))
-        do = f"phases here: {', '.join(known)}; `orchestrate plan {shlex.quote(known[0])}` shows one"
+        do = f"write one, or name another phase; phases here: {', '.join(known)}"
         problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
     tickets: list[Ticket] = []
     try:
@@ -136,6 +120,8 @@ def render_tickets(templates: Sequence[Template], values: Values, *, is_whole: b
     for ticket in tickets:
         problems += _body_problems(ticket, values, is_whole=is_whole)
     if problems:
+        # Nobody proves the scopes of these: what is wrong with a pattern alone is reported now.
+        problems += (one for template in ordered for one in wrong_values(template.path, template.fields))
         raise TicketError(*dict.fromkeys(problems))
     return tickets
 
@@ -249,7 +235,7 @@ class _Draft:
                     key: self.read(name, one) for key, one in pairs if isinstance(one, Scalar)
                 }
         self._check_together()
-        for fault in unknown_names(self.template.body, _BODY_NAMES):
+        for fault in unknown_names(self.template.body, BODY_NAMES):
             self.problems.append(problem_at(self.template, self.template.body_line, fault, "the body"))
 
     def one(self, name: str) -> Any:

@@ -7,13 +7,33 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from tickets.problems import Problem, TicketError
+from tickets.scopes.pattern import PatternError, parse_pattern
 from tickets.templates._front_matter import Fields, Items, Node, Scalar, read_source
 from tickets.templates._keys import AGENTS, KEYS, WrongValueError
-from tickets.templates.jinja import Fault, faults_of, has_marks, nearest
+from tickets.templates.jinja import Fault, faults_of, has_marks, nearest, unknown_names
 from tickets.ticket import variable_fault
+from tickets.value import Value
 
+PATTERNS = ("owns", "excludes", "reads")
 FOLDER = "docs/worker-ticket-templates"
 _DELIVERABLE = re.compile(rb"\{[{%][^{}]*\bdeliverable\b")
+
+
+class Values(Value):
+    """The values of a project that a template may use."""
+
+    project: str
+    phase: str
+    """The phase that is to run; a template that names none belongs to it."""
+    deliverable: str = ""
+    """The current one, for templates that name none."""
+    status: str = ""
+    """The text of STATUS.md."""
+    decisions: str = ""
+    """The text of DECISIONS.md."""
+
+
+BODY_NAMES = (*Values._fields, "worker", "matrix", "outputs", "ticket")
 
 
 class Template(NamedTuple):
@@ -52,16 +72,17 @@ def read_template(path: str, data: bytes) -> Template:
     problems = list(_stem_problems(template))
     for name, node in source.fields.values.items():
         problems += _key_problems(path, name, node)
-    problems += [
-        problem_at(template, source.body_line, fault, "the body") for fault in faults_of(source.body)
-    ]
+    broken = faults_of(source.body)
+    problems += [problem_at(template, source.body_line, fault, "the body") for fault in broken]
     if not source.body.strip() and not _may_be_empty(template):
         problems.append(
             Problem(f"{path}:{source.body_line}", "there is no prompt", "write it below the front matter")
         )
     if problems:
         # Nothing of it will be rendered, so faults that do not depend on values are reported now.
-        raise TicketError(*problems, *_wrong_values(path, source.fields))
+        unknown = () if broken else unknown_names(source.body, BODY_NAMES)
+        also = (problem_at(template, source.body_line, fault, "the body") for fault in unknown)
+        raise TicketError(*problems, *wrong_values(path, source.fields), *also)
     return template
 
 
@@ -145,8 +166,8 @@ def _variable_problems(path: str, name: str, node: Fields, wrong: Problem) -> li
     return problems
 
 
-def _wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
-    """Yield the faults of strings that their keys refuse, among those that need no rendering."""
+def wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
+    """Yield the faults of strings that their keys refuse, or that are no patterns, where none is rendered."""
     for name, node in fields.values.items():
         if name not in KEYS or KEYS[name].shape in ("matrix", "variables"):
             continue
@@ -155,8 +176,14 @@ def _wrong_values(path: str, fields: Fields) -> Iterator[Problem]:
                 continue
             try:
                 KEYS[name].read(each.text)
+                if name in PATTERNS:
+                    parse_pattern(each.text)
             except WrongValueError as error:
                 yield Problem(f"{path}:{each.line}", f"`{name}`: {error.what}", error.do)
+            except PatternError as error:
+                for one in error.problems:
+                    what = f"`{name}`: `{one.place}`: {one.what}"
+                    yield Problem(f"{path}:{each.line}", what, one.do)
 
 
 _WANTED = {

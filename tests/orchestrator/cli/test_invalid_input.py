@@ -50,7 +50,7 @@ BAD = {
     "no templates": ({}, ["holds no templates"]),
     "no template of the phase": (
         {"command-1": template(phase="phase-7")},
-        ["no template is of `phase-1`; phases here: phase-7"],
+        ["no template is of `phase-1`; write one, or name another phase; phases here: phase-7"],
     ),
     "unknown keys and wrong types in two files": (
         {
@@ -58,6 +58,17 @@ BAD = {
             "command-2": template(titel="x"),
         },
         ["command-1.md:7", "`owns`", "command-1.md:8", "timeout", "command-2.md:7", "`title`"],
+    ),
+    "six mistakes in one file": (
+        {
+            "command-1": template(titel="x", mode="rw", owns=["/etc/passwd", "../x"], retries="many")
+            + "{{ nope }}\n"
+        },
+        ["did you mean `title`", "`rw`", "`/etc/passwd`", "`../x`", "`many`", "`nope` is not defined"],
+    ),
+    "a bad pattern beside a bad variable": (
+        {"command-1": template(mode="write", owns=["../x"]) + "{{ nope }}\n", "command-2": template()},
+        ["`../x`", "`nope` is not defined"],
     ),
     "an undefined variable": (
         {"command-1": template() + "{{ delivrable }}\n"},

@@ -10,7 +10,7 @@ from support.runtimes import PATIENCE
 
 
 def test_a_phase_that_was_run_is_not_proposed_once_more(lab):
-    lab.templates(command_1=template())
+    lab.templates(command_1=template(deliverable=None))
     for command in ("status", "resume"):
         assert lab.call(command, "--json").document["next_action"] == "orchestrate plan phase-1"
     assert lab.call("run", "phase-1", "--json").code == 0

@@ -25,6 +25,7 @@ def test_what_cannot_be_read_in_one_template_hides_no_wrong_value_of_another():
         "codex-1.md:2: `acceptance` must be a list of strings",
         "codex-1.md:3: `foo` is not a key of a template",
         "codex-1.md:4: `retries`: `x` is not a whole number",
+        "codex-1.md:7: the body: `nosuch` is not defined",
         "codex-2.md:2: `timeout`: `soon` is not a duration",
         "codex-2.md:4: the body: `nosuch` is not defined",
     ]
