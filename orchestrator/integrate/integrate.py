@@ -67,7 +67,10 @@ async def integrate(runtime: Runtime, decision: LeadDecision = NO_DECISION) -> l
     problems = await anyio.to_thread.run_sync(store.finish)
     _apply(runtime, decision)
     try:
+        await anyio.to_thread.run_sync(_refuse_unrecordable, runtime, store)
         problems += await _land(runtime, store)
+    except StateError as error:
+        problems += _then_again(runtime, error)
     except RepoBlocked as blocked:
         problems += blocked.problems
     except GitError as error:
@@ -340,6 +343,19 @@ def _landing_message(runtime: Runtime, part: Sequence[Candidate]) -> str:
 # State
 
 
+def _refuse_unrecordable(runtime: Runtime, store: Store) -> None:
+    """Raise StateError where there is work to land, and no state file could show it."""
+    if any(runtime.state.is_to_land(name) and name not in runtime.state.landings
+           for name in runtime.state.workers):  # fmt: skip
+        ended = [ticket for ticket in runtime.manifest.tickets if runtime.of(ticket).ended]
+        store.check([_event(runtime, ended)])
+
+
+def _then_again(runtime: Runtime, error: StateError) -> list[Problem]:
+    again = f"then: orchestrate integrate {runtime.run.id}"
+    return [one._replace(do=f"{one.do}, {again}" if one.do else again) for one in error.problems]
+
+
 def _record(runtime: Runtime, store: Store) -> list[Problem]:
     """Record in the state files what they do not have of this run yet."""
     if not runtime.state.has_ended:
@@ -356,16 +372,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
-    harm = accepted_harm(runtime.state)
-    event = RunIntegrated(
-        run=runtime.run.id,
-        phase=runtime.manifest.phase,
-        at=runtime.clock(),
-        lead=runtime.manifest.lead,
-        workers=tuple(_completion(runtime, ticket, harm.get(ticket.worker, "")) for ticket in fresh),
-        landing=runtime.state.landing,
-        is_settled=bool(runtime.state.recorded),
-    )
+    event = _event(runtime, fresh)
     wanted = runtime.settings.git.commit == "integration"
     try:
         recorded = store.record(
@@ -373,11 +380,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
         )
     except StateError as error:
         # What landed has landed; it is recorded when the files can be edited.
-        again = f"then: orchestrate integrate {runtime.run.id}"
-        return [
-            problem._replace(do=f"{problem.do}, {again}" if problem.do else again)
-            for problem in error.problems
-        ]
+        return _then_again(runtime, error)
     commit = recorded.commit
     if commit is None and wanted:
         made = UserRepo(runtime.repository).commits_with(
@@ -386,6 +389,19 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
         commit = next(reversed(made), None)
     runtime.note(StateRecorded(commit, {**runtime.state.recorded, **told}))
     return list(recorded.problems)
+
+
+def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
+    harm = accepted_harm(runtime.state)
+    return RunIntegrated(
+        run=runtime.run.id,
+        phase=runtime.manifest.phase,
+        at=runtime.clock(),
+        lead=runtime.manifest.lead,
+        workers=tuple(_completion(runtime, ticket, harm.get(ticket.worker, "")) for ticket in tickets),
+        landing=runtime.state.landing,
+        is_settled=bool(runtime.state.recorded),
+    )
 
 
 def _gate_of(runtime: Runtime, fresh: Sequence[Ticket]) -> str:

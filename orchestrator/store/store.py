@@ -76,7 +76,17 @@ class Store:
 
     def check(self, events: Sequence[Event]) -> None:
         """Raise StateError where the files, as they stand, could not show the events; writes nothing."""
-        _apply(self._read(), events)
+        while True:
+            now = self._read()
+            try:
+                if found := merge_conflicts(now):
+                    raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
+                _apply({**now}, events)
+            except StateError:
+                if self._was_saved(now):
+                    continue
+                raise
+            return
 
     def write(self, texts: Mapping[str, bytes], *, message: str, commit: bool) -> Recorded:
         """Write whole files (those that `init` creates or completes) as one change."""

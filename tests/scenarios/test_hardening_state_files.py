@@ -353,7 +353,7 @@ def test_a_run_that_ends_in_a_merge_keeps_its_work_until_the_merge_is_finished(l
     """T71: the conflict came while the workers ran."""
     path = "STATUS.md"
     lab.templates(command_1=shell("echo x > src/new.txt", mode="write", owns=["src/**"]))
-    assert lab.call("deploy", "phase-1", "--json").code == 0
+    run = lab.call("deploy", "phase-1", "--json").document["run"]
     lab.git("add", "-A")
     lab.git("commit", "-qm", "roster")
     whole = text_of(lab, path)
@@ -364,10 +364,11 @@ def test_a_run_that_ends_in_a_merge_keeps_its_work_until_the_merge_is_finished(l
     assert called.code in (1, 2), called
     assert any(one.startswith(path) and "conflict" in one for one in called.says()), called
     assert text_of(lab, path) == spoiled
+    assert lab.git("log", "--format=%s", "-1").strip() == "with markers"
     (lab.root / path).write_text(whole)
     lab.git("commit", "-qam", "merged")
-    step = lab.call("status", "--json").document["next_action"]
-    called = lab.call(*step.split()[1:], "--json")
+    assert lab.call("status", "--json").document["what"].endswith(f"then: orchestrate integrate {run}")
+    called = lab.call("integrate", run, "--json")
     assert called.code == 0, called
     assert lab.git("show", "HEAD:src/new.txt") == "x\n"
     assert "Command-Worker-1" in lab.git("show", "HEAD:STATUS.md")

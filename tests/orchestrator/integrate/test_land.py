@@ -73,6 +73,29 @@ def test_the_same_path_changed_by_both_is_a_conflict_that_keeps_the_patch(lab):
     assert (lab.root / "src/app.py").read_text() == "worker\n"
 
 
+@pytest.mark.parametrize("fault", ["gone", "conflict"])
+def test_work_lands_only_where_it_can_be_recorded(lab, fault):
+    settle(lab, '[integration]\ngate = ["true"]\n')
+    lab.templates(command_1=write(1))
+    document = lab.call("deploy", "phase-1", "--json").document
+    path, base = lab.root / "STATUS.md", head(lab)
+    whole = path.read_text()
+    if fault == "gone":
+        path.unlink()
+    else:
+        path.write_text(whole.replace("\n## ", "\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> side\n\n## ", 1))
+    told = integrate(lab, document, code=1)
+    assert (told["status"], told["commit"]["landing"]) == ("finished", None)
+    assert [one["place"].partition(":")[0] for one in told["problems"]] == ["STATUS.md"]
+    assert told["problems"][0]["do"].endswith(f"then: orchestrate integrate {document['run']}")
+    assert (head(lab), (lab.root / "out/1").exists()) == (base, False)
+    assert not list((lab.root / ".taskers/runs" / document["run"]).glob("checks/gate-*"))
+    assert told["what"].endswith(f"then: orchestrate integrate {document['run']}")
+    path.write_text(whole)
+    assert integrate(lab, document)["status"] == "integrated"
+    assert (lab.root / "out/1").read_text() == "1\n"
+
+
 def test_an_uncommitted_change_of_the_users_blocks_the_landing_until_it_is_stashed(lab):
     by_worker(lab, "echo worker > src/app.py", "echo user > src/app.py")
     document = run(lab, 1)
