@@ -1004,7 +1004,8 @@ def test_a_landing_that_something_outside_has_blocked_waits_for_the_lead_until_i
     lab.git("checkout", "out/1")
     assert lab.call("integrate", run, "--json").document["status"] == "integrated"
     assert (lab.root / "out/1").read_text() == "good\n"
-    assert "out/1" not in lab.call("status", "--json").document["what"]
+    assert "integrate" not in str(lab.call("status", "--json").document["next_action"])
+    assert not read_run(runs_of(lab.root)[-1]).blocked
 
 
 def test_a_run_that_is_parked_for_hours_says_until_when(walk):
@@ -1034,6 +1035,13 @@ def test_who_is_to_run_again_is_named_whole_and_alone(walk):
     assert wanted in walk.did("status")["what"]
     walk.did("run phase-7 --only command-3", 1)
     assert "`orchestrate run phase-7 --only command-3` runs it again" in walk.did("status")["what"]
+
+
+def test_a_report_has_a_command_in_the_place_of_one_and_a_sentence_as_it_is(walk):
+    walk.lab.templates(command_1=command("exit 3"))
+    walk.did("run phase-1", 1)
+    told = walk.did("status")["what"]
+    assert f" ({told})\n" in walk.lab.call("report").out
 
 
 def tokens(document):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -48,7 +49,7 @@ def lose_workings(project):
 def follow(project, command):
     """Call the next command of an answer, word by word."""
     assert command.startswith("orchestrate ")
-    return project.call(*command.split()[1:], "--json")
+    return project.call(*shlex.split(command)[1:], "--json")
 
 
 def stop_in_the_middle(project):
@@ -80,7 +81,10 @@ def roster(project):
 
 
 def test_a_new_lead_with_nothing_but_a_clone_finds_the_same_next_step(project, tmp_path):
-    assert project.call("run", "phase-1", "--json").code == 0
+    ran = project.call("run", "phase-1", "--json")
+    assert ran.code == 0
+    # That a deliverable is finished is known from the run's own files alone.
+    assert follow(project, ran.document["next_action"]).code == 0
     told = resume(project)
     clone = Lab(tmp_path / "clone", project.home)
     subprocess.run(["git", "clone", "--quiet", project.root, clone.root], check=True, capture_output=True)
@@ -153,8 +157,10 @@ def test_workings_lost_before_integration_are_made_again_from_templates_and_rost
     lose_workings(project)
     told = resume(project)
     assert [one["kind"] for one in told["stale"] if run in one["what"]] == ["worker", "worker"]
-    assert told["next_action"] == "orchestrate run phase-1 --only command-1 command-2 --detach"
-    again = follow(project, told["next_action"].removesuffix(" --detach"))
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+    command = "orchestrate run phase-1 --only command-1 command-2"
+    assert f"the work of run {run}, whose folder is gone, is lost; `{command}` runs it again" in told["what"]
+    again = follow(project, command)
     assert (again.code, again.document["status"]) == (0, "integrated")
     assert roster(project) == []
     # A run of the same second has the same name with a number behind it.
@@ -169,7 +175,7 @@ def test_only_what_was_lost_is_made_again(project):
     lose_workings(project)
     text = (project.root / "STATUS.md").read_text()
     project.write("STATUS.md", re.sub(r"- Command-Worker-1: .*\n", "", text))
-    assert resume(project)["next_action"] == "orchestrate run phase-1 --only command-2 --detach"
+    assert "`orchestrate run phase-1 --only command-2` runs it again" in resume(project)["what"]
 
 
 def test_what_had_landed_before_the_loss_is_recorded_and_not_done_again(project):

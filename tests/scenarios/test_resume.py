@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import time
@@ -233,7 +234,7 @@ def test_four_stops_by_the_limit_of_a_tool_call_still_end_with_the_ticket_done(l
         assert command == f"orchestrate resume {json.loads(out)['run']} --detach"
     go.touch()
     while command is not None and command != "orchestrate status":
-        called = lab.call(*command.split()[1:], "--json")
+        called = lab.call(*shlex.split(command)[1:], "--json")
         assert called.code == 0, called
         command = called.document["next_action"]
     assert (lab.root / "out/1").read_text().split() == [str(n) for n in range(1, last + 1)]
