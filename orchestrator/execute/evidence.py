@@ -34,6 +34,7 @@ from orchestrator.runs.events import (
     Violation,
     WorkerEnded,
 )
+from orchestrator.schedule.availability import outdated_build
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer, agent_named
 from workers.agents.agent import Usage as AgentUsage
@@ -44,6 +45,7 @@ from workers.engine.launch import keep_text
 from workers.fence.probe import fence_in_force
 from workers.files.durable import create_file
 from workers.files.run_dir import AttemptFiles, is_empty, json_lines
+from workers.worktree.change import Change
 from workers.worktree.changes import Found
 from workers.worktree.environments import CACHES, files_in
 from workers.worktree.worktree import remove_place
@@ -113,7 +115,7 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
     holds_more = result.found is None or bool(result.found.inside)
     kept = result.tree.path if result.tree is not None and holds_more else None
     judged = judged._replace(judgement=judgement)
-    doubt = runtime.environments.doubt if checks else ""
+    doubt = _doubt(runtime, ticket, result.found.changes) if result.found and checks else ""
     evidence = _evidence(runtime, ticket, number, judged, checks, kept=kept)
     if evidence.left_out:
         judgement = judgement._replace(flags=(*judgement.flags, "ignored_files"))
@@ -122,6 +124,13 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
         await anyio.to_thread.run_sync(runtime.guard.judged, ticket.worker, kept)
     if judgement.outcome not in ("cancelled", "interrupted") and kept is None:
         await _clear(runtime, ticket, result)
+
+
+def _doubt(runtime: Runtime, ticket: Ticket, changes: Sequence[Change]) -> str:
+    """Return why the success of a ticket's checks is no evidence; empty where it is."""
+    changed = () if ticket.setup else [one.path for one in changes]
+    outdated = outdated_build(runtime.settings, runtime.repository.root, changed)
+    return runtime.environments.doubt or outdated
 
 
 def _evidence(

@@ -11,7 +11,7 @@ from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun, GateStep, Unattributed
 from orchestrator.runs.worker_state import LANDS
-from orchestrator.schedule.availability import REMEDY
+from orchestrator.schedule.availability import REMEDY, outdated_build
 from orchestrator.store.repo import UserRepo
 from orchestrator.tamper.guard import Guard, tampering_problem
 from tickets.problems import Problem
@@ -166,9 +166,11 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
 
 def _doubted(runtime: Runtime, candidates: Sequence[Candidate]) -> Gated | None:
     """Return the result of a gate whose success is no evidence; None where the lead has decided about all."""
-    doubt = runtime.environments.doubt if runtime.settings.integration.gate else ""
     asked = [one for one in candidates if (runtime.of(one.ticket).lead_said or ("",))[0] not in LANDS]
-    if not (doubt and asked):
+    changed = [change.path for one in asked for change in one.changes]
+    outdated = outdated_build(runtime.settings, runtime.repository.root, changed)
+    doubt = runtime.environments.doubt or outdated
+    if not (doubt and asked and runtime.settings.integration.gate):
         return None
     what = f"the gate passed, but may have tested your checkout: {doubt}"
     accept = f"--accept {' '.join(one.ticket.worker for one in candidates)}"

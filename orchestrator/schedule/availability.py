@@ -1,11 +1,12 @@
 """What the settings require and this machine lacks: an agent that can run, a fence that holds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import FILE
 from tickets.problems import Problem
+from tickets.scopes.scope import Scope
 from tickets.types import AgentName
 from workers.agents.agent import find_agent
 from workers.fence.probe import Fence
@@ -13,6 +14,9 @@ from workers.worktree.checkout import Furniture, brought_paths
 from workers.worktree.environments import Environments, examine
 
 REMEDY = "install it in each tree by `[worktree] setup`, or set PYTHONPATH in `[checks] env`"
+
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".f90", ".h", ".hpp", ".pxd", ".pyx", ".rs")
+_BUILT = (".dylib", ".node", ".pyd", ".so")
 
 
 def why_off(name: AgentName, settings: Settings, environ: Mapping[str, str]) -> str | None:
@@ -53,6 +57,18 @@ def doubted_environments(settings: Settings, root: Path, environ: Mapping[str, s
         Problem("environment", what.format(fault), REMEDY, "warning")
         for fault in environments_of(settings, root, environ).faults
     ]
+
+
+def outdated_build(settings: Settings, root: Path, changed: Iterable[str]) -> str:
+    """Describe a build that trees get from the checkout, beside a source that was changed; else empty."""
+    brought = Scope.of((*settings.worktree.copy, *settings.worktree.link))
+    # A setup command builds anew.
+    for path in () if settings.worktree.setup else changed:
+        for built in sorted((root / path).parent.glob("*")) if path.endswith(_SOURCES) else ():
+            product = built.relative_to(root).as_posix()
+            if product.endswith(_BUILT) and brought.covers(product):
+                return f"{product} is from your checkout, built before {path} was changed"
+    return ""
 
 
 def unmet_fence(settings: Settings, fence: Fence) -> list[Problem]:

@@ -219,3 +219,26 @@ def test_an_environment_in_the_home_is_readable_behind_the_fence(lab, how):
     assert first["reason"].startswith("acceptance failed: `mytool`")
     checks = lab.root.glob(".taskers/runs/*/checks/Command-Worker-1.acceptance-1.stderr")
     assert "mypkg is broken" in next(checks).read_text()
+
+
+@pytest.mark.parametrize("checked_by", ["acceptance", "gate"])
+def test_a_check_on_a_copied_build_of_a_changed_source_accepts_nothing_alone(lab, checked_by):
+    gate = "[integration]\ngate = ['test -e fast/_fast.so']\n" if checked_by == "gate" else ""
+    settings = f'[worktree]\ncopy = ["fast/*.so"]\n{gate}'
+    lab.commit({"fast/_fast.c": "int x;\n", "fast/more.py": "", ".gitignore": "*.so\n",
+                "orchestrate.toml": settings})  # fmt: skip
+    lab.write("fast/_fast.so", "old")
+    checks = {"acceptance": ["test -e fast/_fast.so"]} if checked_by == "acceptance" else {}
+    source = shell("echo 'int y;' >> fast/_fast.c", mode="write", owns=["fast/_fast.c"], **checks)
+    other = shell("echo 1 > fast/more.py", mode="write", owns=["fast/more.py"], **checks)
+    lab.templates(command_1=other)
+    assert [one["verdict"] for one in run(lab)[1]] == ["accepted"]
+    lab.templates(command_2=source)
+    called, (worker,) = run(lab)
+    assert (called.code, worker["verdict"]) == (1, "pending")
+    why = "fast/_fast.so is from your checkout, built before fast/_fast.c was changed"
+    assert worker["reason"].endswith(f"may have tested your checkout: {why}")
+    assert lab.call(*called.document["next_action"].split()[1:], "--json").document["commit"]["landing"]
+    lab.commit({"orchestrate.toml": settings.replace("[worktree]", "[worktree]\nsetup = ['true']")})
+    lab.templates(command_3=source)
+    assert [one["verdict"] for one in run(lab)[1]] == ["accepted"]
