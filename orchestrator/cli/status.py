@@ -36,7 +36,8 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
         lines += [
             f"phase         {document['phase']}",
             f"milestone     {document['milestone']}",
-            f"deliverable   {named['name'] or 'none'}" + (f" ({named['status']})" if named["status"] else ""),
+            f"deliverable   {named['name'] or 'none'}"
+            + (f" ({named['status']})" if named["name"] and named["status"] else ""),
             *(f"{name.lower():<13} {text}" for name, text in document["progress"].items()),
             f"lead          {document['lead']}, {document['last_updated']} UTC",
         ]

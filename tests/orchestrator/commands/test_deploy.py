@@ -46,7 +46,8 @@ def test_a_detached_run_is_seen_waited_for_and_integrated(lives):
     assert (waited.code, waited.document["status"]) == (0, "finished")
     assert waited.document["next_action"] == f"orchestrate integrate {run.name}"
     assert lives.call("integrate", "last", "--json").document["status"] == "integrated"
-    assert lives.call("wait", "last", "--json").document["next_action"] == "orchestrate status"
+    step = lives.call("wait", "last", "--json").document["next_action"]
+    assert step == "orchestrate deliverable done 'Code review'"
     assert lives.call("ps", "--json").document["runs"] == []
 
 
