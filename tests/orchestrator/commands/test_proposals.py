@@ -49,7 +49,8 @@ def test_follow_ups_are_listed_once_each_and_taken_over_by_number_or_all(ran):
     assert [(one["number"], one["text"], one["taken"]) for one in called["proposals"]] == [
         (number, text, False) for number, text in enumerate(texts, 1)
     ]
-    assert called["next_action"] == f"orchestrate todo add --from {run} --take all"
+    assert (called["next_action"], called["waiting_for"]) == (None, "lead")
+    assert f"orchestrate todo add --from {run} --take" in called["what"]
     assert lab.call("todo", "add", "--from", "last", "--take", "9", "--json").code == 2
     assert lab.call("todo", "add", "text", "--from", "last", "--json").code == 2
     assert lab.call("todo", "add", "--from", "nothing", "--json").code == 2
