@@ -25,6 +25,9 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocat
 """What errors of other kinds say where the system gives no more memory."""
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
+LEAST_ROOM = 128_000_000
+"""Bytes of address space, twice the most with which a run was seen to hang or die."""
+
 # Other imports are inside functions: they would slow down `--version` and `--help`.
 
 
@@ -143,6 +146,8 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     if _is_nowhere(found):
         what, do = "the current folder is no more", "change to another, or give `--project DIR`"
         return _refuse(place, what, do, as_json=as_json, name=name)
+    if command.of_run and command.lasts and (what := _lack_of_room()):
+        return _refuse("ulimit -v", what, "raise it, as by `ulimit -v unlimited`", as_json=as_json, name=name)
     from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
@@ -175,6 +180,19 @@ def _is_nowhere(found: "argparse.Namespace | SimpleNamespace") -> bool:
         with suppress(OSError):  # such a project is refused by its command
             os.chdir(found.project)
     return False
+
+
+def _lack_of_room() -> str:
+    """Return that the limit of the address space is too low for a runtime; empty where it is not.
+
+    Below, Python itself hangs or is killed where a thread gets no memory.
+    """
+    from resource import RLIMIT_AS, getrlimit  # noqa: PLC0415 - for start-up time
+
+    limit = getrlimit(RLIMIT_AS)[0]
+    if not 0 <= limit < LEAST_ROOM:
+        return ""
+    return f"limits memory to {limit // 10**6} MB, and a run needs {LEAST_ROOM // 10**6} MB"
 
 
 def typed(kind: "type[Arguments]", found: "argparse.Namespace | SimpleNamespace") -> "Arguments":
