@@ -27,6 +27,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the longest test, so that the others need not wait for it at the end."""
+    items.sort(key=lambda item: "test_soak.py" not in item.nodeid)
+
+
 def pytest_generate_tests(metafunc):
     """Have every hardening case run ten times in a soak."""
     if os.environ.get("ORCHESTRATE_SOAK") == "1" and metafunc.definition.get_closest_marker("hardening"):
