@@ -15,7 +15,7 @@ from orchestrator.errors import Refusal, StateError
 from orchestrator.store.intent import Move, digest
 from orchestrator.store.read import bytes_of, led_to
 from tickets.problems import Problem
-from workers.files.durable import replace_file, sync_folder, write_over
+from workers.files.durable import exchange, replace_file, sync_folder, write_over
 from workers.files.read import NotRegularError, read_whole
 
 _NUMBERS = itertools.count(1)
@@ -72,13 +72,30 @@ class Files:
     def move(self, moves: Sequence[Move]) -> Sequence[Move]:
         """Replace each target that still holds the expected text; return the moves left at a mismatch."""
         for at, move in enumerate(moves):
-            if not self.are_left([move]):
-                continue
-            if digest(self.text(move.path)) not in (move.old, move.new):
+            if self.are_left([move]) and not self._moved(move):
                 return moves[at:]
-            (self.root / move.temporary).replace(self.root / move.target)
-            sync_folder((self.root / move.target).parent)
         return ()
+
+    def _moved(self, move: Move) -> bool:
+        """Replace one target; False where it is a person's: their text stands there, ours beside it."""
+        temporary, target = self.root / move.temporary, self.root / move.target
+        beside, there = digest(read_whole(temporary)), digest(self.text(move.path))
+        if beside == move.new and there == move.old:
+            if there == "absent" or not exchange(temporary, target):
+                temporary.replace(target)
+                sync_folder(target.parent)
+                return True
+            # A person may have saved since we looked: what stood there tells.
+            beside, there = digest(read_whole(temporary)), move.new
+        if beside == move.old or there == beside == move.new:
+            sync_folder(target.parent)
+            temporary.unlink()
+            return True
+        if beside != move.new:
+            # Also after a kill: the text that we have taken away goes back.
+            exchange(temporary, target)
+            sync_folder(target.parent)
+        return False
 
     def new_text(self, move: Move) -> bytes:
         """Return the text that a move will put in place."""

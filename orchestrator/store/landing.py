@@ -1,13 +1,13 @@
 """The landing of a run: one change of branch, index and work tree, finished by any command after a stop."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from orchestrator.store._placing import Mark, Placing, mark_of, put_back
 from orchestrator.store.repo import LINK, RepoBlocked, UserRepo
 from tickets.problems import Problem
 from tickets.value import Value
@@ -88,10 +88,12 @@ def advance(repo: UserRepo, landing: Landing) -> list[Problem]:
                 return [Problem(landing.ref, what, f"orchestrate integrate {landing.run}", "warning")]
         if repo.head().branch != landing.ref:
             return []
+    put_back(repo.root)
+    there = [change for change in landing.changes if change.path not in landing.left_out]
+    before = {change.path: mark_of(repo.root / change.path) for change in there}
     standing = _standing(repo, landing)
     kept = [path for path, word in standing.items() if word == "third"]
-    there = [change for change in landing.changes if change.path not in landing.left_out]
-    kept += _place(repo, [c for c in there if standing[c.path] == "old"], landing)
+    kept += _place(repo, [c for c in there if standing[c.path] == "old"], landing, before)
     if landing.ref:
         staged = _staged(repo, landing.changes)
         behind = [change for change in landing.changes if staged[change.path] == "old"]
@@ -190,39 +192,54 @@ def _index_mode(change: Change) -> str:
 # The work tree
 
 
-def _place(repo: UserRepo, changes: Sequence[Change], landing: Landing) -> list[str]:
+def _place(
+    repo: UserRepo, changes: Sequence[Change], landing: Landing, before: Mapping[str, Mark]
+) -> list[str]:
     """Write the new side of each path in one step; return the paths where something is in the way."""
-    for change in changes:
-        if change.new_mode == ABSENT:
-            _remove(repo.root, change)
+    free = [change for change in changes if _obstacle(repo.root, change.path) is None]
+    removed = [c.path for c in free if c.new_mode == ABSENT and c.old_mode != GITLINK]
+    for change in free:
+        if (change.old_mode, change.new_mode) == (GITLINK, ABSENT):
+            with suppress(OSError):
+                (repo.root / change.path).rmdir()
+            _remove_empty(repo.root, change.path)
     written = [change.path for change in changes if change.new_mode not in (ABSENT, GITLINK)]
-    blocked = [path for path in written if _obstacle(repo.root, path) is not None]
-    written = [path for path in written if path not in blocked]
-    if not written:
-        return blocked
+    if not written and not removed:
+        return []
+    kept = []
     # Written aside by git (filters, line ends), then moved: a kill leaves a path old or new, never torn.
     (repo.root / ".taskers").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=repo.root / ".taskers", prefix="landing-") as folder:
-        repo.check_out(landing.new, written, Path(folder))
+        if written:
+            repo.check_out(landing.new, written, Path(folder))
+        placing = Placing(repo.root, Path(folder), before)
+        placing.begin(written, removed)
+        for path in removed:
+            if placing.remove(path):
+                _remove_empty(repo.root, path)
+            else:
+                kept.append(path)
         for path in written:
-            target = repo.root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            Path(folder, "tree", path).replace(target)
-    return blocked
+            is_free = _obstacle(repo.root, path) is None and _make_room(repo.root / path)
+            if not is_free or not placing.write(path):
+                kept.append(path)
+    return kept
 
 
-def _remove(root: Path, change: Change) -> None:
-    target = root / change.path
-    if _obstacle(root, change.path) is not None:
-        return
-    if change.old_mode == GITLINK:
-        with suppress(OSError):
-            target.rmdir()
-    else:
-        target.unlink(missing_ok=True)
-    for parent in list(target.parents)[: len(Path(change.path).parts) - 1]:
+def _make_room(target: Path) -> bool:
+    """Make the folder of a file, and remove empty ones in its place; False where a file stands in them."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir() and not target.is_symlink():
+        for top, _, _ in os.walk(target, topdown=False):
+            try:
+                Path(top).rmdir()
+            except OSError:
+                return False
+    return True
+
+
+def _remove_empty(root: Path, path: str) -> None:
+    for parent in list((root / path).parents)[: len(Path(path).parts) - 1]:
         try:
             parent.rmdir()
         except OSError:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import Refusal
@@ -63,10 +64,10 @@ def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
     move = next((one for one in moves if one.path == path), None)
     if move is None or digest(found) != move.old:
         return None
-    try:
-        return read_whole(root / move.temporary)
-    except FileNotFoundError:
-        return read_file(root, path)  # it was moved while we read it
+    with suppress(FileNotFoundError):
+        if digest(decided_text := read_whole(root / move.temporary)) == move.new:
+            return decided_text
+    return read_file(root, path)  # it was moved while we read it
 
 
 def led_to(root: Path, path: str) -> Path:

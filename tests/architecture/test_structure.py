@@ -23,7 +23,7 @@ REPLACES = {
     "orchestrator/cli/main.py": ({"open"}, "the null device, in the place of a closed standard stream"),
     "orchestrator/schedule/login_lock.py": ({"replace_file"}, "who goes alone, beside the slots"),
     "orchestrator/store/_replace.py": (
-        {"replace", "replace_file", "write_over"},
+        {"exchange", "replace", "replace_file", "write_over"},
         "the sole writer's hands: written beside a target, then moved over it",
     ),
     "orchestrator/archive/_pack.py": ({"rename"}, "the folder of an old run that is packed"),
@@ -31,7 +31,9 @@ REPLACES = {
     "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
     "orchestrator/store/folding.py": ({"write_over"}, "the note of the last state commit, under the lock"),
     "orchestrator/store/store.py": ({"open"}, "its lock file"),
-    "orchestrator/store/landing.py": ({"replace"}, "the user's code, as the store has decided"),
+    "orchestrator/store/_placing.py": (
+        {"exchange", "rename", "replace", "write_over"}, "the user's code, as the store has decided"
+    ),
     "orchestrator/demo/fix_faults.py": ({"write_bytes", "write_text"}, "a worker's program, in its worktree"),
     "orchestrator/rehearsal/agent.py": ({"open"}, "a rehearsed worker's own file, in its worktree"),
     "orchestrator/budget/ledger.py": ({"append_line"}, "the ledger of the days, under its lock"),
@@ -107,7 +109,7 @@ OWN_CLOCK = ("workers/shim/shim.py", "orchestrator/rehearsal/_streams.py")
 CLOCK = {"now", "utcnow", "today", "time", "time_ns", "ctime", "localtime", "gmtime", "strftime"}
 
 
-DURABLE = ("append_line", "replace_file", "write_over")
+DURABLE = ("append_line", "exchange", "replace_file", "write_over")
 """What `workers.files.durable` offers beside creating files: each caller needs a reason, too."""
 
 
@@ -168,6 +170,7 @@ def test_only_the_store_and_a_few_with_a_reason_write_over_files():
         ("path.write_text('')", "write_text"), ("os.open(p, os.O_WRONLY | os.O_CREAT)", "open"),
         ("os.open(p, os.O_WRONLY | os.O_CREAT | os.O_EXCL)", None), ("shutil.copyfile(a, b)", "copyfile"),
         ("os.fdopen(d, 'r+')", "open"), ("replace_file(p, b'', synced=True)", "replace_file"),
+        ("exchange(p, q)", "exchange"),
          ("shutil.move(a, b)", "move"), ("os.truncate(p, 0)", "truncate"),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import git
 
 import orchestrator
+from orchestrator.store import _placing, _replace
 
 KILLED = 9
 """The exit code of a child that ended without output."""
@@ -138,6 +139,8 @@ class _Operations:
         """Wrap the calls of the operating system; they stay wrapped until the process ends."""
         for name in ("mkdir", "rmdir", "unlink", "remove", "replace", "rename", "link", "fsync"):
             setattr(os, name, self._plain(name, getattr(os, name)))
+        # It moves a file over another one, too.
+        _replace.exchange = _placing.exchange = self._plain("replace", _replace.exchange)
         os.open = self._opening(os.open, lambda flags: flags & (os.O_WRONLY | os.O_RDWR))
         io.open = builtins.open = self._opening(open, lambda mode="r", *_: set(str(mode)) & set("wax+"))
         os.write = self._writing

@@ -3,6 +3,7 @@
 `create_file` and `created` replace nothing. `tests/architecture` lists the callers of the others.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import IO
 from workers.shim.atomic import create_whole, write_all
 
 _PART = 1 << 24
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of linux/fs.h."""
 
 
 def create_file(path: Path, data: bytes) -> None:
@@ -75,6 +78,24 @@ def replace_file(path: Path, data: bytes, *, synced: bool) -> None:
     temporary.replace(path)
     if synced:
         sync_folder(path.parent)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two files in one step, so that what was replaced can be looked at; False where none can.
+
+    The kernel and the file system have to know it: renameat2(2). Raises OSError as a rename does.
+    """
+    import ctypes  # noqa: PLC0415 - for start-up time: only writers of state need it
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def write_over(path: Path, data: bytes, mode: int = 0o644, *, synced: bool) -> None:

@@ -163,6 +163,8 @@ def into_the_file(line):
     # As editors do that keep the file: emptied, then written.
     with path.open("r+b") as file:
         text = file.read()
+        if line in text:
+            return True  # it was seen there, and taken along
         new = text.replace(HEAD, HEAD + line, 1)
         if HEAD not in text or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
             return False
@@ -176,6 +178,8 @@ def in_its_place(line):
     owed, is_typed = line, False
     while owed:
         text = path.read_bytes()
+        if line in text and not is_typed:
+            return True
         ours = text.replace(HEAD, HEAD + owed, 1)
         aside.write_bytes(ours)
         if HEAD not in text or path.read_bytes() != text:
@@ -194,6 +198,7 @@ while not stop.exists() or number < 4:
     line = b"- [ ] Typed by hand %05d" % number + bytes([10])
     while not rng.choice((into_the_file, in_its_place))(line):
         again += 1
+        time.sleep(0.01)
     number += 1
     time.sleep(rng.uniform(0.01, 0.2))
 print(number, again, flush=True)

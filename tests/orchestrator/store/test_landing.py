@@ -374,6 +374,48 @@ def test_an_index_lock_that_nobody_removes_is_named_and_nothing_is_touched(site,
     site.holds(landing.old)
 
 
+def append(path, line):
+    with path.open("ab") as file:
+        file.write(line)
+
+
+def rename(path, line):
+    aside = path.with_name(f"{path.name}~")
+    aside.write_bytes((path.read_bytes() if path.exists() else b"") + line)
+    aside.replace(path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("save", [append, rename])
+@pytest.mark.parametrize("name", ["edited", "gone"])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed after it"])
+def test_what_a_hand_saves_at_any_operation_of_a_landing_stays(site, save, name, is_killed):
+    landing = site.landing(edit)
+    pristine = site.lab.root.parent / "pristine"
+    shutil.copytree(site.lab.root, pristine, symlinks=True)
+    steps = done_in_child(lambda: len(site.land(landing))).steps
+    moved = [at for at, step in enumerate(steps, 1) if step in (f"replace {name}", "rename gone")]
+    assert moved
+    tried = range(1, len(steps) + 1) if IS_SOAK else {*range(1, len(steps) + 1, 5), *moved}
+    for at in tried:
+        shutil.rmtree(site.lab.root)
+        shutil.copytree(pristine, site.lab.root, symlinks=True)
+
+        def hand(now, _, at=at):
+            if now == at:
+                save(site.lab.root / name, b"typed by hand\n")
+
+        fault = Fault("killed after", at) if is_killed else None
+        outcome = done_in_child(lambda: len(site.land(landing)), fault, meddle=hand)
+        problems = Store(site.repository).finish()
+        why = (at, steps[at - 1], outcome, problems)
+        assert b"typed by hand\n" in (site.lab.root / name).read_bytes(), why
+        assert "Traceback" not in outcome.err or "RepoBlocked" in outcome.err, why
+        assert {problem.place for problem in problems} <= {name}, why
+        assert not list((site.lab.root / ".taskers").glob("landing-*")), why
+
+
 def test_a_hand_that_was_faster_than_the_finishing_keeps_its_text(site):
     landing = site.landing(edit)
     refuse_unready(UserRepo(site.repository), landing)

@@ -14,6 +14,7 @@ from support.repository import Lab
 from support.runtimes import PATIENCE
 
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
+from orchestrator.store import _replace
 from orchestrator.store.store import Store
 from workers.git.run import find_repository
 
@@ -90,10 +91,12 @@ def test_a_line_that_is_saved_at_any_operation_stays_and_so_does_the_change(lab,
         for at in range(1, last + 1)
         for name in (STATUS, DECISIONS, BACKLOG)
         for save in (append, rename)
-        # Between the last look and the rename nobody can see a hand.
-        if not steps[at - 1].startswith(f"replace .{Path(name).name}")
     ]
-    for at, name, save in cases if IS_SOAK else cases[::7]:
+    # Always among them: between the last look at a file and its move.
+    late = [case for case in cases if steps[case[0] - 1].startswith(f"replace .{Path(case[1]).name}")]
+    assert len(late) == 6
+    tried = cases if IS_SOAK else [*cases[::7], *late]
+    for at, name, save in tried:
         line = f"\n<!-- typed by hand at {at} -->\n".encode()
 
         def hand(now, _, at=at, name=name, line=line, save=save):
@@ -107,9 +110,7 @@ def test_a_line_that_is_saved_at_any_operation_stays_and_so_does_the_change(lab,
         held(lab, why)
         lab.again()
     with capsys.disabled():
-        print(
-            f"\n{len(cases)} saves by hand within one change, {len(cases if IS_SOAK else cases[::7])} tried"
-        )
+        print(f"\n{len(cases)} saves by hand within one change, {len(tried)} tried")
 
 
 def test_three_hands_in_one_transaction_cost_no_line_of_the_backlog(lab, store, steps):
@@ -170,6 +171,34 @@ def test_what_a_hand_saves_after_a_kill_is_merged_with_what_was_decided(lab, sto
     for name in (STATUS, DECISIONS, BACKLOG):
         assert b"typed after the kill" in (lab.root / name).read_bytes()
     assert lab.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("save", [append, rename])
+@pytest.mark.parametrize("later", ["", "- [ ] Typed after the kill\n"], ids=["", "and after it"])
+def test_a_kill_right_after_a_move_that_took_away_a_save_by_hand_loses_none_of_it(
+    lab, store, steps, save, later
+):
+    at = next(at for at, step in enumerate(steps, 1) if step.startswith("replace .STATUS.md"))
+
+    def hand(now, _):
+        if now == at:
+            save(lab.root / STATUS, b"\n<!-- typed just before -->\n")
+
+    assert done_in_child(lambda: change(store), Fault("killed after", at), env=lab.env(), meddle=hand).killed
+    assert b"typed just before" not in (lab.root / STATUS).read_bytes()
+    head, text = "### P2 (Nice to Have)\n", (lab.root / STATUS).read_text()
+    (lab.root / STATUS).write_text(text.replace(head, head + later, 1))
+    assert store.finish() == []
+    held(lab, "put back")
+    for line in ("\n<!-- typed just before -->\n", later):
+        assert line in (lab.root / STATUS).read_text()
+
+
+def test_a_file_system_that_exchanges_no_files_gets_them_replaced(lab, store, steps, monkeypatch):
+    monkeypatch.setattr(_replace, "exchange", lambda *_: False)
+    assert change(store) == 0
+    held(lab, "replaced")
+    assert steps
 
 
 def test_a_hand_on_the_very_line_keeps_its_text_and_ours_is_kept_beside(lab, store, steps):
