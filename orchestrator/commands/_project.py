@@ -1,5 +1,7 @@
 """The project and the phase that a command is about."""
 
+from typing import Protocol
+
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import APPROVAL, Refusal
 from orchestrator.prepare.prepare import Request, problems_besides
@@ -29,20 +31,24 @@ def project_of(caller: Caller, request: Request | None = None) -> Project:
     return Project(repository, settings, dict(caller.environ), tell, caller.now, warn)
 
 
-def request_of(
-    caller: Caller,
-    phase: str,
-    only: tuple[str, ...],
-    *,
-    again: bool,
-    new: bool,
-    strict_agents: bool,
-    on_overlap: OnOverlap,
-    wait: float = 0.0,
-) -> Request:
+class OfPhase(Protocol):
+    """The arguments that all commands on a phase have."""
+
+    @property
+    def only(self) -> tuple[str, ...]: ...
+    @property
+    def again(self) -> bool: ...
+    @property
+    def strict_agents(self) -> bool: ...
+    @property
+    def on_overlap(self) -> OnOverlap: ...
+
+
+def request_of(caller: Caller, phase: str, arguments: OfPhase) -> Request:
     """Return the request for a phase, with the caller's lead and day. Raises Refusal."""
     lead, day = lead_of(caller, repository_of(caller)), f"{caller.now():%Y-%m-%d}"
-    return Request(phase, lead, only, again, new, strict_agents, on_overlap, wait, day)
+    only, again, strict = arguments.only, arguments.again, arguments.strict_agents
+    return Request(phase, lead, only, again, strict_agents=strict, on_overlap=arguments.on_overlap, day=day)
 
 
 def _tell_nothing(*_: object) -> None:

@@ -37,18 +37,9 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Deploy a phase."""
-    phase, only, again, new, strict_agents, on_overlap, wait, detached = arguments
-    request = request_of(
-        caller,
-        phase,
-        only,
-        again=again,
-        new=new,
-        strict_agents=strict_agents,
-        on_overlap=on_overlap,
-        wait=wait,
-    )
+    phase = arguments.phase
+    request = request_of(caller, phase, arguments)._replace(new=arguments.new, wait=arguments.wait)
     project = project_of(caller, request)
-    if detached:
+    if arguments.detach:
         return detach(*anyio.run(start_run, project, request), caller.environ, integrates=False)
     return finish(caller, project, partial(deploy_phase, project, request), ("finished", "integrated"))

@@ -59,10 +59,8 @@ class Arguments(Value):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Prepare a phase as `run` does, and show it, whatever its problems. Raises Refusal."""
-    phase, only, again, strict_agents, on_overlap = arguments
-    request = request_of(
-        caller, phase, only, again=again, new=True, strict_agents=strict_agents, on_overlap=on_overlap
-    )
+    phase = arguments.phase
+    request = request_of(caller, phase, arguments)._replace(new=True)
     project = project_of(caller, request)
     prepared, problems = examine(project.repository, project.settings, request, dict(caller.environ))
     if not prepared.plan.tickets and not prepared.done:

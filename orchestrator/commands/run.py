@@ -37,24 +37,15 @@ class Arguments(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     """Run a phase."""
-    phase, only, again, new, strict_agents, on_overlap, wait, detached = arguments
+    phase = arguments.phase
     if phase is None:
         project = project_of(caller)
         run = newest_unfinished(project.repository, caller.now())
-        if detached:
+        if arguments.detach:
             return detach(run, (), caller.environ, integrates=True)
         return finish(caller, project, partial(go_on, project, run))
-    request = request_of(
-        caller,
-        phase,
-        only,
-        again=again,
-        new=new,
-        strict_agents=strict_agents,
-        on_overlap=on_overlap,
-        wait=wait,
-    )
+    request = request_of(caller, phase, arguments)._replace(new=arguments.new, wait=arguments.wait)
     project = project_of(caller, request)
-    if detached:
+    if arguments.detach:
         return detach(*anyio.run(start_run, project, request), caller.environ, integrates=True)
     return finish(caller, project, partial(run_phase, project, request))
