@@ -71,6 +71,10 @@ class RunIntegrated(Value):
     """Sha of the landing commit, if anything landed."""
     is_settled: bool = False
     """Whether verdicts of this run were recorded before."""
+    can_resume: tuple[str, ...] = ()
+    """Workers that an answer would resume: the blockers of such a phase worker stay open."""
+    chat: "tuple[ChatMessage, ...]" = ()
+    """The messages of the run, in their order."""
 
 
 class RunClosed(Value):
@@ -80,6 +84,24 @@ class RunClosed(Value):
     at: datetime
     lead: str
     status: Literal["cancelled", "interrupted"]
+    phase: str = ""
+    """Empty where nothing tells it any more."""
+
+
+class ChatMessage(Value):
+    """One message of a run, as the chat log keeps it."""
+
+    id: str
+    at: str
+    sender: str
+    to: str
+    type: str
+    phase: str | None
+    plan: str | None
+    re: str | None
+    body: str
+    stands: str
+    answered_by: tuple[str, ...] = ()
 
 
 Grade = Literal["P0", "P1", "P2"]
@@ -248,8 +270,143 @@ class EditsAcknowledged(Value):
     lead: str
 
 
+PlanState = Literal["not started", "in progress", "complete", "failed"]
+TaskState = Literal["todo", "doing", "done", "blocked", "dropped"]
+BlockerMode = Literal["skip", "pause"]
+
+
+class NewPlan(Value):
+    """A plan that a phase gets."""
+
+    id: str
+    title: str
+    verify: str = ""
+    """The command that shows that it is complete; empty: there is none."""
+    tasks: tuple[str, ...] = ()
+
+
+class PhaseTaken(Value):
+    """A worker of a run owns the plans of a phase from now on. Recorded again it changes nothing."""
+
+    run: str
+    phase: str
+    worker: str
+    base: str
+    """The commit that its ticket starts from."""
+    at: datetime
+    lead: str
+    plans: tuple[NewPlan, ...] = ()
+    """From its template: they begin PLAN.md where there is none."""
+
+    @property
+    def owner(self) -> str:
+        """The worker as a participant."""
+        return f"{self.run}.{self.worker}"
+
+
+class PlanMoved(Value):
+    """A plan got another state. `by` is the id of the message, or the coordinator that moved it by itself."""
+
+    phase: str
+    plan: str
+    to: PlanState
+    by: str
+    at: datetime
+    reason: str = ""
+    commit: str | None = None
+    """The snapshot of a complete plan."""
+    verified: bool = False
+    """Whether its check passed on that commit."""
+    late: int = 0
+    """Seconds between the message and the snapshot, where no runtime lived meanwhile."""
+
+
+class TaskMoved(Value):
+    """A task of a plan was reported."""
+
+    phase: str
+    plan: str
+    task: str
+    to: TaskState
+    by: str
+    at: datetime
+
+
+class BlockerRaised(Value):
+    """A task cannot go on. Empty texts are not known."""
+
+    phase: str
+    title: str
+    by: str
+    at: datetime
+    mode: BlockerMode
+    plan: str = ""
+    task: str = ""
+    attempted: str = ""
+    needs: str = ""
+    body: str = ""
+
+
+class BlockerAnswered(Value):
+    """A blocker was answered. `blocker` is the id of the message that raised it; the first answer counts."""
+
+    phase: str
+    blocker: str
+    answer: str
+    by: str
+    at: datetime
+
+
+class BlockerClosed(Value):
+    """A blocker needs no answer any more. `blocker` is the id of the message that raised it."""
+
+    phase: str
+    blocker: str
+    at: datetime
+
+
+class PhaseNoted(Value):
+    """Context or a decision of a phase; without a phase, context of the whole project.
+
+    `by` is the id of a message; empty where the lead noted it by command.
+    """
+
+    phase: str
+    at: datetime
+    by: str = ""
+    text: str = ""
+    """A line of context."""
+    decision: Decision | None = None
+    removed: str = ""
+    """A line of context, as it reads, that goes."""
+
+
+class PhaseReported(Value):
+    """All plans of a phase are complete, as its worker reports."""
+
+    phase: str
+    by: str
+    at: datetime
+    summary: str
+
+
+class PlanAdded(Value):
+    """A phase gets one more plan."""
+
+    phase: str
+    plan: NewPlan
+    at: datetime
+    lead: str
+
+
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
+    | PhaseNoted | PlanAdded
 )  # fmt: skip
-Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent
+PhaseEvent = (
+    PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted
+    | PhaseReported | PlanAdded
+)  # fmt: skip
+"""What happens to the plans of a phase; `phase` is the word of its templates, or its short name."""
+Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent | PhaseEvent

@@ -31,7 +31,7 @@ _READ = ("Current Deliverable", "Phase Plan", "Progress", "TODO", "Worker Roster
 _PHASE = re.compile(
     r"phase\s+(?P<number>\d+(?:\.\d+)*)(?:\s*[:.\u2013\u2014-]+\s*|\s+|$)(?P<name>.*)", re.IGNORECASE
 )
-_PHASE_WORD = r"(?i)phase[-_ ]?(\d+(?:\.\d+)*)"
+_PHASE_WORD = r"(?i)phase[-_ ]?(?P<number>\d+(?:\.\d+)*)"
 _WORDS = r"COMPLETE|DONE|IN PROGRESS|NEXT|PLANNED|BLOCKED"
 DELIVERABLE = re.compile(
     rf"(?P<name>.*?)\s*(?<!\\)\((?P<status>{_WORDS})(?::\s*(?P<reason>(?:(?![,;]\s*Owner:)[^)])*))?"
@@ -203,7 +203,7 @@ def phase_matches(status: Status, phase: str) -> str | None:
     if word:
         for title in titles:
             named = _PHASE.match(title)
-            if named and _number(named["number"]) == _number(word[1]):
+            if named and _number(named["number"]) == _number(word["number"]):
                 return title
     wanted = _dashed(phase)
     for title in titles:
@@ -214,8 +214,8 @@ def phase_matches(status: Status, phase: str) -> str | None:
 
 
 def slug(title: str) -> str:
-    """Return the short name of a phase: `phase-2` for a numbered one."""
-    named = _PHASE.match(title)
+    """Return the short name of a phase, by its title or by the word of a template: `phase-2` if numbered."""
+    named = _PHASE.match(title) or re.fullmatch(_PHASE_WORD, title.strip())
     return f"phase-{_number(named['number'])}" if named else _dashed(title)
 
 

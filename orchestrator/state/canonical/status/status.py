@@ -87,6 +87,7 @@ READING = "Read the reports under `.taskers/runs/`"
 """The item of a new file that the end of the phase ticks."""
 _INIT = "`orchestrate init` appends what is missing"
 _NEW = Path(__file__).with_name("new.md")
+_Shown = RunDeployed | RunIntegrated | RunClosed | TodoAdded | TodoDone | TodoMoved | plan_edits.PlanEvent
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
@@ -198,7 +199,7 @@ def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> D
     return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
 
 
-def _stamped(before: Document, after: Document, event: Event) -> dict[str, bytes]:
+def _stamped(before: Document, after: Document, event: _Shown) -> dict[str, bytes]:
     if after.data == before.data:
         return {}
     return {PATH: _led(dated(after, event.at), inert(event.lead) or "Lead").data}
