@@ -3,10 +3,11 @@
 The script stands in the prompt, as steps: `<<step {"do": "shell", "cmd": "echo hi > a.txt"}>>`. Steps are
 played in order, one a turn; the server keeps no conversations, for each request brings its own. Steps:
 
-    answer  text, in, out            end the turn with this text (also when the steps are used up: "DONE")
+    answer  text, in, out            end the turn with this text; where the agent is held back at its end, the
+                                     next step follows, else the last answer again ("DONE" without one)
     write   path, text               create a file with the CLI's own edit tool
     shell   cmd                      run a command with the CLI's own shell tool
-    call    tool, given              call a tool by its own name
+    call    tool, given, namespace   call a tool by its own name; codex has those of servers in namespaces
     fail    status, message          an HTTP error
     stall                            begin the answer, then send nothing more
     cut                              begin the answer, then close the connection
@@ -17,6 +18,7 @@ Run by itself: `python stub_model.py --port 0 --port-file F --log F`. Headers ho
 
 import argparse
 import contextlib
+import itertools
 import json
 import re
 import socket
@@ -27,6 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 STEP = re.compile(r"<<step (\{.*?\})>>", re.DOTALL)
+NUMBERS = itertools.count(1)
 TOOLS = ("write", "shell", "call")
 ERRORS = {  # status: what Anthropic, OpenAI and Google call it
     400: ("invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"),
@@ -180,24 +183,25 @@ def api_of(path):
 
 
 def step_due(texts):
-    """Return the step to play: the script is in the last text that has one, tool results after it count."""
-    steps, results = [], 0
+    """Return the step to play: the script is in the last text that has one, and what came after it counts."""
+    steps, played = [], 0
     for kind, text in texts:
         found = STEP.findall(text) if kind == "user" else []
         if found:
-            steps, results = [json.loads(each) for each in found], 0
-        elif kind == "result":
-            results += 1
-    return (steps[results:] or [{"do": "answer", "text": "DONE"}])[0]
+            steps, played = [json.loads(each) for each in found], 0
+        elif kind != "user":
+            played += 1
+    last = [step for step in steps[-1:] if step["do"] == "answer"]
+    return (steps[played:] or last or [{"do": "answer", "text": "DONE"}])[0]
 
 
 def read_anthropic(asked):
     texts = []
     for message in asked["messages"]:
-        content = message["content"] if message["role"] == "user" else []
+        content, role = message["content"], message["role"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             if block["type"] == "text":
-                texts.append(("user", block["text"]))
+                texts.append(("user" if role == "user" else "answer", block["text"]))
             elif block["type"] == "tool_result":
                 texts.append(("result", ""))
     return texts, [tool.get("name", "") for tool in asked.get("tools") or []]
@@ -206,8 +210,9 @@ def read_anthropic(asked):
 def read_openai(asked):
     texts, tools = [], list(asked.get("tools") or [])
     for item in asked["input"]:
-        if item.get("type") == "message" and item["role"] == "user":
-            texts += [("user", part.get("text", "")) for part in item["content"]]
+        if item.get("type") == "message" and item["role"] in ("user", "assistant"):
+            kind = "user" if item["role"] == "user" else "answer"
+            texts += [(kind, part.get("text", "")) for part in item["content"]]
         elif item.get("type", "").endswith("_output"):
             texts.append(("result", ""))
         elif item.get("type") == "additional_tools":
@@ -216,12 +221,15 @@ def read_openai(asked):
 
 
 def read_gemini(asked):
-    parts = [
-        part for content in asked["contents"] if content.get("role") == "user" for part in content["parts"]
-    ]
-    texts = [
-        ("result", "") if "functionResponse" in part else ("user", part.get("text", "")) for part in parts
-    ]
+    texts = []
+    for content in asked["contents"]:
+        for part in content["parts"]:
+            if "functionResponse" in part:
+                texts.append(("result", ""))
+            elif content.get("role") == "user":
+                texts.append(("user", part.get("text", "")))
+            elif part.get("text", "").strip():
+                texts.append(("answer", ""))
     declared = [each for tool in asked.get("tools") or [] for each in tool.get("functionDeclarations") or []]
     return texts, [each["name"] for each in declared]
 
@@ -254,7 +262,14 @@ def tool_call(api, due, tools):
 
 def write_anthropic(text, call, due) -> Iterator[tuple[str, dict]]:
     counted = {"input_tokens": due.get("in", 100), "output_tokens": due.get("out", 10)}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+    # Blocks of one id are one message.
+    message = {
+        "id": f"msg_{next(NUMBERS)}",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [],
+    }
     ends = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     if call:
         block = {"type": "tool_use", "id": f"toolu_{id(due)}", "name": call[0], "input": {}}
@@ -280,6 +295,7 @@ def write_openai(text, call, due) -> Iterator[tuple[str, dict]]:
     else:
         item = {"type": "function_call", "id": "f_1", "call_id": f"call_{id(due)}", "name": call[0]}
         item.update(arguments=json.dumps(call[1]), status="completed")
+        item.update({"namespace": due["namespace"]} if "namespace" in due else {})
     spent, got = due.get("in", 100), due.get("out", 10)
     usage = {"input_tokens": spent, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": got}
     usage.update(output_tokens_details={"reasoning_tokens": 0}, total_tokens=spent + got)

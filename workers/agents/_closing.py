@@ -8,6 +8,8 @@ from workers.agents.agent import Usage
 UsageOf = Callable[[Mapping[str, Any]], Usage | None]
 """Returns the use that a closing record states."""
 
+_STATUS = "status"
+"""A word that is in each report."""
 EARLY = "a closing record came within a tool call"
 """What is shown of one."""
 
@@ -26,8 +28,9 @@ class Closing:
 
     One that comes between a tool call and its result closes nothing: what a tool writes to its agent's
     standard output looks like a record of the agent's. A later one counts only where it stands for a turn
-    of its own, and a report is not replaced by less than a report. An agent that ends a turn while a command
-    of its own is still at work says so with `ended`.
+    of its own, and a report is not replaced by less than a report, of another record or of the message before
+    it: an agent that is held back at its end, as messages are new, may answer them in a word. An agent that
+    ends a turn while a command of its own is still at work says so with `ended`.
     """
 
     def __init__(self, usage_of: UsageOf) -> None:
@@ -36,6 +39,8 @@ class Closing:
         self.error_after = ""
         """The error of a record that came after the answer, and that changes nothing."""
         self._usage_of = usage_of
+        self._reported = ""
+        """The last message that may be a report."""
         self._early: Closed | None = None
         self._has_moved = False
         self._is_begun = False
@@ -45,6 +50,11 @@ class Closing:
         """Note the beginning of a turn: without a closing record of its own, nothing counts."""
         self._is_begun = True
         self.moved()
+
+    def said(self, text: str) -> None:
+        """Note a whole message."""
+        if _STATUS in text.lower():
+            self._reported = text
 
     def moved(self) -> None:
         """Note a message or a tool call: a closing record that comes now stands for a turn of its own."""
@@ -96,6 +106,8 @@ class Closing:
         self.error_after = error or "an error"
 
     def _replace(self, closed: Closed) -> None:
+        if closed.is_success and self._reported and _STATUS not in closed.text.lower():
+            closed = closed._replace(text=_fuller(self._reported, closed.text))
         before, self.counts = self.counts, closed
         if before is not None and before.is_success and closed.is_success:
             self.counts = closed._replace(text=_fuller(before.text, closed.text))

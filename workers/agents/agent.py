@@ -34,6 +34,27 @@ class AgentSettings(Value):
     """`none`: no network at all; only for command workers and checks."""
 
 
+SERVER = "orchestrate"
+"""The name of our MCP server, as the CLIs and their models see it."""
+
+
+class Mail(Value):
+    """The programs by which the messages of its run reach a worker: an MCP server, and two hooks."""
+
+    server: tuple[str, ...]
+    """The command line of the server, which the CLI starts; `--deadline` and a number follow."""
+    after_tool: str
+    """The shell command that the CLI runs after each tool call."""
+    before_stop: str
+    """The shell command that it runs at the end of a turn."""
+    deadline: int
+    """When the attempt ends at the latest, in epoch seconds: no call waits longer."""
+    tool_seconds: int
+    """The longest that a call of the server may take: a paused worker waits in one for its answer."""
+    variables: tuple[str, ...] = ()
+    """The names of the variables that the server needs; some CLIs pass none on by themselves."""
+
+
 class InvocationRequest(Value):
     """What an agent needs to know to build its command line."""
 
@@ -64,6 +85,8 @@ class InvocationRequest(Value):
 
     It resumes in the same `home` and `worktree`: no CLI promises to find it from elsewhere.
     """
+    mail: Mail | None = None
+    """None: the worker gets no messages while it runs."""
 
 
 class Invocation(Value):
@@ -196,6 +219,8 @@ class Agent(Protocol):
     """Whether its stream names the models that did the work, also where none was asked for."""
     SUMS_THREAD_USAGE: bool
     """Whether the reported use of a resumed thread is the sum of the whole thread."""
+    HOOKS_NEED_KEY: bool
+    """Whether our hooks run only in a configuration directory of ours, which a worker has only with a key."""
     STDERR_RETRY: bytes
     """Part of a line on standard error that announces a repeated request; empty: the stream has it."""
 

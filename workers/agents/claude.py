@@ -1,5 +1,6 @@
 """Claude Code: `claude -p --output-format stream-json`, closed by a `result` record."""
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -9,12 +10,14 @@ from workers.agents._failures import judge_end, kind_of
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
 from workers.agents.agent import (
+    SERVER,
     AgentSettings,
     Answer,
     Failure,
     Invocation,
     InvocationRequest,
     Login,
+    Mail,
     Progress,
     Usage,
     find_executable,
@@ -52,6 +55,7 @@ STOPS_AT_BUDGET = True
 REPORTS_COST = True
 REPORTS_MODELS = False
 SUMS_THREAD_USAGE = False
+HOOKS_NEED_KEY = False
 STDERR_RETRY = b""
 
 LARGEST_PROMPT = 8 * 2**20
@@ -92,6 +96,8 @@ def invocation(request: InvocationRequest) -> Invocation:
         env["CLAUDE_CONFIG_DIR"] = str(request.home / ".claude")
     if request.fenced and os.geteuid() == 0:
         env["IS_SANDBOX"] = "1"  # root is refused the freest mode without it
+    if request.mail is not None:
+        env["MCP_TOOL_TIMEOUT"] = str(request.mail.tool_seconds * 1000)
     files: dict[str, bytes] = {}
     # With the project's settings it reads CLAUDE.md by itself; AGENTS.md it never does.
     unread = tuple(
@@ -106,6 +112,7 @@ def invocation(request: InvocationRequest) -> Invocation:
             *(("--model", model) if model else ()),
             *("--setting-sources", "user,project" if request.trust_repository else "user"),
             *_permissions(request),
+            *_mail(request.mail, is_alone=bool(keys) and not request.trust_repository),
             *(("--append-system-prompt-file", str(request.home / _INSTRUCTIONS)) if files else ()),
             *(("--resume", request.thread) if request.thread else ()),
             *(("--max-budget-usd", f"{request.budget_usd:.4f}") if request.budget_usd else ()),
@@ -226,6 +233,7 @@ class ClaudeReader:
             message = text_at(record, "message", "id")
             is_more = message != "" and message == self._message
             self._spoken, self._message = f"{self._spoken}{text}" if is_more else text, message
+            self._closing.said(self._spoken)
 
     def _results(self, record: dict[str, object]) -> Progress | None:
         content = value_at(record, "message", "content")
@@ -244,10 +252,29 @@ def _permissions(request: InvocationRequest) -> tuple[str, ...]:
     never = ("--disallowedTools", ",".join(_NEVER))
     if request.fenced:
         return ("--permission-mode", "bypassPermissions", *never)
+    ours = (f"mcp__{SERVER}",) if request.mail is not None else ()
     if request.mode == "write":
-        return ("--permission-mode", "acceptEdits", "--allowedTools", "Bash", *never)
+        return ("--permission-mode", "acceptEdits", "--allowedTools", ",".join(("Bash", *ours)), *never)
     # `dontAsk` runs only what reads; a rule in the user's own settings must not open the edit tools again.
-    return ("--permission-mode", "dontAsk", never[0], f"{never[1]},Edit,Write,NotebookEdit")
+    allowed = ("--allowedTools", *ours) if ours else ()
+    return ("--permission-mode", "dontAsk", *allowed, never[0], f"{never[1]},Edit,Write,NotebookEdit")
+
+
+def _mail(mail: Mail | None, *, is_alone: bool) -> tuple[str, ...]:
+    """Return the arguments that give it our MCP server and hooks; `is_alone`: and no other server."""
+    if mail is None:
+        return ()
+    # Its tools are hidden behind a search otherwise.
+    arguments = (*mail.server[1:], "--deadline", str(mail.deadline))
+    server = {"type": "stdio", "command": mail.server[0], "args": arguments, "alwaysLoad": True}
+    after, stop = ([{"type": "command", "command": run}] for run in (mail.after_tool, mail.before_stop))
+    called = [{"matcher": "*", "hooks": after}]
+    hooks = {"PostToolUse": called, "PostToolUseFailure": called, "Stop": [{"hooks": stop}]}
+    return (
+        *("--mcp-config", json.dumps({"mcpServers": {SERVER: server}})),
+        *(("--strict-mcp-config",) if is_alone else ()),
+        *("--settings", json.dumps({"hooks": hooks})),
+    )
 
 
 def _error_of(result: Mapping[str, object]) -> str:

@@ -13,11 +13,13 @@ from workers.agents._failures import judge_end, retry
 from workers.agents._instructions import as_one_text, check_prompt, read_instructions
 from workers.agents._questions import Asking
 from workers.agents.agent import (
+    SERVER,
     AgentSettings,
     Answer,
     Invocation,
     InvocationRequest,
     Login,
+    Mail,
     Progress,
     Usage,
     find_executable,
@@ -47,6 +49,7 @@ STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = False
 SUMS_THREAD_USAGE = True
+HOOKS_NEED_KEY = True
 STDERR_RETRY = b""
 
 LARGEST_PROMPT = 1_000_000
@@ -68,6 +71,8 @@ _OWN_SANDBOX = (
     "sandbox_workspace_write.exclude_slash_tmp=true",
     "sandbox_workspace_write.exclude_tmpdir_env_var=true",
 )
+_TRUST_HOOKS = "--dangerously-bypass-hook-trust"
+"""Without it no hook runs, and with it those of the configuration directory do, too: only in one of ours."""
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 
@@ -91,6 +96,9 @@ def invocation(request: InvocationRequest) -> Invocation:
     # Tools do not need the keys; the other variables stay, since the user named them.
     options.append(f"shell_environment_policy.exclude={json.dumps(list(KEYS))}")
     options += _provider(request.environ.get(BASE_URL), tuple(keys))
+    if request.mail is not None:
+        options += _server(request.mail)
+        options += _hooks(request.mail) if keys else ()
     if request.trust_repository:
         # As a table: a path with a dot in it would be split as a key.
         options.append(f'projects={{{_toml(str(request.worktree))}={{trust_level="trusted"}}}}')
@@ -104,6 +112,7 @@ def invocation(request: InvocationRequest) -> Invocation:
             *(request.executable, "exec", *_way(request, sandbox)),
             *(("-m", model) if model else ()),
             *(part for option in options for part in ("-c", option)),
+            *((_TRUST_HOOKS,) if request.mail is not None and keys else ()),
             *request.settings.args,
             *((request.thread,) if request.thread else ()),
             "-",
@@ -130,6 +139,23 @@ def _way(request: InvocationRequest, sandbox: str) -> tuple[str, ...]:
     if request.thread:
         return ("resume", "--json", "-c", f'sandbox_mode="{sandbox}"')
     return ("--json", "--color", "never", "--sandbox", sandbox)
+
+
+def _server(mail: Mail) -> list[str]:
+    """Return the options for our MCP server; without `approve` its own sandbox refuses each call."""
+    table = f"mcp_servers.{SERVER}"
+    return [
+        f"{table}.command={_toml(mail.server[0])}",
+        f"{table}.args={_list((*mail.server[1:], '--deadline', str(mail.deadline)))}",
+        f"{table}.env_vars={_list(mail.variables)}",
+        f'{table}.default_tools_approval_mode="approve"',
+        f"{table}.tool_timeout_sec={mail.tool_seconds}",
+    ]
+
+
+def _hooks(mail: Mail) -> list[str]:
+    after, stop = (f'{{type="command",command={_toml(run)}}}' for run in (mail.after_tool, mail.before_stop))
+    return [f'hooks.PostToolUse=[{{matcher="*",hooks=[{after}]}}]', f"hooks.Stop=[{{hooks=[{stop}]}}]"]
 
 
 def new_reader() -> "CodexReader":
@@ -213,11 +239,14 @@ class CodexReader:
         if kind == "agent_message":
             if done and text_at(record, "item", "text").strip():
                 self._text = text_at(record, "item", "text")
+                self._closing.said(self._text)
             return Progress("text", paragraphs(self._text)) if done else None
         if kind in ("", "reasoning", "todo_list", "plan"):
             return None
         if kind == "error":
-            return Progress("error", printable(text_at(record, "item", "message")))
+            said = text_at(record, "item", "message")
+            # Said at the beginning of each turn with hooks of ours, and no error.
+            return None if _TRUST_HOOKS in said else Progress("error", printable(said))
         denied = text_at(record, "item", "status") == "declined"
         self._denied |= denied
         what = text_at(record, "item", "command") or text_at(record, "item", "tool") or kind
@@ -260,6 +289,10 @@ def _instructions(request: InvocationRequest) -> list[str]:
 def _toml(text: str) -> str:
     """Format a TOML string: a JSON string, except for characters that only TOML escapes."""
     return json.dumps(text.replace("\x00", ""), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    return f"[{','.join(map(_toml, texts))}]"
 
 
 def _native(launcher: Path) -> str | None:

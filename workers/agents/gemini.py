@@ -10,12 +10,14 @@ from workers.agents._failures import judge_end
 from workers.agents._instructions import check_prompt
 from workers.agents._questions import Asking
 from workers.agents.agent import (
+    SERVER,
     AgentSettings,
     Answer,
     Failure,
     Invocation,
     InvocationRequest,
     Login,
+    Mail,
     ModelUse,
     Progress,
     Usage,
@@ -40,6 +42,7 @@ STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = True
 SUMS_THREAD_USAGE = False
+HOOKS_NEED_KEY = False
 STDERR_RETRY = b"etrying "
 
 LARGEST_PROMPT = 7 * 2**20
@@ -50,6 +53,8 @@ _KEPT_TEXT = 2**20
 
 _MOST_MODELS = 20
 """The most models of one stream; a few are usual."""
+
+_DEADLINE = "ORCHESTRATE_DEADLINE"
 
 _EXITS: dict[int, Failure] = {
     41: "login",
@@ -64,6 +69,8 @@ _EXITS: dict[int, Failure] = {
     **dict.fromkeys((17, 247), "overloaded"),
     **dict.fromkeys((244, 246, 248), "provider"),
 }
+_HELD_BACK = "Agent execution blocked"
+"""Of our hook at the end of a turn: the agent goes on, with another turn."""
 _DENIED = ("tool_not_registered", "policy", "denied")
 
 
@@ -94,6 +101,8 @@ def invocation(request: InvocationRequest) -> Invocation:
         # The user's login and settings stay where they are, and come before these.
         place = "gemini-defaults.json"
         env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] = str(request.home / place)
+    if request.mail is not None:
+        env[_DEADLINE] = str(request.mail.deadline)
     if request.trust_repository:
         env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"  # with this, the repository's hooks and servers start
     model = request.model or request.settings.model
@@ -154,6 +163,9 @@ class GeminiReader:
                 self._denied |= denied
                 failed = text_at(record, "status") == "error"
                 return self._asking.ended(text_at(record, "tool_id"), kind, failed=failed, denied=denied)
+            case "error" if text_at(record, "message").startswith(_HELD_BACK):
+                self._closing.said("".join(self._text))
+                self._after_tool = True  # what it said before is not its answer
             case "error":
                 self._error = text_at(record, "message") or self._error
                 return Progress("error", printable(self._error))
@@ -221,7 +233,24 @@ def _settings(request: InvocationRequest) -> dict[str, object]:
     }
     if request.instructions:
         settings["context"] = {"fileName": list(request.instructions)}
-    return settings
+    return settings | (_mail(request.mail) if request.mail is not None else {})
+
+
+def _mail(mail: Mail) -> dict[str, object]:
+    """Return the settings that give it our MCP server and hooks."""
+    server = {
+        "command": mail.server[0],
+        # By a variable: the settings file is the first attempt's.
+        "args": (*mail.server[1:], "--deadline", f"${_DEADLINE}"),
+        "trust": True,
+        "timeout": mail.tool_seconds * 1000,
+    }
+    after, stop = (
+        [{"name": f"{SERVER}-{name}", "type": "command", "command": run}]
+        for name, run in (("after", mail.after_tool), ("stop", mail.before_stop))
+    )
+    hooks = {"AfterTool": [{"matcher": ".*", "hooks": after}], "AfterAgent": [{"hooks": stop}]}
+    return {"mcpServers": {SERVER: server}, "hooks": hooks}
 
 
 def _usage(result: Mapping[str, object]) -> Usage | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tickets.types import AGENTS
-from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
+from workers.agents.agent import AgentSettings, InvocationRequest, Mail, agent_named
 from workers.errors import WorkerError
 
 CLIS = ("codex", "claude", "gemini")
@@ -229,6 +229,91 @@ def test_gemini_reads_the_instructions_and_its_settings_from_a_file(wanted):
     call = invocation("gemini", wanted)
     assert call.env["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"] == str(wanted.home / "gemini-defaults.json")
     assert "security" not in json.loads(call.files["gemini-defaults.json"])
+
+
+MAIL = Mail(
+    ("/py", "-I", "/it's/mail_server.py", "--log", "/l"),
+    "after 'x'",
+    "stop",
+    1771254514,
+    1860,
+    ("TMPDIR", "X"),
+)
+KEYED = {name: {key: "sk-test-not-real"} for name, key in KEYS.items()}
+
+
+def test_codex_gets_the_server_by_options_and_hooks_in_a_directory_of_ours_alone(wanted):
+    call = invocation("codex", wanted, mail=MAIL, environ=KEYED["codex"])
+    options = options_of_codex(call.argv)
+    assert {key: value for key, value in options.items() if key.startswith("mcp_servers")} == {
+        "mcp_servers.orchestrate.command": "/py",
+        "mcp_servers.orchestrate.args": [*MAIL.server[1:], "--deadline", "1771254514"],
+        "mcp_servers.orchestrate.env_vars": ["TMPDIR", "X"],
+        "mcp_servers.orchestrate.default_tools_approval_mode": "approve",
+        "mcp_servers.orchestrate.tool_timeout_sec": 1860,
+    }
+    after, stop = ([{"type": "command", "command": run}] for run in ("after 'x'", "stop"))
+    assert options["hooks.PostToolUse"] == [{"matcher": "*", "hooks": after}]
+    assert options["hooks.Stop"] == [{"hooks": stop}]
+    assert "--dangerously-bypass-hook-trust" in call.argv
+    # The user's own directory may hold hooks that nobody has reviewed.
+    argv = invocation("codex", wanted, mail=MAIL).argv
+    assert options_of_codex(argv)["mcp_servers.orchestrate.command"] == "/py"
+    assert "hooks" not in " ".join(argv)
+    assert "--dangerously-bypass-hook-trust" not in argv
+
+
+def test_claude_gets_the_server_and_the_hooks_and_no_other_server_in_a_directory_of_ours(wanted):
+    call = invocation("claude", wanted, mail=MAIL, environ=KEYED["claude"])
+    said = dict(itertools.pairwise(call.argv))
+    assert json.loads(said["--mcp-config"]) == {
+        "mcpServers": {
+            "orchestrate": {
+                "type": "stdio",
+                "command": "/py",
+                "args": [*MAIL.server[1:], "--deadline", "1771254514"],
+                "alwaysLoad": True,
+            }
+        }
+    }
+    after, stop = ([{"type": "command", "command": run}] for run in ("after 'x'", "stop"))
+    called = [{"matcher": "*", "hooks": after}]
+    hooks = {"PostToolUse": called, "PostToolUseFailure": called, "Stop": [{"hooks": stop}]}
+    assert json.loads(said["--settings"]) == {"hooks": hooks}
+    assert call.env["MCP_TOOL_TIMEOUT"] == "1860000"
+    assert "--strict-mcp-config" in call.argv
+    for fields in ({}, {"environ": KEYED["claude"], "trust_repository": True}):
+        assert "--strict-mcp-config" not in invocation("claude", wanted, mail=MAIL, **fields).argv
+
+
+def test_gemini_gets_the_server_and_the_hooks_by_its_settings(wanted):
+    for environ in ({}, KEYED["gemini"]):
+        call = invocation("gemini", wanted, mail=MAIL, environ=environ)
+        settings = json.loads(*call.files.values())
+        # A later attempt finds the file of the first one.
+        assert call.env["ORCHESTRATE_DEADLINE"] == "1771254514"
+        assert settings["mcpServers"]["orchestrate"] == {
+            "command": "/py",
+            "args": [*MAIL.server[1:], "--deadline", "$ORCHESTRATE_DEADLINE"],
+            "trust": True,
+            "timeout": 1860000,
+        }
+        (after,), (stop,) = settings["hooks"]["AfterTool"], settings["hooks"]["AfterAgent"]
+        assert (after["matcher"], after["hooks"][0]["command"]) == (".*", "after 'x'")
+        assert stop["hooks"][0]["command"] == "stop"
+
+
+@each_cli
+@pytest.mark.parametrize("thread", [None, "01a2"])
+def test_without_messages_no_agent_is_told_of_a_server(wanted, name, thread):
+    call = invocation(name, wanted, environ=KEYED[name], thread=thread)
+    assert "orchestrate" not in repr((call.argv, call.env, call.files))
+
+
+@pytest.mark.parametrize("mode", ["read-only", "write"])
+def test_claude_may_call_our_tools_in_each_mode_of_permissions(wanted, mode):
+    said = dict(itertools.pairwise(invocation("claude", wanted, mail=MAIL, mode=mode).argv))
+    assert said["--allowedTools"] == ("mcp__orchestrate" if mode == "read-only" else "Bash,mcp__orchestrate")
 
 
 def executable(path):

@@ -74,6 +74,30 @@ def test_a_recorded_success_gives_the_last_answer_and_its_use(stream, text, usag
     assert answer.thread
 
 
+REPORT = "## Summary\n\nDone.\n\n## Status\n\nCOMPLETE"
+
+
+@each_cli
+@pytest.mark.parametrize(
+    ("first", "last", "counts"),
+    [
+        (REPORT, "Noted.", REPORT),
+        (REPORT, REPORT.replace("Done", "Done anew"), REPORT.replace("Done", "Done anew")),
+        ("First.", "Noted.", "Noted."),
+        ("The status is unknown.", "Noted.", "Noted."),
+    ],
+)
+def test_an_agent_that_was_held_back_at_its_end_has_said_its_report_once_or_twice(name, first, last, counts):
+    stream = (STREAMS / f"{name}-held-back.jsonl").read_text()
+    for old, new in ((REPORT, first), ("Noted.", last)):
+        stream = stream.replace(json.dumps(old), json.dumps(new))
+    reader = agent_named(name).new_reader()
+    progress = [said for each in stream.encode().splitlines() if (said := reader.feed(each))]
+    answer = reader.answer(exit_code=0, stderr_tail="")
+    assert (answer.ended, answer.text, answer.error, answer.flags) == ("success", counts, "", ())
+    assert [said.kind for said in progress] == ["session", "tool", "tool_end", "text", "text", "end"]
+
+
 @pytest.mark.parametrize("stream", ["gemini-ok", "gemini-tool"])
 def test_gemini_names_the_model_that_did_it_and_codex_names_none(stream):
     usage = recorded(stream, exit_code=0).usage
