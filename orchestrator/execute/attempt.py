@@ -28,7 +28,7 @@ async def new_job(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, p
     tree = await planned_tree(runtime, ticket)
     write_prompt(runtime, ticket)
     job = _job(runtime, ticket, number, tree)
-    text = "" if ticket.agent == "command" else text_of(begin)
+    text = "" if ticket.agent == "command" and not begin.answer else text_of(begin)
     if text:
         prompt = add_to_prompt(runtime, ticket, number, text, alone=begin.thread is not None)
         job = job._replace(prompt=prompt)

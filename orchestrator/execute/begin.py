@@ -27,6 +27,12 @@ def going_on(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str]
     return begin
 
 
+def answered_by(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str], said: str) -> Begin:
+    """Return the beginning after the lead has answered what a worker had ended with."""
+    begin = going_on(ticket, answer, reason, changed)
+    return begin._replace(kind="answered", answer=said)
+
+
 def asked_for(ticket: Ticket, answer: Answer, *, changed: bool | None) -> Begin | None:
     """Return the follow-up for missing report parts; None where nothing is missing or it cannot be asked.
 
@@ -55,6 +61,7 @@ def answered(before: Ended, after: Ended, *, changed: bool | None) -> Ended:
 
 def text_of(begin: Begin) -> str:
     """Return the text for a later attempt; empty for the first one."""
+    answer = f"\nThe lead has answered it:\n\n{_quoted(begin.answer)}\n" if begin.answer else ""
     left = "\n".join(f"- `{path}`" for path in begin.changed)
     left += "".join(f"\n- {line}" for line in rest_of(begin.more, 0))
     match begin.kind:
@@ -66,6 +73,12 @@ def text_of(begin: Begin) -> str:
                 "The effect of your last tool call is not known: check the files before you build on them.\n"
                 "End with the whole report, as the ticket asks for it.\n"
             )
+        case "answered" if begin.thread:
+            return (
+                f"You had ended with: {begin.reason}.\n{answer}\n"
+                "Continue your ticket with that, in the same files.\n"
+                "End with the whole report, as the ticket asks for it.\n"
+            )
         case "asked":
             return (
                 f"Your report lacks: {begin.reason}.\n"
@@ -73,13 +86,14 @@ def text_of(begin: Begin) -> str:
                 "the last of them `## Status` with one word of COMPLETE, BLOCKED, NEEDS_CLARIFICATION.\n"
                 f"If no file had to be changed, its Summary has a line `{NO_CHANGES}` with the reason.\n"
             )
-        case "again":
+        case "again" | "answered":
             return (
                 "## Earlier Attempt\n\n"
                 f"Another attempt has begun this ticket and did not finish it: {begin.reason}.\n"
                 + (f"Its changes are in these files:\n\n{left}\n\n" if left else "It changed no file.\n")
                 + "Read them first; keep what is right.\n"
                 + (f"\nIts last message was:\n\n{_quoted(begin.said)}\n" if begin.said.strip() else "")
+                + answer
             )
 
 

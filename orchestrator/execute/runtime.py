@@ -1,6 +1,6 @@
 """A run while a runtime works on it: the values that its stages share, and its one journal."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
@@ -67,6 +67,8 @@ class Runtime:
         self.stopping = False
         self.waits: dict[anyio.CancelScope, Wait] = {}
         """Tickets that wait for other tickets, a slot or another attempt, by what ends the wait."""
+        self.take_again: Callable[[Ticket], None] | None = None
+        """Takes a ticket that was reopened to its end; None while no tickets are being executed."""
         self._cancelled: set[str] = set()
         self.state = RunState(run, roster_of(manifest))
         self.schedule = Schedule(project, self._warn)

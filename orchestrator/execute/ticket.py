@@ -3,12 +3,14 @@
 Read from top to bottom: callees are below their callers.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from orchestrator.execute.attempt import event_handler, new_job, started_job
 from orchestrator.execute.begin import FIRST, asked_for, going_on
@@ -65,6 +67,7 @@ async def execute(runtime: Runtime) -> list[Problem]:
         if runtime.guard is not None:
             watching.start_soon(runtime.guard.watch, runtime.note_tampering)
         async with anyio.create_task_group() as group:
+            runtime.take_again = partial(_take_in, group, runtime, done)
             with runtime.schedule.queue.gathered():
                 for ticket in runtime.manifest.tickets:
                     if not runtime.of(ticket).ended:
@@ -72,6 +75,7 @@ async def execute(runtime: Runtime) -> list[Problem]:
                     elif ticket.id in done:
                         done[ticket.id].set()
                 await anyio.lowlevel.checkpoint()  # each runs until it waits for its turn
+        runtime.take_again = None
         watching.cancel_scope.cancel()
     if runtime.guard is not None and not runtime.stopping:
         for found in await runtime.guard.last():
@@ -80,6 +84,10 @@ async def execute(runtime: Runtime) -> list[Problem]:
     if runtime.state.has_ended:
         await close_shared_trees(runtime)
     return [tampering_problem(found) for found in runtime.tampered]
+
+
+def _take_in(group: TaskGroup, runtime: Runtime, done: dict[str, anyio.Event], ticket: Ticket) -> None:
+    group.start_soon(_take_to_end, runtime, ticket, done)
 
 
 async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.Event]) -> None:
@@ -167,7 +175,7 @@ async def _take_over(runtime: Runtime, ticket: Ticket) -> Begin | None:
         # Its tree is kept, and the next attempt is told what is there.
         read = await runtime.engine.read_again(job, emit)
         paths = [change.path for change in read.found.changes] if read.found else []
-    begin = going_on(ticket, result.answer, reason, paths)
+    begin = _going_on(runtime, ticket, result.answer, reason, paths)
     if runtime.guard is not None:
         runtime.guard.gone(ticket.worker)
     await book_cost(runtime, ticket, number, entry.usage)
@@ -254,17 +262,23 @@ def _next_attempt(
     """
     judgement, answer, found = judged.judgement, judged.result.answer, judged.result.found
     paths = [change.path for change in found.changes] if found else []
-    if "thread_lost" in answer.flags and entry.kind == "thread":
-        return "afresh", going_on(ticket, answer, judgement.reason, paths)
+    if "thread_lost" in answer.flags and entry.kind in ("thread", "answered"):
+        return "afresh", _going_on(runtime, ticket, answer, judgement.reason, paths)
     locked_out = [one for one in runtime.of(ticket).tries if LOCKED in one.reason]
     if judgement.retryable and LOCKED in judgement.reason and len(locked_out) < LOCKED_OUT:
-        return "afresh", going_on(ticket, answer, judgement.reason, paths)
+        return "afresh", _going_on(runtime, ticket, answer, judgement.reason, paths)
     if judgement.retryable and runtime.of(ticket).retries < ticket.retries:
-        return "retry", going_on(ticket, answer, judgement.reason, paths)
+        return "retry", _going_on(runtime, ticket, answer, judgement.reason, paths)
     if entry.kind == "asked" or found is None:
         return None
     asked = asked_for(ticket, answer, changed=bool(paths) if ticket.mode == "write" else None)
     return None if asked is None else ("asked", asked)
+
+
+def _going_on(runtime: Runtime, ticket: Ticket, answer: Answer, reason: str, paths: Sequence[str]) -> Begin:
+    """Return the beginning after an attempt that did not reach its end; what the lead has said holds on."""
+    before = runtime.of(ticket).begin
+    return going_on(ticket, answer, reason, paths)._replace(answer=before.answer if before else "")
 
 
 async def _accept_report(runtime: Runtime, ticket: Ticket) -> None:

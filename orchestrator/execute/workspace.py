@@ -27,8 +27,11 @@ async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
 
 def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     """Plan the tree of a started worker: the one that it worked in."""
-    base, set_up = runtime.of(ticket).base, set_up_of(runtime.settings, ticket)
-    return TreePlan(base, set_up, is_shared=_shares(runtime, ticket), is_kept=True)
+    worker, set_up = runtime.of(ticket), set_up_of(runtime.settings, ticket)
+    # Of one that had ended and goes on: its tree went when it was judged, unless it held more than its patch.
+    left = worker.evidence.patch if worker.answers and not worker.evidence.worktree else None
+    patch = runtime.run.root / left if left else None
+    return TreePlan(worker.base, set_up, is_shared=_shares(runtime, ticket), is_kept=True, patch=patch)
 
 
 def set_up_of(settings: Settings, ticket: Ticket | None = None) -> SetUp:

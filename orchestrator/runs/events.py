@@ -24,9 +24,10 @@ from tickets.value import Value, as_json
 
 PricedBy = Literal["agent", "table", "unpriced"]
 """The source of the cost; `unpriced`: none, so it is counted in tokens alone."""
-Kind = Literal["first", "again", "thread", "asked"]
+Kind = Literal["first", "again", "thread", "asked", "answered"]
 """How an attempt begins. `again`: with the ticket and the earlier attempt's changes; `thread`: in that
-attempt's thread; `asked`: for missing parts of its report."""
+attempt's thread; `asked`: for missing parts of its report; `answered`: with the lead's answer to a worker
+that had ended."""
 ViolationKind = Literal[
     "out_of_scope", "touched_state_file", "read_only_wrote", "git_write", "too_many_files"
 ]
@@ -69,10 +70,13 @@ class Begin(Value):
     more: Count = 0
     said: str = ""
     """Its last message."""
+    answer: str = ""
+    """The lead's answer to what it had ended with; it holds for all attempts that follow."""
 
     def elsewhere(self) -> "Begin":
         """Return how another agent begins, which does not know the thread."""
-        return self._replace(kind="again", thread=None) if self.kind == "thread" else self
+        kind = "again" if self.kind == "thread" else self.kind
+        return self._replace(kind=kind, thread=None)
 
 
 class Try(Value):
@@ -206,6 +210,17 @@ class AttemptRepeated(Value):
     tried: Try | None = None
     begin: Begin | None = None
     """How the next attempt begins."""
+
+
+class WorkerReopened(Value):
+    """`reopened`: the lead has answered a worker that had ended, and another attempt follows."""
+
+    worker: str
+    re: str
+    """The id of the message that was answered."""
+    attempt: Count
+    """The attempt that had ended with it."""
+    begin: Begin
 
 
 class WorkerReassigned(Value):
@@ -382,10 +397,10 @@ class Unattributed(Value):
 
 
 RunEvent = (
-    WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReassigned | WorkerHeld
-    | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked | RuntimeWarned
-    | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded | LandingBlocked
-    | StateRecorded | DeliverablesFinished | RunStopped | RunReopened | Unattributed
+    WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReopened | WorkerReassigned
+    | WorkerHeld | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked
+    | RuntimeWarned | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded
+    | LandingBlocked | StateRecorded | DeliverablesFinished | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
 
@@ -399,6 +414,7 @@ class Noted(Value):
 EVENTS: Mapping[str, type[RunEvent]] = {
     "started": WorkerStarted, "ended": WorkerEnded, "skipped": WorkerSkipped,
     "retry": AttemptRepeated, "afresh": AttemptRepeated, "asked": AttemptRepeated, "lost": AttemptRepeated,
+    "reopened": WorkerReopened,
     "moved": WorkerReassigned, "held": WorkerHeld, "parked": ProviderParked, "unsettled": CostUnsettled,
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
     "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,

@@ -26,6 +26,7 @@ from orchestrator.runs.events import (
     WorkerEnded,
     WorkerHeld,
     WorkerReassigned,
+    WorkerReopened,
     WorkerSkipped,
     WorkerStarted,
     decoded,
@@ -196,6 +197,8 @@ class RunState:
                 worker.retrying, worker.begin = True, event.begin
                 worker.retries += event.event == "retry"
                 worker.tries += (event.tried,) if event.tried else ()
+            case WorkerReopened():
+                worker.reopen(event)
             case WorkerReassigned():
                 worker.agent = event.agent
             case WorkerHeld():

@@ -2,7 +2,16 @@
 
 from typing import Literal, get_args
 
-from orchestrator.runs.events import NO_EVIDENCE, Begin, Evidence, Kind, SettledBy, Try, Unattributed
+from orchestrator.runs.events import (
+    NO_EVIDENCE,
+    Begin,
+    Evidence,
+    Kind,
+    SettledBy,
+    Try,
+    Unattributed,
+    WorkerReopened,
+)
 from tickets.types import AgentName, Outcome, Verdict
 
 LANDS = ("accepted", "partial")
@@ -45,6 +54,8 @@ class WorkerState:
     """Whether an attempt has ended, and the next one has not started."""
     begin: Begin | None = None
     """How the next attempt was to begin, by the last decision."""
+    answers: int = 0
+    """How often the lead has answered it after its end."""
     tries: tuple[Try, ...] = ()
     held: str = ""
     """Why it does not start although it has its turn."""
@@ -70,6 +81,13 @@ class WorkerState:
         return isinstance(other, WorkerState) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def reopen(self, event: WorkerReopened) -> None:
+        """Go on after the lead's answer: what its last attempt ended with is no result any more."""
+        self.ended, self.outcome, self.verdict, self.reason = False, None, None, ""
+        self.flags, self.settled_by, self.lead_said = (), "", None
+        self.retrying, self.begin = True, event.begin
+        self.answers += 1
 
     @property
     def ended_as(self) -> Outcome:

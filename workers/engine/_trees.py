@@ -13,7 +13,7 @@ from workers.engine.process import ForkServer
 from workers.errors import WorkerError
 from workers.worktree.changes import Checker
 from workers.worktree.checkout import Made, make_tree
-from workers.worktree.worktree import Place, found_place, remove_place, start_of
+from workers.worktree.worktree import Place, found_place, is_restored, remove_place, start_of
 
 
 class SharedTree(NamedTuple):
@@ -36,7 +36,9 @@ class Trees:
     async def ready(self, job: Job, emit: Emit) -> Place | None:
         """Return the tree of a job, made and set up; None where that was cancelled. Raises WorkerError."""
         if job.tree.is_kept and (place := self.find(job)) is not None:
-            return place
+            if job.tree.patch is None or is_restored(place):
+                return place
+            await anyio.to_thread.run_sync(remove_place, place)  # killed before its work was put back
         if not job.tree.is_shared:
             return await self._made(job, job.ticket.worker, emit)
         base = job.tree.base
@@ -107,6 +109,8 @@ class Trees:
             raise WorkerError(failed.as_failed_set_up())
         if not is_own or set_up.changes_tree:
             await anyio.to_thread.run_sync(self._checker.settle, place)
+        if job.tree.patch is not None:
+            await anyio.to_thread.run_sync(self._checker.restore, place, job.tree.patch)
         return place
 
     def _found(self, name: str, base: str) -> Place | None:

@@ -71,6 +71,8 @@ class TreePlan(NamedTuple):
     """Whether read-only workers of the same base share one tree."""
     is_kept: bool = False
     """Whether an earlier attempt has worked in it: it is used as it is, and made only if it is gone."""
+    patch: Path | None = None
+    """The work of an earlier attempt, which a tree that has to be made again is given."""
 
 
 class Job(NamedTuple):

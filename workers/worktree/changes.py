@@ -312,6 +312,15 @@ class Checker:
         self._drop_index(env)
         return _changes_in(fields)
 
+    def restore(self, place: Place, patch: Path) -> None:
+        """Make the changes of a patch in a tree of its base. Raises WorkerError, with the tree as it was."""
+        env = self._env(place.index_copy, place.path)
+        try:
+            git("apply", "--binary", "--whitespace=nowarn", str(patch), cwd=place.path, env=env)
+        except GitError as error:
+            raise WorkerError(f"{patch.name}: its work cannot be put back: {error.said}") from error
+        create_json(place.beside("restored"), {"patch": patch.name})
+
     def _index_of(self, base: str) -> Path:
         """Return an index of a commit, made once: all workers of a run start from one of a few."""
         with self._making:

@@ -88,6 +88,11 @@ def environments_of(place: Place) -> tuple[str, ...]:
     return tuple(found["paths"]) if found else ()
 
 
+def is_restored(place: Place) -> bool:
+    """Return whether the work of an earlier attempt was put back into a tree that had gone."""
+    return place.beside("restored").exists()
+
+
 def make_place(
     root: Path, common: Path, path: Path, base: str, index: Path, *, options: Sequence[str] = ()
 ) -> Place:
@@ -104,7 +109,7 @@ def make_place(
         raise WorkerError(f"no worktree: '{path}' already exists")
     path.parent.mkdir(parents=True, exist_ok=True)
     index.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in ("start", "modules", "environments"):
+    for earlier in ("start", "modules", "environments", "restored"):
         index.with_name(f"{index.name}.{earlier}").unlink(missing_ok=True)
     # Under names of their own until they are whole: the git of a killed runtime may still be writing.
     making = path.with_name(f".{path.name}.{os.getpid()}")
@@ -256,7 +261,7 @@ def remove_place(place: Place) -> None:
             _remove_outside(place.path)
     remove_tree(place.path)
     _vanish(place.admin, place.index_copy.parent)
-    beside = (place.beside(name) for name in ("start", "modules", "environments"))
+    beside = (place.beside(name) for name in ("start", "modules", "environments", "restored"))
     for ours in (place.index_copy, *beside):
         ours.unlink(missing_ok=True)
 

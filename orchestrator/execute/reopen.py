@@ -1,0 +1,49 @@
+"""Workers that ended with a question, and go on with the lead's answer in their own thread and tree."""
+
+from orchestrator.errors import StateError
+from orchestrator.execute.begin import answered_by
+from orchestrator.execute.runtime import Runtime
+from orchestrator.runs.events import WorkerReopened
+from orchestrator.runs.worker_state import WorkerState
+from orchestrator.state.events import RosterEntry, RunDeployed
+from orchestrator.store.store import Store
+from tickets.problems import Problem
+from tickets.ticket import Ticket
+from workers.engine.local import read_ended
+
+MOST_ANSWERS = 5
+"""How often a ticket goes on with an answer: two that answer each other without end cost money."""
+
+
+def why_not(worker: WorkerState, *, has_landed: bool) -> str:
+    """Return why a worker that has ended does not go on with an answer; empty where it does."""
+    if worker.outcome not in ("blocked", "needs_clarification"):
+        return f"it has ended: {worker.outcome}"
+    if has_landed:
+        return "it has ended, and its work has landed"
+    if worker.answers >= MOST_ANSWERS:
+        return f"it has been answered {worker.answers} times, the most for one ticket"
+    return ""
+
+
+async def reopen(runtime: Runtime, ticket: Ticket, re: str, said: str) -> list[Problem]:
+    """Let a worker that has ended go on with the lead's answer to the message `re`, in this runtime."""
+    worker, name = runtime.of(ticket), ticket.worker
+    now = runtime.as_it_is(ticket)
+    _, answer = await read_ended(runtime.run, now, worker.attempts)
+    begin = answered_by(now, answer, worker.reason, worker.evidence.files, said)
+    runtime.note(WorkerReopened(name, re, worker.attempts, begin))
+    problems = _return_to_roster(runtime, ticket)
+    if runtime.take_again is not None:
+        runtime.take_again(ticket)
+    return problems
+
+
+def _return_to_roster(runtime: Runtime, ticket: Ticket) -> list[Problem]:
+    manifest = runtime.manifest
+    entry = RosterEntry(ticket.worker, ticket.title, ticket.owns)
+    event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, (entry,))
+    try:
+        return list(Store(runtime.repository).record([event], message="", commit=False).problems)
+    except StateError as error:
+        return list(error.problems)
