@@ -13,7 +13,7 @@ import orchestrator.commands.invoke, orchestrator.cli.todo, orchestrator.cli.mai
 import orchestrator.store.store, orchestrator.store.repo
 import pyromark, tomllib, contextlib, io
 from orchestrator import state
-documents, main = state.DOCUMENTS, orchestrator.cli.main.main
+documents, main = state.documents(state.ALWAYS), orchestrator.cli.main.main
 parts = dict.fromkeys(("record", "compute", "fsync", "fsyncs", "commit", "git", "parses", "all parses"), 0)
 parts["start"], parts["imports"] = first - float(sys.argv[1]), time.monotonic() - first
 

@@ -1,10 +1,11 @@
 """Old entries of the state files: moved to other files, and unchanged on the way."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
+from orchestrator.state import Tree
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
@@ -41,8 +42,6 @@ MOST = 100
 KEPT = 50
 _MARK = "archived:"
 
-Texts = Mapping[str, bytes | None]
-
 
 class Moved(NamedTuple):
     """An entry that was moved out of a state file."""
@@ -60,7 +59,7 @@ class Archived(NamedTuple):
     moved: tuple[Moved, ...]
 
 
-def targets(texts: Texts) -> tuple[str, ...]:
+def targets(texts: Tree) -> tuple[str, ...]:
     """List the files that may receive entries: `archived` needs their content."""
     document = opened(DECISIONS, texts[DECISIONS] or b"#")
     years = {_year_path(entry) for _, entry in dated_headings(document)}
@@ -68,7 +67,7 @@ def targets(texts: Texts) -> tuple[str, ...]:
     return tuple(sorted(years | phases))
 
 
-def archived(texts: Texts, at: datetime, old_todo: Collection[str] = ()) -> Archived:
+def archived(texts: Tree, at: datetime, old_todo: Collection[str] = ()) -> Archived:
     """Move completed phases, old decisions, done TODO items, and the open P2 items that `old_todo` names.
 
     Raises StateError where a file cannot be read, or would read differently afterwards.
@@ -92,7 +91,7 @@ def archived(texts: Texts, at: datetime, old_todo: Collection[str] = ()) -> Arch
 # Phases
 
 
-def _phases(texts: Texts, at: datetime) -> Archived:
+def _phases(texts: Tree, at: datetime) -> Archived:
     document = editable(STATUS, texts)
     refuse_doubts(document.data)
     made: dict[str, bytes] = {}
@@ -125,7 +124,7 @@ def _state_of(document: Document, part: Part) -> str:
     return found.value.strip() if found else "COMPLETE"
 
 
-def _with_phase(texts: Texts, path: str, phase: Phase, content: str, at: datetime) -> bytes:
+def _with_phase(texts: Tree, path: str, phase: Phase, content: str, at: datetime) -> bytes:
     old = _held(texts, path)
     title = one_line(phase.title)
     if old is None or not old.strip():
@@ -140,7 +139,7 @@ def _phase_path(phase: Phase) -> str:
 # Decisions
 
 
-def _decisions(texts: Texts, at: datetime) -> Archived:
+def _decisions(texts: Tree, at: datetime) -> Archived:
     del at
     document = editable(DECISIONS, texts)
     refuse_open_fence(document)
@@ -205,7 +204,7 @@ def _told_apart(line: int) -> StateError:
     return StateError(Problem(f"{DECISIONS}:{line}", what, "fix it by hand"))
 
 
-def _with_entries(texts: Texts, path: str, entries: list[str], log: Document) -> bytes:
+def _with_entries(texts: Tree, path: str, entries: list[str], log: Document) -> bytes:
     old = _held(texts, path)
     if old is not None and old.strip():
         document = opened(path, old)
@@ -241,7 +240,7 @@ def _year_path(entry: Entry) -> str:
 # The list of what is to be done
 
 
-def _todo(texts: Texts, at: datetime, old: Collection[str]) -> Archived:
+def _todo(texts: Tree, at: datetime, old: Collection[str]) -> Archived:
     document = editable(STATUS, texts)
     gone: list[Item] = [*todo.prunable(document, 0), *_put_off(document, old)]
     if not gone:
@@ -260,7 +259,7 @@ def _put_off(document: Document, old: Collection[str]) -> list[Item]:
     return [item for item in inside if item.done is False and item.depth == 0 and plain(item.text) in old]
 
 
-def _held(texts: Texts, path: str) -> bytes | None:
+def _held(texts: Tree, path: str) -> bytes | None:
     if path not in texts:
         # It was not read under the lock, so writing it could lose what it holds.
         problem = Problem(path, "the state files changed while it was decided what moves", "do it again")

@@ -12,7 +12,8 @@ import anyio.to_thread
 
 from orchestrator.checks.figures import FOLDER, Figure
 from orchestrator.errors import Refusal
-from orchestrator.settings.values import FILE, Checks
+from orchestrator.settings.toml_text import FILE
+from orchestrator.settings.values import Checks
 from tickets.problems import Problem
 from workers.engine.command import Command, Ran, describe_end, run_command
 from workers.engine.launch import common_environment

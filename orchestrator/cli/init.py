@@ -6,7 +6,7 @@ from orchestrator.cli.options import add_lead
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.init import Arguments, Written
-from orchestrator.settings.values import FAMILIES
+from orchestrator.state import FAMILIES
 from tickets.templates.render import FOLDER, is_template
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from orchestrator.commands._checks import TIMED_OUT
-from orchestrator.commands._record import SETTINGS, Writer, chosen, writer_of
+from orchestrator.commands._record import Writer, chosen, writer_of
 from orchestrator.commands.answer import Answer, View
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import APPROVAL, Refusal
+from orchestrator.settings.toml_text import FILE
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.status import status
 from orchestrator.state.canonical.status.read import PATH, Phase, Status, slug
@@ -104,7 +105,7 @@ def tested(writer: Writer, tests: Tests) -> str:
         return ""
     if not timeout > 0:
         raise Refusal(Problem("--timeout", f"{timeout:g} is not a valid timeout", "write more than 0"))
-    if asked is None and read_file(writer.repository.root, SETTINGS) is None:
+    if asked is None and read_file(writer.repository.root, FILE) is None:
         return ""
     from orchestrator.checks.figures import tests_among, total_of  # noqa: PLC0415 - only where tests run
     from orchestrator.checks.run import verify  # noqa: PLC0415 - as above
@@ -115,7 +116,7 @@ def tested(writer: Writer, tests: Tests) -> str:
     checks = read_settings(writer.repository.root).checks
     commands = tests_among(checks._asdict())
     if not commands and asked:
-        raise Refusal(Problem(SETTINGS, "no test command is set", "set `test` below `[checks]`"))
+        raise Refusal(Problem(FILE, "no test command is set", "set `test` below `[checks]`"))
     if not commands:
         return ""
     repo = UserRepo(writer.repository)

@@ -3,22 +3,21 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.document import editable, refuse_open_fence, state_errors
 from orchestrator.state.events import LeadEvent
-from orchestrator.store.read import read_file, read_state
+from orchestrator.store.read import read_state
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.git.run import Repository
 
-SETTINGS = "orchestrate.toml"
 _LISTS = {
     "TODO item": "todo", "deliverable": "deliverable", "criterion": "criterion", "checklist": "criterion",
     "phase": "phase",
@@ -79,7 +78,8 @@ def record(
 
     events = [] if event is None else [event]
     repository = writer.repository
-    done = Store(repository).record(events, message=message, commit=_commits(repository.root))
+    families, commits = read_recording(repository.root)
+    done = Store(repository).record(events, families=families, message=message, commit=commits)
     problems = [*warnings, *done.problems]
     if any(problem.severity == "error" for problem in problems):
         next_action = "orchestrate resume"
@@ -148,21 +148,3 @@ def shortened(text: str, width: int = 60) -> str:
     """Cut a text for the subject of a commit, at a blank if there is one."""
     flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 1].rsplit(" ", 1)[0] + "…"
-
-
-def _commits(root: Path) -> bool:
-    """Return whether state is committed. Reads one key: checking all settings would take too long."""
-    import tomllib  # noqa: PLC0415 - for start-up time
-
-    text = read_file(root, SETTINGS)
-    try:
-        said = tomllib.loads((text or b"").decode())["git"]["commit"]
-    except KeyError:
-        return True
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError):
-        said = None
-    if said in ("integration", "never"):
-        return bool(said == "integration")
-    from orchestrator.settings.settings import read_settings  # noqa: PLC0415 - says what is wrong, and where
-
-    return read_settings(root).git.commit == "integration"

@@ -22,13 +22,13 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import HELD, Refusal
 from orchestrator.settings.settings import read_settings
-from orchestrator.state import NEEDED
+from orchestrator.state import NEEDED, Tree
 from orchestrator.state.canonical.status import backlog
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
 from orchestrator.step import Step, Waits
 from orchestrator.store.read import read_file, read_state
-from orchestrator.store.store import Recorded, Store, Texts
+from orchestrator.store.store import Recorded, Store
 from tickets.markdown import parse, plain
 from tickets.problems import Problem
 from tickets.wording import count_of
@@ -74,7 +74,7 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
         if value is not None:
             raise Refusal(Problem(option, "is about runs", "add `--runs`"))
     root = repository.root
-    texts: Texts = {path: read_state(root, path) for path in (*NEEDED, backlog.PATH)}
+    texts: Tree = {path: read_state(root, path) for path in (*NEEDED, backlog.PATH)}
     for path in (PATH, "DECISIONS.md"):
         present(path, texts[path])
     more = targets(texts)
@@ -84,7 +84,7 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
     if plan.moved and not arguments.dry_run:
         made: list[Archived] = []
 
-        def moving(now_there: Texts) -> dict[str, bytes]:
+        def moving(now_there: Tree) -> dict[str, bytes]:
             made.append(archived(now_there, at, old))
             return made[-1].texts
 

@@ -17,7 +17,7 @@ from orchestrator.prepare.prepare import Request, finished_deliverables
 from orchestrator.run import run_phase
 from orchestrator.runs.next_action import STATUS
 from orchestrator.runs.state import RunState
-from orchestrator.settings.values import FILE
+from orchestrator.settings.toml_text import FILE
 from orchestrator.state.facts import Facts
 from orchestrator.store.store import Store
 

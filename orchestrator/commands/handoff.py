@@ -10,7 +10,7 @@ from orchestrator.errors import StateError
 from orchestrator.report.handoff import Point, path_of, points_of, status_at_handoff, tests_line, text_of
 from orchestrator.report.recover import completed
 from orchestrator.report.situation import Situation
-from orchestrator.state import owned_paths
+from orchestrator.state import Tree, owned_among
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
 from tickets.problems import Problem, Severity
@@ -77,7 +77,7 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
     from orchestrator.report.status_report import report_on  # noqa: PLC0415
     from orchestrator.report.text import keep_report  # noqa: PLC0415
     from orchestrator.store.places import without_places  # noqa: PLC0415
-    from orchestrator.store.store import Store, Texts  # noqa: PLC0415
+    from orchestrator.store.store import Store  # noqa: PLC0415
 
     repository, at, step = found.repository, found.at, found.step
     report = report_on(found, "the next lead", found.lead or lead_of(caller, repository))
@@ -85,14 +85,14 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
     kept = keep_report(repository, report, at)
     text = without_places(text_of(found, report, points, kept=kept), repository.root)
 
-    def handed_over(texts: Texts) -> Mapping[str, bytes]:
+    def handed_over(texts: Tree) -> Mapping[str, bytes]:
         status = status_at_handoff(present(PATH, texts[PATH]), at, tests)
         return {PATH: status, path: text.encode()}
 
     done = Store(repository).change(
         handed_over,
         paths=(path,),
-        also=[name for name in owned_paths() if name in found.uncommitted],
+        also=owned_among(found.uncommitted, found.families),
         message=f"Hand over: {step.p0 or step.said}\n\nNext: {step.said}\n",
         commit=commit,
     )

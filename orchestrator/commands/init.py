@@ -10,14 +10,14 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.settings.settings import default_settings
-from orchestrator.settings.values import FAMILIES, FILE
-from orchestrator.state import DOCUMENTS, owned_paths
+from orchestrator.settings.toml_text import FILE
+from orchestrator.state import ALWAYS, FAMILIES, Tree, documents, named_paths
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.facts import Facts
 from orchestrator.step import Step, Waits
 from orchestrator.store.read import LARGEST, led_to
 from orchestrator.store.repo import UserRepo
-from orchestrator.store.store import Recorded, Store, Texts
+from orchestrator.store.store import Recorded, Store
 from tickets.markdown import MarkdownError
 from tickets.problems import Problem
 from tickets.templates.render import FOLDER, is_template
@@ -26,10 +26,8 @@ from workers.files.read import read_whole
 GITIGNORE = ".gitignore"
 IGNORED = ".taskers/"
 
-PATHS = (*owned_paths(), FILE, GITIGNORE)
+PATHS = (*named_paths(ALWAYS), FILE, GITIGNORE)
 """The files that `init` writes beside the templates."""
-ALWAYS = ("canonical", "checkpoints")
-"""Families of state files that every project has."""
 MESSAGE = "Set up orchestrate"
 
 
@@ -70,7 +68,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     if written:
         made: list[tuple[Written, ...]] = []
 
-        def setting_up(texts: Texts) -> dict[str, bytes]:
+        def setting_up(texts: Tree) -> dict[str, bytes]:
             held = {path: text for path, real in paths.items() if (text := texts[real]) is not None}
             made.append(_missing(repo, facts, held, templates))
             return {paths[one.path]: one.text for one in made[-1]}
@@ -105,7 +103,7 @@ def files_to_write(
     """
     wanted = {
         path: document.complete(there.get(path, b""), facts)
-        for document in DOCUMENTS
+        for document in documents(ALWAYS)
         for path in document.OWNS
     }
     wanted[FILE] = there.get(FILE, default_settings().encode())
@@ -170,7 +168,7 @@ def _missing(
     """
     lost = {
         path: text
-        for path in owned_paths()
+        for path in named_paths(ALWAYS)
         if not there.get(path, b"").strip(b"\0 \t\r\n") and (text := repo.committed(path)).strip()
     }
     try:

@@ -17,7 +17,7 @@ from orchestrator.report.validate import (
     templates_in,
     unrecorded_runs,
 )
-from orchestrator.settings.values import FILE as SETTINGS
+from orchestrator.settings.toml_text import FILE as SETTINGS
 from orchestrator.state import DocumentModule
 from orchestrator.state.canonical.habits import anti_patterns
 from orchestrator.state.document import damage
@@ -39,7 +39,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Validate; changes nothing."""
     found = Situation(repository_of(caller), caller.now())
     root = found.repository.root
-    owned = owners(root)
+    owned = owners(root, found.families)
     others = [*_archives(root), *templates_in(root), *([SETTINGS] if (root / SETTINGS).exists() else [])]
     known = [*owned, *others]
     chosen = {_named(root, path, known) for path in arguments.paths} or {*known, SETTINGS, f"{FOLDER}/"}

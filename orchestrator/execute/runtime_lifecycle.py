@@ -137,7 +137,11 @@ def leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) 
 
 def _record(runtime: Runtime, event: Event) -> list[Problem]:
     try:
-        return list(Store(runtime.repository).record([event], message="", commit=False).problems)
+        families = runtime.settings.families
+        done = Store(runtime.repository).record(
+            [event], families=families, message="", commit=False, is_run=True
+        )
+        return list(done.problems)
     except StateError as error:
         return list(error.problems)
 

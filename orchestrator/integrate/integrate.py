@@ -376,7 +376,12 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     wanted = runtime.settings.git.commit == "integration"
     try:
         recorded = store.record(
-            [event], message=_state_message(runtime, fresh), commit=wanted, branch=runtime.manifest.branch
+            [event],
+            families=runtime.settings.families,
+            message=_state_message(runtime, fresh),
+            commit=wanted,
+            branch=runtime.manifest.branch,
+            is_run=True,
         )
     except StateError as error:
         # What landed has landed; it is recorded when the files can be edited.

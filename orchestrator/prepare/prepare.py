@@ -18,8 +18,7 @@ from orchestrator.runs.scopes_in_use import Conflict, claimed, conflicts, refuse
 from orchestrator.runs.state import unfinished_runs
 from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled, why_off
 from orchestrator.settings.settings import Settings
-from orchestrator.settings.values import FAMILIES
-from orchestrator.state import owned_paths
+from orchestrator.state import ALWAYS, FAMILIES, owned_paths
 from orchestrator.state.canonical.status import status
 from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import RosterEntry, RunDeployed
@@ -292,7 +291,7 @@ def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
     busy = repo.in_progress()
     if busy:
         problems.append(Problem(".git", f"{busy} is in progress", "finish or abort it first"))
-    return [*problems, *repo.closed_folders(), *repo.unmerged(owned_paths())]
+    return [*problems, *repo.closed_folders(), *repo.unmerged(owned_paths(ALWAYS))]
 
 
 def nothing_committed(repo: UserRepo, rules: PathRules, head: Head) -> list[Problem]:

@@ -55,10 +55,11 @@ def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Pro
         with Store(project.repository).settled() as unfinished:
             prepared = prepare(project, request)
         told = [done_problem(request.phase, prepared)] if prepared.done else []
-        return _begin(project, request, prepared), (*unfinished, *told, *prepared.warnings)
+        run, hindered = _begin(project, request, prepared)
+        return run, (*unfinished, *told, *prepared.warnings, *hindered)
 
 
-def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
+def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunDir, tuple[Problem, ...]]:
     """Write down the run, then put its workers on the roster. Raises StateError, nothing written."""
     store, at = Store(project.repository), project.clock()
     roster = tuple(
@@ -76,8 +77,9 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> RunDir:
     # Workers of a lost `.taskers/` leave the roster when they are started again.
     closed = superseded(project.repository, roster, at, request.lead)
     deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
-    store.record([*closed, deployed], message="", commit=False)
-    return run
+    families = project.settings.families
+    done = store.record([*closed, deployed], families=families, message="", commit=False, is_run=True)
+    return run, tuple(dict.fromkeys(problem for _, problem in done.left))
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:

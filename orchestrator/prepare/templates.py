@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal
-from orchestrator.settings.values import FAMILIES
-from orchestrator.state import owned_paths
+from orchestrator.state import FAMILIES, owned_paths
 from orchestrator.store.read import in_the_way, read_file
 from orchestrator.store.repo import UserRepo
 from tickets.plan import make_plan
@@ -83,7 +82,7 @@ def path_rules(
     """Read from the repository the rules that decide which paths the tickets' patterns match."""
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
-    reserved = tuple(dict.fromkeys((*reserved_paths(families), *owned_paths())))
+    reserved = tuple(dict.fromkeys((*reserved_paths(families), *owned_paths(families))))
     return PathRules(reserved, links, repo.setting("core.ignorecase") == "true", tuple(files))
 
 

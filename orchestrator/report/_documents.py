@@ -1,5 +1,6 @@
 """The decision log and the rules, as a new lead needs them."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from orchestrator.errors import StateError
@@ -125,14 +126,15 @@ def _gates(document: Document) -> tuple[str, ...]:
     return tuple(plain(item.text) for item in items(document, needed))
 
 
-def owners(root: Path) -> dict[str, DocumentModule]:
+def owners(root: Path, families: Collection[str]) -> dict[str, DocumentModule]:
     """Return each path that a document owns: fixed names, and existing files that match a pattern."""
-    from orchestrator.state import DOCUMENTS  # noqa: PLC0415 - for start-up time: a report edits none of them
+    # For start-up time: a report edits none of them.
+    from orchestrator.state import copies, documents, is_pattern  # noqa: PLC0415
 
     found = {}
-    for document in DOCUMENTS:
+    for document in (*documents(families), *copies(families)):
         for pattern in document.OWNS:
-            if set(pattern) & set("*?[{"):
+            if is_pattern(pattern):
                 paths = sorted(path for path in root.glob(pattern) if path.is_file())
                 found.update({path.relative_to(root).as_posix(): document for path in paths})
             else:

@@ -357,7 +357,7 @@ def _pending(project: Situation, obstacles: Sequence[Problem], problems: list[Pr
 
 def _file_problems(project: Situation) -> list[Problem]:
     found: list[Problem] = []
-    for path, document in owners(project.repository.root).items():
+    for path, document in owners(project.repository.root, project.families).items():
         text = project.text(path)
         found += project.unread(path)
         found += [] if text is None else file_problems(document, text, project.approved_pool)

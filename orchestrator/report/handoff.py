@@ -12,7 +12,7 @@ from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.summary import stale_of
 from orchestrator.runs.next_action import open_todo
-from orchestrator.state import owned_paths
+from orchestrator.state import is_owned
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.canonical.status.status import dated
@@ -119,7 +119,8 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def _uncommitted(found: Situation) -> list[str]:
-    return [f"- {one_line(path)}" for path in found.not_committed if path not in owned_paths()]
+    families = found.families
+    return [f"- {one_line(path)}" for path in found.not_committed if not is_owned(path, families)]
 
 
 def _point(one: Point) -> str:

@@ -2,10 +2,11 @@
 
 import os
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.state import owned_paths
+from orchestrator.state import is_owned
 from orchestrator.state.canonical.status.read import PATH, Status, read
 from tickets.problems import ProblemError
 from tickets.value import Value
@@ -40,7 +41,7 @@ def last_report(root: Path) -> datetime | None:
     return max((time.replace(tzinfo=UTC) for time in times), default=None)
 
 
-def happened_since(root: Path, since: datetime | None) -> Happened:
+def happened_since(root: Path, since: datetime | None, families: Collection[str]) -> Happened:
     """Read the history of HEAD since a moment, or all of it."""
     after = [f"--since={since.isoformat()}"] if since else []
     said = git(
@@ -55,7 +56,7 @@ def happened_since(root: Path, since: datetime | None) -> Happened:
         for kind, path in zip(fields[::2], fields[1::2], strict=False):
             if re.search(_TEST, path):
                 tests += [path] if kind == "A" else []
-            elif re.search(_DOCUMENT, path) and path not in owned_paths() and not re.search(_OURS, path):
+            elif re.search(_DOCUMENT, path) and not is_owned(path, families) and not re.search(_OURS, path):
                 documents.append(path)
     return Happened(tuple(commits), tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(documents)))
 

@@ -44,7 +44,9 @@ def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recov
         runs = ", ".join(dict.fromkeys(event.run for event in events))
         trailers = "\n".join(f"Orchestrate-State: {event.run}" for event in events)
         message = f"Record what had landed of run {runs}\n\n{trailers}\n"
-        written = Store(found.repository).record(events, message=message, commit=commit)
+        written = Store(found.repository).record(
+            events, families=found.families, message=message, commit=commit, is_run=True
+        )
     except (StateError, TicketError) as error:
         told = tuple(problem._replace(severity="warning") for problem in error.problems)
         return Recovered(found, repaired, told)

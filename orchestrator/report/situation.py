@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
 from orchestrator.runs.next_action import Outlook, ProjectStep, Rerun, has_work, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run
-from orchestrator.state import NEEDED, owned_paths
+from orchestrator.state import ALWAYS, NEEDED, Family, owned_among, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import PATH as STATUS
@@ -114,6 +114,16 @@ class Situation(_Moment):
         from orchestrator.settings.settings import read_settings  # noqa: PLC0415
 
         return read_settings(self.repository.root)
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The families of state files that are on; of settings that cannot be read, those that always are."""
+        from orchestrator.settings.recording import read_recording  # noqa: PLC0415
+
+        try:
+            return read_recording(self.repository.root).families
+        except ProblemError:
+            return ALWAYS
 
     @cached_property
     def rules(self) -> "Rules":
@@ -240,7 +250,7 @@ class Situation(_Moment):
     @cached_property
     def unmerged(self) -> tuple[Problem, ...]:
         """The state files of which git has the sides of a conflict."""
-        return () if self._uncommitted[1] else tuple(self._repo.unmerged(owned_paths()))
+        return () if self._uncommitted[1] else tuple(self._repo.unmerged(owned_paths(self.families)))
 
     @property
     def obstacles(self) -> tuple[Problem, ...]:
@@ -260,7 +270,7 @@ class Situation(_Moment):
     @property
     def changed(self) -> tuple[str, ...]:
         """The state files among these."""
-        return tuple(path for path in owned_paths() if path in self.changes)
+        return owned_among(self.changes, self.families)
 
     @property
     def roster_of(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
     status = found.status
     since = last_report(found.repository.root) or _day(found.log.started)
     before = status_before(found.repository.root, since)
-    happened = happened_since(found.repository.root, since)
+    happened = happened_since(found.repository.root, since, found.families)
     lead, step = found.lead or lead, found.step
     return StatusReport(
         found.at.isoformat(timespec="seconds"),

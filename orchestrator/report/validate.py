@@ -8,7 +8,7 @@ from orchestrator.errors import Refusal, StateError
 from orchestrator.prepare.templates import examine_templates
 from orchestrator.report.situation import Situation
 from orchestrator.runs.landings import messages_of, read_landing
-from orchestrator.settings.values import FILE
+from orchestrator.settings.toml_text import FILE
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status.read import PATH as STATUS

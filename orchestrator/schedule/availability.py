@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from orchestrator.settings.settings import Settings
-from orchestrator.settings.values import FILE
+from orchestrator.settings.toml_text import FILE
 from tickets.problems import Problem
 from tickets.scopes.scope import Scope
 from tickets.types import AgentName

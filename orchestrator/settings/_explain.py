@@ -20,7 +20,8 @@ from pydantic import (
     create_model,
 )
 
-from orchestrator.settings.values import FILE, ByName, Tables, Text
+from orchestrator.settings.toml_text import FILE
+from orchestrator.settings.values import ByName, Tables, Text
 from tickets.problems import Problem
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from orchestrator.errors import Refusal
 from orchestrator.settings._plain import UnclearError, plain
-from orchestrator.settings.toml_text import read_toml
-from orchestrator.settings.values import FILE, SpendingLimits, Tables
+from orchestrator.settings.toml_text import FILE, read_toml
+from orchestrator.settings.values import SpendingLimits, Tables
 from orchestrator.state.canonical.rules import rules
 from orchestrator.store.read import read_file, read_state
 from tickets.problems import Problem, ProblemError

@@ -5,6 +5,8 @@ from typing import Any
 
 from tickets.problems import Problem
 
+FILE = "orchestrate.toml"
+
 
 def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]:
     """Parse the file; return nothing, and note a problem, where it is not TOML."""

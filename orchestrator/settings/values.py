@@ -6,14 +6,14 @@ which explain what is wrong with any other.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 from orchestrator.money import dollars, thousands
+from orchestrator.state import ALWAYS, Family
 from tickets.types import AGENTS
 from tickets.value import Value
 from workers.agents.agent import AgentSettings, FenceWanted
 
-FILE = "orchestrate.toml"
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEAR = 365 * 86400
@@ -138,8 +138,6 @@ Tokens = Annotated[int, Number(_tokens, _MOST, above=0)]
 Pattern = Annotated[str, Text(_pattern)]
 Variables = Annotated[Mapping[str, str], Text(_variables)]
 Folder = Annotated[str, Text(_folder)]
-Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 def read_size(text: str) -> int:
@@ -270,7 +268,7 @@ AGENT_TABLES: Mapping[str, type[tuple[Any, ...]]] = {
 class Tables(NamedTuple):
     """The whole of `orchestrate.toml`."""
 
-    families: tuple[Family, ...] = ("canonical", "checkpoints")
+    families: tuple[Family, ...] = ALWAYS
     fence: FenceSettings = FenceSettings()
     on_runtime_death: Literal["continue", "stop"] = "continue"
     trust_repository: bool = False

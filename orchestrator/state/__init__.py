@@ -1,8 +1,9 @@
 """State documents: pure modules that compute which files an event changes, and how."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args
 
 from tickets.problems import Problem
 
@@ -10,28 +11,42 @@ if TYPE_CHECKING:
     from orchestrator.state.events import Event
     from orchestrator.state.facts import Facts
 
+Family = Literal["canonical", "checkpoints", "ai_memory", "phases", "chief_of_staff"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+ALWAYS: tuple[Family, ...] = ("canonical", "checkpoints")
+"""The families that every project has."""
+
 _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.status.backlog": ("docs/backlog.md",),
     "canonical.status.status": ("STATUS.md",),
     "canonical.decisions.decisions": ("DECISIONS.md",),
     "canonical.rules.rules": ("AGENTS.md",),
 }
-"""The table of documents: the module of each, and what it owns, known without importing the module."""
+"""The table of documents: the module of each, below its family, and what it owns, known without an import."""
+
+_COPIES: Collection[str] = ()
+"""Those that copy facts of others: they come last, in this order, and see what an event has made of those."""
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")
 """The files that every project has; a document owns further ones once they have content."""
+
+Tree = Mapping[str, bytes | None]
+"""What a document may read: files by path, None where there is none; each is read when it is asked for."""
 
 
 class DocumentModule(Protocol):
     """A plain module that satisfies this protocol is a document."""
 
     OWNS: tuple[str, ...]
-    """Path patterns that no other document matches."""
+    """Path patterns that no other document matches; `*` stands for a part of one name."""
 
-    def changes(self, tree: Mapping[str, bytes | None], event: "Event") -> dict[str, bytes]:
+    def needs(self, tree: Tree, event: "Event") -> tuple[str, ...]:
+        """Return the paths that `changes` reads or writes; none where the event does not concern it."""
+
+    def changes(self, tree: Tree, event: "Event") -> dict[str, bytes]:
         """Return the new bytes of each file that the event changes. Raises StateError.
 
-        `tree` holds all files as they were before the event.
+        `tree` holds all files as they were before the event; for a document that copies, as after it.
         """
 
     def problems(self, text: bytes) -> list[Problem]:
@@ -41,18 +56,63 @@ class DocumentModule(Protocol):
         """Return a file with what it lacks, as `init` writes it; empty if an event begins it."""
 
 
-def owned_paths() -> tuple[str, ...]:
-    """Return what documents own: the files that no ticket may own and that no manual edit is lost in."""
-    return tuple(path for paths in _FILES.values() for path in paths)
+def built_families() -> tuple[Family, ...]:
+    """Return the families that can be turned on: those that have documents, and those that are always on."""
+    rooms = {_family(name) for name in _FILES}
+    return tuple(family for family in FAMILIES if family in ALWAYS or family in rooms)
 
 
-DOCUMENTS: tuple[DocumentModule, ...]
-"""Every document there is."""
+def owned_paths(families: Collection[str] = FAMILIES) -> tuple[str, ...]:
+    """Return the patterns of what documents own: no ticket may own it, and no manual edit of it is lost."""
+    return tuple(path for name in _on(families) for path in _FILES[name])
 
 
-def __getattr__(name: str) -> object:
-    # Made when it is first asked for: `status` reads one document and must not pay for all of them.
-    if name != "DOCUMENTS":
-        raise AttributeError(name)
-    globals()[name] = found = tuple(import_module(f"{__name__}.{module}") for module in _FILES)
-    return found
+def named_paths(families: Collection[str]) -> tuple[str, ...]:
+    """Return those that name one file."""
+    return tuple(path for path in owned_paths(families) if not is_pattern(path))
+
+
+def is_owned(path: str, families: Collection[str] = FAMILIES) -> bool:
+    """Return whether a document owns a path."""
+    return any(_matches(path, one) for one in owned_paths(families))
+
+
+def owned_among(paths: Collection[str], families: Collection[str]) -> tuple[str, ...]:
+    """Return those of some paths that documents own, in the order of the documents."""
+    names = sorted(paths)
+    return tuple(path for one in owned_paths(families) for path in names if _matches(path, one))
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether what a document owns is a pattern, and not one file."""
+    return "*" in path
+
+
+def documents(families: Collection[str]) -> tuple[DocumentModule, ...]:
+    """Return the documents of some families, and of those that are always on, without those that copy."""
+    return tuple(_module(name) for name in _on(families) if name not in _COPIES)
+
+
+def copies(families: Collection[str]) -> tuple[DocumentModule, ...]:
+    """Return the documents that copy facts of others."""
+    return tuple(_module(name) for name in _on(families) if name in _COPIES)
+
+
+def _on(families: Collection[str]) -> list[str]:
+    return [name for name in _FILES if _family(name) in families or _family(name) in ALWAYS]
+
+
+def _family(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _module(name: str) -> DocumentModule:
+    # Imported when it is first asked for: `status` reads one document and must not pay for all of them.
+    return cast("DocumentModule", import_module(f"{__name__}.{name}"))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    if not is_pattern(pattern):
+        return path == pattern
+    names, wanted = path.split("/"), pattern.split("/")
+    return len(names) == len(wanted) and all(map(fnmatchcase, names, wanted))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from orchestrator.state import owned_paths
+from orchestrator.state import is_owned
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from tickets.value import Value
 from tickets.wording import count_of
@@ -32,7 +32,9 @@ def may_fold(paths: Iterable[str], message: str) -> bool:
 
     The decision log is append-only: its entries as they were first committed stay in the history.
     """
-    return set(paths) <= {*owned_paths()} - {DECISIONS} and "Orchestrate-State: " not in message
+    if "Orchestrate-State: " in message:
+        return False
+    return all(path != DECISIONS and is_owned(path) for path in paths)
 
 
 def whole_message(messages: tuple[str, ...]) -> str:

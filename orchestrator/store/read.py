@@ -2,8 +2,10 @@
 
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from orchestrator.errors import Refusal
 from orchestrator.store.intent import Move, decided, digest, read_intent
@@ -15,6 +17,34 @@ SAVING = 0.1
 """Seconds that an editor may take between emptying a file and writing it."""
 LARGEST = 1 << 24
 """The most bytes that a file for people may have: parsed it takes many times its size."""
+
+
+class FilesRead(Mapping[str, bytes | None]):
+    """Files by path, each read when it is first asked for; as a sequence, those that were."""
+
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None],
+        paths: Iterable[str] = (),
+        known: Mapping[str, bytes | None] = MappingProxyType({}),
+    ) -> None:
+        """Read some paths at once; `known` are texts that count in place of those that would be read."""
+        self._read = read
+        self._texts = {**{path: read(path) for path in paths}, **known}
+
+    def __getitem__(self, path: str) -> bytes | None:
+        """Return a file; None where there is none."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go over the files that were read."""
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        """Return how many were read."""
+        return len(self._texts)
 
 
 def bytes_of(path: Path) -> bytes:

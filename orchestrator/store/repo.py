@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import Refusal
+from orchestrator.state import is_pattern
 from orchestrator.store.folding import (
     Folded,
     is_elsewhere,
@@ -435,10 +436,14 @@ class UserRepo:
         return self.closed_folders()
 
     def unmerged(self, paths: Iterable[str]) -> list[Problem]:
-        """List those paths of which the index has the sides of a conflict. Raises RepoBlocked."""
+        """List the files, by path or pattern, of which the index has the sides of a conflict.
+
+        Raises RepoBlocked.
+        """
+        named = (f":({'glob' if is_pattern(path) else 'literal'}){path}" for path in paths)
         # Asked where there has to be a work tree: git refuses it as it refuses a commit.
-        asked = ("diff-files", "--name-only", "-z", "--diff-filter=U", "--", *paths)
-        found = dict.fromkeys(filter(None, self._run(*asked, env={"GIT_LITERAL_PATHSPECS": "1"}).split("\0")))
+        asked = ("diff-files", "--name-only", "-z", "--diff-filter=U", "--", *named)
+        found = dict.fromkeys(filter(None, self._run(*asked).split("\0")))
         what = "is in conflict: a merge of it is not finished"
         return [Problem(path, what, f"choose what stays, then `git add {quote(path)}`") for path in found]
 

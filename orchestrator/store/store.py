@@ -8,20 +8,21 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.errors import HELD, Refusal, StateError
-from orchestrator.state import DOCUMENTS, owned_paths
+from orchestrator.state import ALWAYS, Tree, is_owned, named_paths, owned_paths
 from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
+from orchestrator.state.transition import Transition, transition
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, decided, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, left_out_of, refuse_elsewhere, refuse_unready
 from orchestrator.store.places import in_event, without_places
-from orchestrator.store.read import SAVING
+from orchestrator.store.read import SAVING, FilesRead
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from tickets.problems import Problem
 from tickets.value import Value
@@ -38,9 +39,8 @@ ARCHIVES = ("docs/history", "docs/decisions")
 DECIDED = "the change is decided, and waits to be completed"
 SAVED = "the state files are saved, their commit waits"
 
-Texts = dict[str, bytes | None]
-Change = Callable[[Texts], Mapping[str, bytes]]
-"""From texts by path to new ones, for a part of the same paths."""
+Change = Callable[[Tree], Mapping[str, bytes]]
+"""From texts by path to new ones."""
 
 
 class Recorded(Value):
@@ -50,6 +50,8 @@ class Recorded(Value):
     commit: str | None
     problems: tuple[Problem, ...]
     """A commit that is still to be made, a path that another program changed; warnings and errors."""
+    left: tuple[tuple[int, Problem], ...] = ()
+    """Which of a run's events some file of a family does not show, and why; among the problems, too."""
 
 
 class Store:
@@ -65,23 +67,41 @@ class Store:
         self._repo = UserRepo(repository)
 
     def record(
-        self, events: Sequence[Event], *, message: str, commit: bool, branch: str | None = None
+        self,
+        events: Sequence[Event],
+        *,
+        families: Collection[str],
+        message: str,
+        commit: bool,
+        branch: str | None = None,
+        is_run: bool = False,
     ) -> Recorded:
-        """Make the files show the events, and commit them if asked (on `branch`, where one is given).
+        """Make the files of the families that are on show the events, and commit them if asked.
 
-        Raises StateError where a file cannot show an event; then nothing was changed.
+        Raises StateError where a file cannot show an event; then nothing was changed. What a run records
+        (committed on `branch`, where one is given) only needs the canonical files.
         """
         events = [in_event(event, self._root) for event in events]
-        return self._change(lambda texts: _apply(texts, events), message if commit else None, branch)
+        found = Transition({})
+
+        def showing(tree: Tree) -> Mapping[str, bytes]:
+            nonlocal found
+            found = transition(tree, events, families, is_run=is_run)
+            return found.texts
+
+        concerned = owned_paths(ALWAYS if is_run else families)
+        done = self._change(_Wanted(showing, message if commit else None, branch, concerned))
+        told = tuple(dict.fromkeys(problem for _, problem in found.left))
+        return done._replace(problems=(*done.problems, *told), left=found.left)
 
     def check(self, events: Sequence[Event]) -> None:
-        """Raise StateError where the files, as they stand, could not show the events; writes nothing."""
+        """Raise StateError where the canonical files, as they stand, could not show a run's events."""
         while True:
-            now = self._read()
+            now = FilesRead(self._files.text)
             try:
+                transition(now, events, ALWAYS)
                 if found := merge_conflicts(now):
                     raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
-                _apply({**now}, events)
             except StateError:
                 if self._was_saved(now):
                     continue
@@ -103,10 +123,12 @@ class Store:
     ) -> Recorded:
         """Make files what a function makes of their texts, as one change; a concurrent manual edit is kept.
 
-        The function gets the state files and `paths`, and may be called again; new files are among `paths`.
-        Those of `also` are committed with it as they are. Raises what the function raises, nothing changed.
+        The function gets the canonical files and `paths`, and may be called again; new files are among
+        `paths`. Those of `also` are committed with it as they are. Raises what the function raises, nothing
+        changed.
         """
-        return self._change(function, message if commit else None, None, paths, also)
+        read = (*owned_paths(ALWAYS), *paths)
+        return self._change(_Wanted(function, message if commit else None, None, read, read, tuple(also)))
 
     def land(self, landing: Landing) -> list[Problem]:
         """Move branch, index and work tree to a landing commit. Raises RepoBlocked with nothing changed."""
@@ -156,40 +178,33 @@ class Store:
         finally:
             release()
 
-    def _change(
-        self,
-        change: Change,
-        message: str | None,
-        branch: str | None,
-        paths: Sequence[str] = (),
-        also: Sequence[str] = (),
-    ) -> Recorded:
-        message = message and without_places(message, self._root)
-        self._refuse_unready(message, branch, paths)
+    def _change(self, wanted: "_Wanted") -> Recorded:
+        wanted = wanted._replace(message=wanted.message and without_places(wanted.message, self._root))
+        self._refuse_unready(wanted)
         with self._locked():
             problems = self._finish()
             waits = self._intent.exists()
             try:
-                changed, hindered = self._transact(change, message, branch, paths, also)
+                changed, hindered = self._transact(wanted)
             except BaseException:
                 # After any error before the intent no file of ours stays beside the targets.
                 self._sweep()
                 raise
             # A commit that still waits was reported already, before the change; and has been waited for.
-            made, more = self._finish_commit(is_patient=not waits, is_run=bool(branch))
+            made, more = self._finish_commit(is_patient=not waits, is_run=bool(wanted.branch))
             told = [problem for problem in problems if problem not in more]
             return Recorded(tuple(changed), made, (*told, *hindered, *more))
 
-    def _refuse_unready(self, message: str | None, branch: str | None, paths: Sequence[str]) -> None:
+    def _refuse_unready(self, wanted: "_Wanted") -> None:
         """Raise where a command of the lead's could not commit, or the user is about to merge a state file.
 
         A run's results are saved all the same, in files that are no conflict.
         """
-        if branch:
+        if wanted.branch:
             return
-        if unmerged := self._repo.unmerged((*owned_paths(), *paths)):
+        if unmerged := self._repo.unmerged(wanted.concerned):
             raise StateError(*unmerged)
-        if message and (closed := self._repo.closed_folders()):
+        if wanted.message and (closed := self._repo.closed_folders()):
             raise RepoBlocked(*closed)
 
     def _finish(self) -> list[Problem]:
@@ -216,7 +231,7 @@ class Store:
     def _sweep(self) -> None:
         """Remove what a command left that was killed before its commit point."""
         folders = {self._root / folder for folder in ARCHIVES}
-        folders |= {self._files.target(path).parent for path in owned_paths()}
+        folders |= {self._files.target(path).parent for path in named_paths(ALWAYS)}
         self._files.sweep(folders, self._waiting())
         with contextlib.suppress(OSError):
             for left in self._own.glob("*.tmp"):
@@ -229,26 +244,19 @@ class Store:
 
     # A transaction
 
-    def _transact(
-        self,
-        change: Change,
-        message: str | None,
-        branch: str | None,
-        paths: Sequence[str],
-        also: Sequence[str],
-    ) -> tuple[list[str], list[Problem]]:
+    def _transact(self, wanted: "_Wanted") -> tuple[list[str], list[Problem]]:
         placed: dict[str, tuple[bytes | None, bytes]] = {}
         """The old and the new text of files that are replaced already: no event counts twice."""
         missed: Sequence[Move] = ()
         earlier = read_intent(self._intent)
         while True:
-            now = self._read(paths)
+            now = FilesRead(self._files.text, wanted.paths)
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
             try:
-                after = change({**now, **{path: old for path, (old, _) in placed.items()}})
-                if found := merge_conflicts(
-                    {path: now[path] for path in (after if branch else owned_paths())}
-                ):
+                before = {path: old for path, (old, _) in placed.items()}
+                after = wanted.change(FilesRead(now.__getitem__, known=before))
+                looked_at = after if wanted.branch else [path for path in now if is_owned(path)]
+                if found := merge_conflicts({path: now[path] for path in looked_at}):
                     raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
             except Exception:
                 if self._was_saved(now):
@@ -271,9 +279,8 @@ class Store:
                 continue
             waiting = (read_intent(self._intent) or {}).get("commit")
             changed = sorted({*placed, *texts})
-            wanted = [*changed, *also]
-            made = self._commit_of(wanted, message, branch, waiting) if message and wanted else waiting
-            if moves or placed or (also and made is not waiting):
+            made = self._commit_of([*changed, *wanted.also], wanted, waiting)
+            if moves or placed or (wanted.also and made is not waiting):
                 write_intent(self._intent, {"moves": moves, "commit": made})
             try:
                 self._files.discard(missed)
@@ -288,8 +295,12 @@ class Store:
             placed |= {path: (placed.get(path, (now[path],))[0], texts[path]) for path in moved}
 
     def _commit_of(
-        self, changed: Sequence[str], message: str, branch: str | None, waiting: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
+        self, changed: Sequence[str], wanted: "_Wanted", waiting: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Return the commit to make, with what one that waits was to commit; None for none."""
+        message, branch = wanted.message, wanted.branch
+        if not (message and changed):
+            return waiting
         # A state file that is a link is committed where it leads to.
         root = self._files.root
         paths: set[str] = set()
@@ -318,13 +329,10 @@ class Store:
         if earlier is None:
             self._drop(self._intent)
 
-    def _read(self, more: Sequence[str] = ()) -> Texts:
-        return {path: self._files.text(path) for path in (*owned_paths(), *more)}
-
-    def _was_saved(self, texts: Texts) -> bool:
+    def _was_saved(self, texts: FilesRead) -> bool:
         """Return whether a file has changed since it was read: its fault may be a half-written save."""
         until = time.monotonic() + SAVING
-        while (is_same := self._read(tuple(texts)) == texts) and time.monotonic() < until:
+        while (is_same := FilesRead(self._files.text, texts) == texts) and time.monotonic() < until:
             time.sleep(SAVING / 5)
         return not is_same
 
@@ -402,6 +410,22 @@ class Store:
         path.unlink(missing_ok=True)
 
 
+class _Wanted(NamedTuple):
+    """What a transaction is asked for."""
+
+    change: Change
+    message: str | None
+    """That of its commit; None for no commit."""
+    branch: str | None
+    """That of a run whose results are saved, where its commit is made."""
+    concerned: Sequence[str]
+    """The patterns of the files that must not be in the middle of a merge."""
+    paths: Sequence[str] = ()
+    """The files that are read before the change is asked for."""
+    also: Sequence[str] = ()
+    """The files that are committed with the change as they are."""
+
+
 def _lock_free(path: Path) -> Callable[[], None] | None:
     """Acquire filelock's lock where it is free; None where it is held, or is no plain file.
 
@@ -436,15 +460,3 @@ def _lock_patiently(path: Path, seconds: float) -> Callable[[], None]:
 def _hindered(error: OSError, how_far: str) -> Problem:
     said = (error.strerror or "cannot be used").lower() + (how_far and f"; {how_far}")
     return Problem(str(error.filename or "git"), said, "fix it, then run `orchestrate resume`")
-
-
-def _apply(texts: Texts, events: Sequence[Event]) -> dict[str, bytes]:
-    changed: dict[str, bytes] = {}
-    for event in events:
-        # The backlog receives what STATUS.md loses, and the decision log reads what it showed before: all of
-        # them see the files as they were before the event.
-        made = [document.changes(texts, event) for document in DOCUMENTS]
-        for new in made:
-            changed.update(new)
-            texts.update(new)
-    return changed

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import ALWAYS, documents
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.facts import Facts
 
@@ -104,7 +104,7 @@ Some words.
 def all_after(text, *events, end="\n"):
     texts = {"STATUS.md": text.replace("\n", end).encode(), "DECISIONS.md": LOG}
     for event in events:
-        for document in DOCUMENTS:
+        for document in documents(ALWAYS):
             texts.update(document.changes(texts, event))
     return texts
 

@@ -18,7 +18,7 @@ from orchestrator.commands.init import files_to_write, shipped_templates, with_i
 from orchestrator.settings._plain import plain
 from orchestrator.settings.settings import default_settings, read_settings
 from orchestrator.settings.values import BudgetSettings, NetworkedAgent, Tables
-from orchestrator.state import DOCUMENTS, NEEDED
+from orchestrator.state import ALWAYS, NEEDED, documents
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
 from tickets.types import AGENTS
@@ -26,7 +26,7 @@ from workers.agents.agent import AgentSettings
 
 FACTS = Facts("project", "Ada", datetime(2026, 2, 16, 14, 28, tzinfo=UTC))
 # A document that begins with its first event has no form.
-CANONICAL = tuple(path for one in DOCUMENTS for path in one.OWNS if one.complete(b"", FACTS))
+CANONICAL = tuple(path for one in documents(ALWAYS) for path in one.OWNS if one.complete(b"", FACTS))
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_every_line_of_files_that_are_there_stays_in_its_order(lab, init):
         # Whatever was added: without it, the file is what it was.
         rest = iter((lab.root / path).read_bytes().split(b"\n"))
         assert all(line in rest for line in text.encode().split(b"\n")), path
-    for document in (one for one in DOCUMENTS if set(one.OWNS) & set(NEEDED)):
+    for document in (one for one in documents(ALWAYS) if set(one.OWNS) & set(NEEDED)):
         problems = document.problems((lab.root / document.OWNS[0]).read_bytes())
         assert [problem for problem in problems if problem.severity == "error"] == []
 

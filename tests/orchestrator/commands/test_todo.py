@@ -7,7 +7,7 @@ import pytest
 from support.repository import seen_in
 
 from orchestrator.errors import StateError
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import ALWAYS, documents
 from orchestrator.state.canonical.status import backlog, status
 from orchestrator.state.events import TodoAdded, TodoDone, TodoMoved
 from orchestrator.state.facts import Facts
@@ -23,7 +23,7 @@ def after(text, *events, path="STATUS.md", tree=None):
     """Return a file after the events, with all documents asked as the store asks them."""
     texts = {"STATUS.md": text, **(tree or {})}
     for event in events:
-        for document in DOCUMENTS:
+        for document in documents(ALWAYS):
             texts.update(document.changes(texts, event))
     return texts.get(path)
 
@@ -196,9 +196,9 @@ def test_a_hand_edit_in_between_is_kept_and_the_event_is_shown_once(lab, monkeyp
     (lab.root / "docs").mkdir(exist_ok=True)
     kept = lab.root / "docs" / "backlog.md"
     for number in range(6):
-        store.record([TodoAdded((f"i{number}",), "P1", AT, "A")], message="m", commit=False)
+        store.record([TodoAdded((f"i{number}",), "P1", AT, "A")], families=ALWAYS, message="m", commit=False)
         if number < 5:
-            store.record([TodoDone(f"i{number}", "P1", AT, "A")], message="m", commit=False)
+            store.record([TodoDone(f"i{number}", "P1", AT, "A")], families=ALWAYS, message="m", commit=False)
     real, edits = Files.move, []
 
     def move(self, moves):
@@ -209,7 +209,7 @@ def test_a_hand_edit_in_between_is_kept_and_the_event_is_shown_once(lab, monkeyp
         return real(self, moves)
 
     monkeypatch.setattr(Files, "move", move)
-    store.record([TodoDone("i5", "P1", AT, "A")], message="m", commit=True)
+    store.record([TodoDone("i5", "P1", AT, "A")], families=ALWAYS, message="m", commit=True)
     assert [said for done, said in status.read(path.read_bytes()).todo["P1"] if done] == [
         "i1", "i2", "i3", "i4", "i5",
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plans import PLAN
 
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import ALWAYS, documents
 from orchestrator.state.canonical.decisions import decisions, gates
 from orchestrator.state.canonical.decisions.append_only import edits, log_of
 from orchestrator.state.canonical.decisions.read import spans
@@ -47,7 +47,7 @@ SAID = WORDS.filter(lambda text: plain(one_line(text)).strip())
 
 def after(texts, event):
     texts = dict(texts)
-    for document in DOCUMENTS:
+    for document in documents(ALWAYS):
         texts.update(document.changes(texts, event))
     return texts
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plans import PLAN, TWO
 
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import ALWAYS, documents
 from orchestrator.state.canonical.decisions import decisions, gates
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status import status
@@ -120,7 +120,7 @@ WORDS = st.one_of(
 def after(tree, *events):
     tree = dict(tree)
     for event in events:
-        tree |= {path: text for one in DOCUMENTS for path, text in one.changes(tree, event).items()}
+        tree |= {path: text for one in documents(ALWAYS) for path, text in one.changes(tree, event).items()}
     return tree
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orchestrator.state import DOCUMENTS
+from orchestrator.state import ALWAYS, documents
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.rules.rules import Pool
 from orchestrator.state.facts import Facts
@@ -117,6 +117,6 @@ def test_guidance_that_is_there_keeps_every_byte(before):
 
 
 def test_every_document_says_what_it_owns_and_no_two_own_the_same():
-    owned = [pattern for document in DOCUMENTS for pattern in document.OWNS]
+    owned = [pattern for document in documents(ALWAYS) for pattern in document.OWNS]
     assert {"STATUS.md", "DECISIONS.md", "AGENTS.md"} <= set(owned)
     assert len(owned) == len(set(owned))

@@ -15,6 +15,7 @@ import pytest
 from support.repository import SCRIPT
 from support.runtimes import PATIENCE
 
+from orchestrator.state import ALWAYS
 from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.status import backlog, status
 from orchestrator.state.events import TodoAdded
@@ -119,7 +120,7 @@ def save(store, number):
     """Save once, five lines of one change."""
     texts = tuple(f"Save {number} line {line}" for line in range(5))
     event = TodoAdded(texts, "P1", AT, "Ada")
-    return int(bool(store.record([event], message=f"Save {number}", commit=True).problems))
+    return int(bool(store.record([event], families=ALWAYS, message=f"Save {number}", commit=True).problems))
 
 
 @pytest.mark.hardening

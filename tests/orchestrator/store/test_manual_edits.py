@@ -13,6 +13,7 @@ from support.crash import Fault, done_in_child, on_the_eve
 from support.repository import Lab
 from support.runtimes import PATIENCE
 
+from orchestrator.state import ALWAYS
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.store import _replace
 from orchestrator.store.store import Store
@@ -36,7 +37,7 @@ def store(lab):
 def change(store):
     """Make a change of three files; the exit code tells whether there was a problem."""
     event = PhaseMoved("Phase 1: Review", "Phase 2: Core", "phase-2", None, AT, "Ada")
-    done = store.record([event], message="Phase complete: Review", commit=True)
+    done = store.record([event], families=ALWAYS, message="Phase complete: Review", commit=True)
     for problem in done.problems:
         print(problem)
     return int(bool(done.problems))
@@ -293,7 +294,9 @@ def fifteen_at_once(store):
         barrier.wait()
         began.append(time.monotonic())
         barrier.wait()  # all have ended before the first is told of: they share one interpreter
-        wrong.extend(store.record([of_one_run(number)], message=f"Run {number}", commit=True).problems)
+        wrong.extend(
+            store.record([of_one_run(number)], families=ALWAYS, message=f"Run {number}", commit=True).problems
+        )
 
     threads = [threading.Thread(target=end, args=(number,)) for number in range(15)]
     for thread in threads:
@@ -315,7 +318,7 @@ def test_fifteen_ends_and_a_line_that_is_inserted_before_the_first_is_saved_all_
                     (RosterEntry(f"Codex-Worker-{number}", f"Port {number}", ("src",)),))
         for number in range(15)
     ]  # fmt: skip
-    store.record(rosters, message="Fifteen workers", commit=True)
+    store.record(rosters, families=ALWAYS, message="Fifteen workers", commit=True)
     assert active(lab) == [f"Codex-Worker-{number}" for number in range(15)]
     base = lab.git("rev-parse", "HEAD").strip()
     repeats = 50 if IS_SOAK else 2

@@ -10,6 +10,7 @@ from support.crash import KILLED, done_in_child, on_the_eve
 
 from orchestrator.cli.main import main
 from orchestrator.errors import Refusal, StateError
+from orchestrator.state import ALWAYS
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.store import store as store_module
 from orchestrator.store.store import Store
@@ -37,7 +38,11 @@ def store(lab):
 
 def record(store, *names, commit=True, **more):
     return store.record(
-        [integrated(*names)], message=f"Integrated {', '.join(names)}\n", commit=commit, **more
+        [integrated(*names)],
+        families=ALWAYS,
+        message=f"Integrated {', '.join(names)}\n",
+        commit=commit,
+        **more,
     )
 
 
@@ -185,7 +190,7 @@ def test_init_keeps_what_a_hand_saves_while_it_waits_for_its_turn(lab):
 def test_starting_a_phase_puts_nothing_on_the_backlog_that_stays_on_the_list(lab, store):
     on_the_eve(lab)
     event = PhaseMoved(None, "Phase 2: Core", "phase-2", None, AT, "Ada")
-    assert "docs/backlog.md" not in store.record([event], message="m", commit=True).changed
+    assert "docs/backlog.md" not in store.record([event], families=ALWAYS, message="m", commit=True).changed
     assert "Done with" in (lab.root / "STATUS.md").read_text()
 
 
@@ -242,7 +247,7 @@ def test_a_lock_that_is_not_let_go_is_exit_code_five(lab, store, monkeypatch):
 def test_the_mode_of_a_state_file_stays(lab, store):
     (lab.root / "STATUS.md").chmod(0o600)
     store.record([RunDeployed(RUN, "phase-1", AT, "Ada", (RosterEntry("Codex-Worker-1", "T", ()),))],
-                 message="", commit=False)  # fmt: skip
+                 families=ALWAYS, message="", commit=False)  # fmt: skip
     assert (lab.root / "STATUS.md").stat().st_mode & 0o777 == 0o600
     assert lab.git("log", "-1", "--format=%s") == "files\n"
 

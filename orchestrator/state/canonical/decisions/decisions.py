@@ -44,6 +44,13 @@ _TRAILER = "**Decision Log End**"
 _OF_RUN = re.compile(r"(?:Integrated|Settled) run (?P<run>\d{8}_\d{6}(?:_\d+)?)(?: \(|$)")
 
 
+def needs(_: Mapping[str, bytes | None], event: Event) -> tuple[str, ...]:
+    """Return the log where the event is a decision; for verdicts that somebody decided, STATUS.md as well."""
+    if isinstance(event, LogEvent):
+        return (PATH,)
+    return (PATH, STATUS) if isinstance(event, RunIntegrated) and _was_decided(event) else ()
+
+
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Return DECISIONS.md with the entries that the event adds; nothing where it holds them, or needs none.
 
@@ -59,7 +66,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
 
 def _integrated(tree: Mapping[str, bytes | None], event: RunIntegrated) -> dict[str, bytes]:
     """Add an entry about the verdicts that somebody decided and that STATUS.md does not show yet."""
-    if all(one.decider == "rule" for one in event.workers):
+    if not _was_decided(event):
         return {}
     text = tree.get(STATUS)
     shown = opened(STATUS, text) if text else None
@@ -77,6 +84,10 @@ def _integrated(tree: Mapping[str, bytes | None], event: RunIntegrated) -> dict[
         # One run may be settled more than once on a day.
         named = _named_apart(heading, {found.title for found, _ in dated_headings(document)})
         return {PATH: added(document, f"{named}\n\n{content}").data}
+
+
+def _was_decided(event: RunIntegrated) -> bool:
+    return any(one.decider != "rule" for one in event.workers)
 
 
 def _is_of(heading: str, run: str) -> bool:

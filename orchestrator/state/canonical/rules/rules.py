@@ -110,6 +110,12 @@ def asks_approval(problem: Problem) -> str:
     return found[1] if found else ""
 
 
+def needs(tree: Mapping[str, bytes | None], event: "Event") -> tuple[str, ...]:
+    """Return nothing: no event concerns the rules."""
+    del tree, event
+    return ()
+
+
 def changes(tree: Mapping[str, bytes | None], event: "Event") -> dict[str, bytes]:
     """Return nothing: no event changes the rules."""
     del tree, event

@@ -18,21 +18,27 @@ _SECTION = "Off the TODO list"
 _HEAD = f"# Backlog\n\n## {_SECTION}\n\n"
 
 
+def needs(_: Mapping[str, bytes | None], event: Event) -> tuple[str, ...]:
+    """Return the backlog, and the list that it receives from, where the event may take items off that."""
+    is_over = (isinstance(event, DeliverableChanged) and event.status == "COMPLETE") or (
+        isinstance(event, PhaseMoved) and event.ended is not None
+    )
+    return (PATH, STATUS) if is_over or isinstance(event, TodoDone | TodoMoved) else ()
+
+
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Return the backlog with the items that the event takes off the TODO list.
 
     `tree` holds STATUS.md as it was before the event. Raises StateError where a file cannot be read.
     """
+    if not needs(tree, event):
+        return {}
+    document = editable(STATUS, tree)
     if isinstance(event, TodoDone | TodoMoved):
         with state_errors():
-            gone = todo.leaving(editable(STATUS, tree), event)
-    elif (isinstance(event, DeliverableChanged) and event.status == "COMPLETE") or (
-        isinstance(event, PhaseMoved) and event.ended is not None
-    ):
-        document = editable(STATUS, tree)
-        gone = todo.off_list(document, todo.prunable(document, 0))
+            gone = todo.leaving(document, event)
     else:
-        return {}
+        gone = todo.off_list(document, todo.prunable(document, 0))
     if not gone:
         return {}
     with state_errors():

@@ -90,6 +90,14 @@ _NEW = Path(__file__).with_name("new.md")
 _Shown = RunDeployed | RunIntegrated | RunClosed | TodoAdded | TodoDone | TodoMoved | plan_edits.PlanEvent
 
 
+_Own = TodoAdded | TodoDone | TodoMoved | plan_edits.PlanEvent | RunDeployed | RunIntegrated | RunClosed
+
+
+def needs(_: Mapping[str, bytes | None], event: Event) -> tuple[str, ...]:
+    """Return the file where the event is about todo list, plan or roster: else a fault of it is no matter."""
+    return (PATH,) if isinstance(event, _Own) else ()
+
+
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Return STATUS.md after the event; nothing where it shows the event already.
 
@@ -107,7 +115,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
                 after = todo_edits.ticked(after, READING, _running(slug(event.ended)))
             return _stamped(before, after, event)
     if not isinstance(event, RunDeployed | RunIntegrated | RunClosed):
-        return {}  # a fault of the file is no matter
+        return {}
     before = opened(PATH, present(PATH, tree.get(PATH)))
     with state_errors():
         _needed(before)
