@@ -1,12 +1,11 @@
 """Workers that ended with a question, and go on with the lead's answer in their own thread and tree."""
 
-from orchestrator.errors import StateError
 from orchestrator.execute.begin import answered_by
 from orchestrator.execute.runtime import Runtime
+from orchestrator.execute.runtime_lifecycle import record
 from orchestrator.runs.events import WorkerReopened
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.events import RosterEntry, RunDeployed
-from orchestrator.store.store import Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.engine.local import read_ended
@@ -43,7 +42,4 @@ def _return_to_roster(runtime: Runtime, ticket: Ticket) -> list[Problem]:
     manifest = runtime.manifest
     entry = RosterEntry(ticket.worker, ticket.title, ticket.owns)
     event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, (entry,))
-    try:
-        return list(Store(runtime.repository).record([event], message="", commit=False).problems)
-    except StateError as error:
-        return list(error.problems)
+    return record(runtime, event)

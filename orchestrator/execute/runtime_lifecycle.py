@@ -117,7 +117,7 @@ def return_to_roster(runtime: Runtime) -> list[Problem]:
     sent = (ticket for ticket in manifest.tickets if ticket.id not in manifest.skipped)
     roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
     event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, roster)
-    problems = _record(runtime, event)
+    problems = record(runtime, event)
     runtime.note(RunReopened())
     return problems
 
@@ -130,12 +130,13 @@ def leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) 
     if runtime.state.closed == status or runtime.state.is_integrated:
         return []
     event = RunClosed(runtime.run.id, runtime.clock(), runtime.manifest.lead, status)
-    problems = _record(runtime, event)
+    problems = record(runtime, event)
     runtime.note(RunStopped(status))
     return problems
 
 
-def _record(runtime: Runtime, event: Event) -> list[Problem]:
+def record(runtime: Runtime, event: Event) -> list[Problem]:
+    """Show an event of a run that is on in the state files, without a commit; return what prevents it."""
     try:
         families = runtime.settings.families
         done = Store(runtime.repository).record(
