@@ -14,6 +14,8 @@ PLANTED = {
     "a shared room reaches up": ("orchestrator/store/repo.py", "from orchestrator.runs import state"),
     "a fast answer imports models": ("orchestrator/runs/state.py", "import pydantic"),
     "the shim needs a library": ("workers/shim/shim.py", "import anyio"),
+    "a message log needs a library": ("workers/messages/record.py", "import pydantic"),
+    "a message log knows tickets": ("workers/messages/standing.py", "from tickets import wording"),
     "git knows worktrees": ("workers/git/run.py", "from workers.worktree import worktree"),
     "a document starts a process": ("orchestrator/state/canonical/rules/rules.py", "import subprocess"),
     "scopes know templates": ("tickets/scopes/scope.py", "from tickets.templates import render"),

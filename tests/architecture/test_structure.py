@@ -59,6 +59,9 @@ REPLACES = {
         {"write_text", "write_bytes"}, "a check's own worktree and temporary files, before it begins"
     ),
     "workers/engine/process.py": ({"open"}, "the shims' log, appended to"),
+    "workers/messages/own_log.py": (
+        {"open", "ftruncate"}, "the own log of a participant: appended to, and a short write undone"
+    ),
     "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
     "workers/shim/atomic.py": ({"open"}, "a file that gets a free name once it is whole"),
 }  # fmt: skip

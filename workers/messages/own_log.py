@@ -1,0 +1,293 @@
+"""The own log of a participant: every record is appended in one write, under the log's lock.
+
+Several processes of one participant write: a worker's server, its hooks, its shell commands. Nothing is
+synced to the disk: a power failure may lose the newest messages.
+"""
+
+# pathlib would be a third of a hook's time:
+# ruff: noqa: PTH116
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from workers.messages.record import (
+    MAX_BODY,
+    MAX_FACTS,
+    MAX_LINE,
+    MAX_TRIES,
+    Record,
+    are_facts,
+    body_bytes,
+    clean,
+    clean_facts,
+    decode,
+    encode,
+    facts_bytes,
+    is_worker,
+    milliseconds,
+    split,
+    stamp,
+    wrong_key,
+)
+
+MAX_RECORDS = 10_000
+MAX_LOG = 32 << 20
+"""The most records, and the most bytes, in the log of a worker. Receipts are let through."""
+MAX_TALK = 20
+TALK = ("question", "answer", "chat")
+"""The most of these from a worker to one receiver in `MINUTE` milliseconds."""
+MINUTE = 60_000
+AHEAD = 60_000
+"""Milliseconds; a record that is farther ahead of the own clock does not push it."""
+_NEVER = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Never inherited, through a link, or waiting at a pipe."""
+PATIENCE = 5.0
+POLL = 0.005
+"""Seconds to wait for the log's lock, and between two tries."""
+
+Clock = Callable[[], float]
+
+
+class NotSentError(Exception):
+    """Raised where nothing was written: what is wrong, and what to do."""
+
+
+class Draft(NamedTuple):
+    """What a record says; its id and its time come with the writing."""
+
+    type: str
+    to: str
+    body: str = ""
+    facts: Mapping[str, Any] = {}
+    phase: str | None = None
+    plan: str | None = None
+    re: Record | None = None
+    """The record that it answers or acknowledges."""
+
+
+class OwnLog:
+    """The log of one participant, for its own processes."""
+
+    def __init__(self, path: str, participant: str, clock: Clock = time.time) -> None:
+        self.path = path
+        self.participant = participant
+        self.clock = clock
+        self.last = (0, 0)
+        """The highest number and the last time that this process knows of; the file may know more."""
+
+    def append(
+        self,
+        type: str,  # noqa: A002 - the key's name
+        to: str,
+        body: str = "",
+        *,
+        facts: Mapping[str, Any] | None = None,
+        phase: str | None = None,
+        plan: str | None = None,
+        re: Record | None = None,
+    ) -> Record:
+        """Append one record and return it. Raises NotSentError: nothing was written."""
+        draft = Draft(type, to, body, facts or {}, phase, plan, re)
+        with self.held() as log:
+            return log.append(draft)[0]
+
+    def resend(self, record: Record) -> Record:
+        """Append a record of this log once more, with the same id and time. Raises NotSentError."""
+        with self.held() as log:
+            return log.resend(record)
+
+    @contextmanager
+    def held(self) -> Iterator["HeldLog"]:
+        """Hold the log's lock for the block. Raises NotSentError where it cannot be had or opened."""
+        descriptor = self._locked()
+        try:
+            yield HeldLog(self, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _locked(self) -> int:
+        until = time.monotonic() + PATIENCE
+        while True:
+            descriptor = self._opened()
+            try:
+                # A log that was moved away while we waited for its lock has no readers.
+                if _lock(descriptor, until) and self._is_at_path(descriptor):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+            if time.monotonic() > until:
+                raise NotSentError(f"{self.path}: another process has held the lock for 5 s; send it again")
+
+    def _opened(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NEVER, 0o600)
+        except OSError as error:
+            what = "is a link" if error.errno == errno.ELOOP else f"cannot be written: {error.strerror}"
+            raise NotSentError(f"{self.path}: {what}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise NotSentError(f"{self.path}: is not a regular file; move it away")
+        return descriptor
+
+    def _is_at_path(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self.path, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
+
+
+class HeldLog:
+    """An own log whose lock is held."""
+
+    def __init__(self, log: OwnLog, descriptor: int) -> None:
+        self._log = log
+        self._descriptor = descriptor
+
+    def append(self, *drafts: Draft) -> list[Record]:
+        """Append records in one write, all or none, and return them. Raises NotSentError."""
+        size = os.fstat(self._descriptor).st_size
+        log, now = self._log, round(self._log.clock() * 1000)
+        number, at, is_torn = self._last(size)
+        if is_worker(log.participant):
+            self._refuse_too_many(drafts, number, size, now)
+        records = []
+        for draft in drafts:
+            at = _time(draft, at, now)
+            records.append(_record(draft, f"{log.participant}:{number + 1}", stamp(at), log.participant))
+            number += 1
+        self._write(records, size, is_torn=is_torn)
+        log.last = number, at
+        return records
+
+    def resend(self, record: Record) -> Record:
+        """Append a record once more. Raises NotSentError."""
+        again = record._replace(tries=min(record.tries + 1, MAX_TRIES))
+        size = os.fstat(self._descriptor).st_size
+        self._write([again], size, is_torn=next(self._backwards(size)) != b"")
+        return again
+
+    def _last(self, size: int) -> tuple[int, int, bool]:
+        """Return the highest number, the last time, and whether the file ends in the middle of a line."""
+        lines = self._backwards(size)
+        rest = next(lines)
+        number, at = self._log.last
+        # What follows the last LF becomes a line by ours: it counts, if only that LF was not written.
+        for line in (rest, *lines) if rest else lines:
+            found = decode(line, self._log.participant)
+            if isinstance(found, Record) and found.tries == 1:
+                return max(number, found.number), max(at, milliseconds(found.at)), rest != b""
+        return number, at, rest != b""
+
+    def _refuse_too_many(self, drafts: Sequence[Draft], number: int, size: int, now: int) -> None:
+        told = [draft for draft in drafts if draft.type != "ack"]
+        if told and number + len(told) > MAX_RECORDS:
+            what = f"this worker's log holds {MAX_RECORDS:,} messages, which is the limit"
+            raise NotSentError(f"{what}; put the rest into the report")
+        if told and size >= MAX_LOG - MAX_LINE:
+            raise NotSentError(
+                "this worker's log has 32 MiB, which is the limit; put the rest into the report"
+            )
+        for draft in (draft for draft in told if draft.type in TALK):
+            if self._recent(draft.to, size, now) >= MAX_TALK:
+                name = split(draft.to)[1]
+                raise NotSentError(f"{MAX_TALK} messages to {name} in a minute; combine them into one")
+
+    def _recent(self, to: str, size: int, now: int) -> int:
+        """Count the messages to a receiver in the last minute."""
+        count = 0
+        for line in self._backwards(size):
+            found = decode(line, self._log.participant)
+            if not isinstance(found, Record) or found.tries > 1:
+                continue
+            age = now - milliseconds(found.at)
+            if age > MINUTE or count >= MAX_TALK:
+                break
+            count += found.to == to and found.type in TALK and age > -AHEAD
+        return count
+
+    def _backwards(self, end: int) -> Iterator[bytes]:
+        """Yield what follows the last LF, then the lines before it, last first, without their LF.
+
+        Of a line that is too long only the end is yielded, itself too long.
+        """
+        rest, step = b"", 4096
+        while end > 0:
+            start = max(0, end - step)
+            first, *lines = (os.pread(self._descriptor, end - start, start) + rest).split(b"\n")
+            yield from reversed(lines)
+            rest, end, step = first[-MAX_LINE - 1 :], start, 1 << 18
+        yield rest
+
+    def _write(self, records: Sequence[Record], size: int, *, is_torn: bool) -> None:
+        # A torn line stays alone: a writer that was killed may have left it.
+        data = b"\n" * is_torn + b"".join(encode(record) + b"\n" for record in records)
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError as error:
+            raise NotSentError(f"{self._log.path}: cannot be written: {error.strerror}") from error
+        if written != len(data):
+            # Not what ends with an LF: somebody may have read that, and its number is not free again.
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, size + data.rfind(b"\n", 0, written) + 1)
+            raise NotSentError(f"{self._log.path}: cannot be written: the disk is full")
+
+
+def _lock(descriptor: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL)
+        else:
+            return True
+
+
+def _time(draft: Draft, last: int, now: int) -> int:
+    """Return the time of a record: not before the last of its log, and after the one that it answers."""
+    answered = milliseconds(draft.re.at) + 1 if draft.re else 0
+    return max([now, *(bound for bound in (last, answered) if bound <= now + AHEAD)])
+
+
+def _record(draft: Draft, id_: str, at: str, sender: str) -> Record:
+    """Return the record of a draft, cleaned. Raises NotSentError where it is none that may be written."""
+    if not are_facts(draft.facts):
+        raise NotSentError(_wrong_facts(draft.facts))
+    record = Record(
+        id=id_,
+        at=at,
+        sender=sender,
+        to=draft.to,
+        type=draft.type,
+        phase=draft.phase,
+        plan=draft.plan,
+        re=draft.re.id if draft.re else None,
+        body=clean(draft.body),
+        facts=clean_facts(draft.facts),
+    )
+    key = wrong_key(record)
+    if key == "body":
+        size = body_bytes(record.body)
+        what = f"the body has {size:,} bytes, and {MAX_BODY:,} is the limit"
+        raise NotSentError(f"{what}; shorten it, or name a file that holds it")
+    if key:
+        raise NotSentError(f"`{key}` cannot be {record.as_json()[key]!r:.80}")
+    return record
+
+
+def _wrong_facts(facts: Mapping[str, Any]) -> str:
+    try:
+        size = facts_bytes(facts)
+    except (ValueError, TypeError, RecursionError):
+        return "the facts are nothing that JSON can hold"
+    return (
+        f"the facts have {size:,} bytes, or too many levels; {MAX_FACTS:,} bytes and 32 levels are the limit"
+    )
