@@ -7,6 +7,7 @@ from tickets.markdown._edits import (
     insert,
     remove_items,
     set_cell,
+    set_cells,
     set_checkbox,
     set_field,
     set_front,
@@ -40,7 +41,7 @@ __all__ = [
     "add_entry", "append_section", "cell", "conflict_problem", "doubtful_from", "field", "fields", "find",
     "front_problems",
     "front_value", "header", "insert", "items", "key_of", "labelled", "nul_problem", "one_line",
-    "open_fence", "parse", "plain", "remove_items", "section", "sections", "set_cell", "set_checkbox",
-    "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",
-    "tables", "trailer_start", "unclosed",
+    "open_fence", "parse", "plain", "remove_items", "section", "sections", "set_cell", "set_cells",
+    "set_checkbox", "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section",
+    "set_text", "table", "tables", "trailer_start", "unclosed",
 ]  # fmt: skip

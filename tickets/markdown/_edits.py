@@ -2,13 +2,13 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from tickets.markdown._damage import absent, check_bytes, check_place, unclosed
 from tickets.markdown._front_matter import changed_front
-from tickets.markdown._tables import cell, differs_in_one, spelled, table, tables
+from tickets.markdown._tables import Cell, cell, differs_in, spelled, table, tables
 from tickets.markdown.document import Document, Item, parse
 from tickets.markdown.sections import Part, field, trailer_start
 from tickets.problems import MarkdownError, Problem
@@ -46,26 +46,50 @@ def set_field(document: Document, part: Part, key: str, value: str) -> Document:
 def set_cell(
     document: Document, part: Part, row: str | int, column: str, value: str, *, ordinal: int | None = None
 ) -> Document:
-    """Set one cell of a section's table to `value`; a `|` in it is escaped, two lines are refused.
+    """Set one cell of a section's table to `value`, as `set_cells` sets several."""
+    return set_cells(document, part, {row: {column: value}}, ordinal=ordinal)
 
-    `row` is its first cell's text or its index from 0, `column` its title, `ordinal` the table's number from
-    0 where the section has several. Raises MarkdownError for a row that has not one cell for each column.
+
+def set_cells(
+    document: Document,
+    part: Part,
+    values: Mapping[str | int, Mapping[str, str]],
+    *,
+    ordinal: int | None = None,
+) -> Document:
+    """Set cells of a section's table, by row and column, in one edit.
+
+    A row is its first cell's text or its index from 0, a column its title, `ordinal` the table's number from
+    0 where the section has several. A `|` in a value is escaped, two lines are refused. Raises MarkdownError
+    for a row that has not one cell for each column.
     """
     found = table(document, part, ordinal)
-    old = cell(document, found, row, column)
-    if old.text == value:
-        return document
-    written = spelled(value)
-    if written is None:
-        raise _unread(document, old.start, value)
-    blank = old.start == old.end
-    start, end = (old.low, old.high) if blank else (old.start, old.end)
-    after = _replaced(document, start, end, f" {written} " if blank else written)
-    inside = tables(after, _grown(part, len(after.data) - len(document.data)))
+    wanted = {
+        cell(document, found, row, column): value
+        for row, cells in values.items()
+        for column, value in cells.items()
+    }
+    wanted = {old: value for old, value in sorted(wanted.items(), key=_start) if old.text != value}
+    spans = []
+    for old, value in wanted.items():
+        written = spelled(value)
+        if written is None:
+            raise _unread(document, old.start, value)
+        blank = old.start == old.end
+        spans.append(
+            _Span(old.low, old.high, f" {written} ") if blank else _Span(old.start, old.end, written)
+        )
+    after = _all_replaced(document, spans)
+    inside = tables(after, _grown(part, len(after.data) - len(document.data))) if spans else ()
     again = next((one for one in inside if one.start == found.start), None)
-    if again is None or not differs_in_one(found, again, old, value):
+    if spans and (again is None or not differs_in(found, again, wanted)):
+        old, value = next(iter(wanted.items()))
         raise _unread(document, old.start, value)
     return after
+
+
+def _start(cell_and_value: tuple[Cell, str]) -> int:
+    return cell_and_value[0].start
 
 
 def set_percent(document: Document, part: Part, key: str, percent: int) -> Document:

@@ -1,6 +1,7 @@
 """Tables: cells by the text of their row and column. A row that does not fit its header is refused."""
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tickets.markdown._damage import absent
@@ -87,10 +88,10 @@ def spelled(value: str) -> str | None:
     return None if "\\\\|" in written else written
 
 
-def differs_in_one(before: Table, after: Table, one: Cell, value: str) -> bool:
-    """Return whether `after` differs from `before` in a single cell, whose text is `value`."""
+def differs_in(before: Table, after: Table, values: Mapping[Cell, str]) -> bool:
+    """Return whether `after` differs from `before` in some cells alone, whose texts are these values."""
     wanted = [
-        ([value if found == one else found.text for found in row.cells], row.problem)
+        ([values.get(found, found.text) for found in row.cells], row.problem)
         for row in (before.header, *before.rows)
     ]
     return wanted == [

@@ -23,6 +23,7 @@ from tickets.markdown import (
     remove_items,
     sections,
     set_cell,
+    set_cells,
     set_checkbox,
     set_field,
     set_front,
@@ -205,6 +206,40 @@ def test_a_cell_says_the_new_value_and_the_others_what_they_said(raw, value, dat
         [[one.text for one in line.cells] for line in (each.header, *each.rows)] for each in again
     ]
     assert outline(after) == outline(document)
+
+
+def one_by_one(document, start, number, wanted):
+    """Set some cells of the table of the section that starts there; None where one of them is refused."""
+    for row, cells in wanted.items():
+        for column, value in cells.items():
+            part = next(one for one in parts(document) if one.start == start)
+            try:
+                document = set_cell(document, part, row, column, value, ordinal=number)
+            except MarkdownError:
+                return None
+    return document
+
+
+@CHECKS
+@given(documents(), st.data())
+def test_cells_that_are_set_at_once_are_as_if_they_were_set_one_by_one(raw, data):
+    document = parse(raw, "F.md")
+    found = [(part, at, one) for part in parts(document) for at, one in enumerate(tables(document, part))]
+    chosen = one_of(data, [one for one in found if one[2].rows], "table")
+    if chosen is None:
+        return
+    part, number, table = chosen
+    wanted = data.draw(
+        st.dictionaries(
+            st.integers(0, len(table.rows) - 1),
+            st.dictionaries(st.sampled_from(table.columns), TEXTS, max_size=3),
+            max_size=3,
+        ),
+        label="cells",
+    )
+    after = changed(document, lambda: set_cells(document, part, wanted, ordinal=number))
+    alone = one_by_one(document, part.start, number, wanted)
+    assert alone is None or after == alone
 
 
 @CHECKS
