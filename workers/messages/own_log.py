@@ -102,16 +102,16 @@ class OwnLog:
             return log.resend(record)
 
     @contextmanager
-    def held(self) -> Iterator["HeldLog"]:
+    def held(self, patience: float = PATIENCE) -> Iterator["HeldLog"]:
         """Hold the log's lock for the block. Raises NotSentError where it cannot be had or opened."""
-        descriptor = self._locked()
+        descriptor = self._locked(patience)
         try:
             yield HeldLog(self, descriptor)
         finally:
             os.close(descriptor)
 
-    def _locked(self) -> int:
-        until = time.monotonic() + PATIENCE
+    def _locked(self, patience: float) -> int:
+        until = time.monotonic() + patience
         while True:
             descriptor = self._opened()
             try:
@@ -123,7 +123,8 @@ class OwnLog:
                 raise
             os.close(descriptor)
             if time.monotonic() > until:
-                raise NotSentError(f"{self.path}: another process has held the lock for 5 s; send it again")
+                what = f"another process has held the lock for {patience:g} s"
+                raise NotSentError(f"{self.path}: {what}; send it again")
 
     def _opened(self) -> int:
         try:

@@ -216,10 +216,9 @@ def test_a_log_that_is_no_regular_file_is_not_written(post, tmp_path, kind):
     assert not other.exists() or other.read_bytes() == b""
 
 
-def test_a_lock_that_another_process_holds_is_waited_for_and_then_given_up(post, monkeypatch):
-    monkeypatch.setattr(own_log, "PATIENCE", 0.05)
-    with post.log(ONE).held(), pytest.raises(NotSentError, match="held the lock"):
-        post.fresh_log(ONE).append("chat", TWO)
+def test_a_lock_that_another_process_holds_is_waited_for_and_then_given_up(post):
+    with post.log(ONE).held(), pytest.raises(NotSentError, match="has held the lock"):
+        post.fresh_log(ONE).held(0.05).__enter__()
     post.send(ONE, TWO)
 
 
