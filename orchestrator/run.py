@@ -14,6 +14,7 @@ from orchestrator.execute.runtime_lifecycle import (
 )
 from orchestrator.execute.ticket import execute
 from orchestrator.integrate.integrate import LeadDecision, integrate
+from orchestrator.messages.coordinator import coordinating
 from orchestrator.prepare.prepare import Request, finished_deliverables
 from orchestrator.prepare.start import start_run
 from orchestrator.project import Project
@@ -52,7 +53,10 @@ async def go_on(
 ) -> Ended:
     """Continue a run to its end, from any state. Raises Refusal where it must not continue."""
     problems = [*warnings]
-    async with open_runtime(project, run) as runtime:  # execute/: the run's lock, its journal, the shims
+    async with (
+        open_runtime(project, run) as runtime,  # execute/: the run's lock, its journal, the shims
+        coordinating(runtime) as mail,  # messages/: what the participants tell each other
+    ):
         refuse_overtaken(runtime)
         problems += return_to_roster(runtime)
         async with heeding_stops(runtime) as signalled:
@@ -64,6 +68,7 @@ async def go_on(
                 await _note_deliverables(runtime)
         if runtime.stopping:
             problems += leave_roster(runtime, "interrupted")
+        problems += mail.problems
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 
 

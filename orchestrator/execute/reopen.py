@@ -14,14 +14,16 @@ MOST_ANSWERS = 5
 """How often a ticket goes on with an answer: two that answer each other without end cost money."""
 
 
-def why_not(worker: WorkerState, *, has_landed: bool) -> str:
-    """Return why a worker that has ended does not go on with an answer; empty where it does."""
-    if worker.outcome not in ("blocked", "needs_clarification"):
+def why_not(worker: WorkerState, *, asks: bool) -> str:
+    """Return why a worker that has ended does not go on with an answer; empty where it does.
+
+    `asks`: it has put a question to the lead that nobody has answered.
+    """
+    waits = worker.outcome in ("blocked", "needs_clarification") or asks
+    if not waits or worker.lands or worker.outcome in ("cancelled", "skipped"):
         return f"it has ended: {worker.outcome}"
-    if has_landed:
-        return "it has ended, and its work has landed"
-    if worker.answers >= MOST_ANSWERS:
-        return f"it has been answered {worker.answers} times, the most for one ticket"
+    if len(worker.answered) >= MOST_ANSWERS:
+        return f"it has been answered {MOST_ANSWERS} times, the most for one ticket"
     return ""
 
 

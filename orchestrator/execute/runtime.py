@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import anyio
 
@@ -55,6 +55,19 @@ class Wait(NamedTuple):
     ends: Literal["moved", "parked"] | None
 
 
+class Mail(Protocol):
+    """The messages of a run, as the stages use them."""
+
+    async def take(self) -> None:
+        """Take in all that the participants have written."""
+
+    async def ended(self, ticket: Ticket) -> None:
+        """Ask the lead what a worker has ended with."""
+
+    async def follow(self) -> None:
+        """Take in what comes, until it is cancelled."""
+
+
 class Runtime:
     """One run, its project, and the processes and locks that this process holds for it."""
 
@@ -67,6 +80,8 @@ class Runtime:
         self.stopping = False
         self.waits: dict[anyio.CancelScope, Wait] = {}
         """Tickets that wait for other tickets, a slot or another attempt, by what ends the wait."""
+        self.mail: Mail | None = None
+        """The run's messages, while its coordinator lives."""
         self.take_again: Callable[[Ticket], None] | None = None
         """Takes a ticket that was reopened to its end; None while no tickets are being executed."""
         self._cancelled: set[str] = set()

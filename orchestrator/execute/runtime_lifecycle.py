@@ -88,6 +88,8 @@ async def heeding_stops(runtime: Runtime) -> AsyncIterator[Callable[[], int | No
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
         group.start_soon(runtime.watch_cancels)
+        if runtime.mail is not None:
+            group.start_soon(runtime.mail.follow)
         group.start_soon(_import_what_lands)
         yield lambda: caught[0] if caught else None
         group.cancel_scope.cancel()

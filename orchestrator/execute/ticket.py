@@ -113,6 +113,8 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
             # The other tickets continue.
             if not runtime.of(ticket).ended:
                 end(runtime, ticket, Judgement("failed", _in_words(runtime, error)), _left(runtime, ticket))
+    if runtime.of(ticket).ended and runtime.mail is not None:
+        await runtime.mail.ended(ticket)
     if runtime.of(ticket).ended and ticket.id in done:
         done[ticket.id].set()
 
@@ -235,6 +237,8 @@ async def _judge(
     """Judge an attempt and close its ticket, or return the beginning of the attempt that replaces it."""
     if runtime.stopping and stopped_with_runtime(result.exit):
         return None
+    if runtime.mail is not None:
+        await runtime.mail.take()
     before = await read_ended(runtime.run, ticket, number - 1) if is_asked else None
     judged = await judge_attempt(runtime, ticket, number, result, before)
     await runtime.versions.ask(ticket, number)

@@ -29,7 +29,7 @@ def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     """Plan the tree of a started worker: the one that it worked in."""
     worker, set_up = runtime.of(ticket), set_up_of(runtime.settings, ticket)
     # Of one that had ended and goes on: its tree went when it was judged, unless it held more than its patch.
-    left = worker.evidence.patch if worker.answers and not worker.evidence.worktree else None
+    left = worker.evidence.patch if worker.answered and not worker.evidence.worktree else None
     patch = runtime.run.root / left if left else None
     return TreePlan(worker.base, set_up, is_shared=_shares(runtime, ticket), is_kept=True, patch=patch)
 

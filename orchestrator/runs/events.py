@@ -223,6 +223,34 @@ class WorkerReopened(Value):
     begin: Begin
 
 
+class MessageNoted(Value):
+    """`message`: a participant has sent a message."""
+
+    worker: str
+    """The worker of this run that it concerns: its sender, else its receiver; empty where it is neither."""
+    id: str
+    sender: str
+    """`from` in the record, as in the message itself."""
+    to: str
+    type: str
+    phase: str | None
+    plan: str | None
+    re: str | None
+    body: str
+    """Its first line, or its title."""
+    told: bool = False
+    """Whether a lead that waits for news is told."""
+
+
+class MessageUnacknowledged(Value):
+    """`unacknowledged`: nobody has acknowledged a message in time."""
+
+    worker: str
+    """Its sender."""
+    id: str
+    to: str
+
+
 class WorkerReassigned(Value):
     """`moved`: another agent does a ticket from here on."""
 
@@ -400,7 +428,8 @@ RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReopened | WorkerReassigned
     | WorkerHeld | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked
     | RuntimeWarned | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded
-    | LandingBlocked | StateRecorded | DeliverablesFinished | RunStopped | RunReopened | Unattributed
+    | LandingBlocked | MessageNoted | MessageUnacknowledged | StateRecorded | DeliverablesFinished
+    | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
 
@@ -421,12 +450,14 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "gate_seen": GateSeen,
     "gate": GateEnded, "landed": ChangesLanded, "landing_blocked": LandingBlocked, "recorded": StateRecorded,
     "deliverables": DeliverablesFinished, "closed": RunStopped, "opened": RunReopened,
-    "unattributed": Unattributed,
+    "unattributed": Unattributed, "message": MessageNoted, "unacknowledged": MessageUnacknowledged,
 }  # fmt: skip
 """Events by their names in the journal."""
 _NAMES = {kind: name for name, kind in EVENTS.items()}
 _WHERE_SO = frozenset(("flaky", "fenced", "during", "holds", "commits"))
 """Fields that are written only where they have a value."""
+_WRITTEN = {"sender": "from"}
+"""Fields whose names in the journal are no names in Python."""
 
 
 def name_of(event: RunEvent) -> str:
@@ -441,7 +472,9 @@ def encoded(noted: Noted) -> dict[str, Any]:
     if isinstance(event, WorkerEnded):
         return {**record, "worker": event.worker, "facts": event.as_facts()}
     fields = ((name, as_json(value)) for name, value in zip(event._fields, event, strict=True))
-    return record | {name: value for name, value in fields if value or name not in _WHERE_SO}
+    return record | {
+        _WRITTEN.get(name, name): value for name, value in fields if value or name not in _WHERE_SO
+    }
 
 
 def decoded(record: Mapping[str, Any]) -> Noted | None:
@@ -453,7 +486,11 @@ def decoded(record: Mapping[str, Any]) -> Noted | None:
     if kind is None or (kind is WorkerStarted and not at):
         return None
     try:
-        return Noted(at, _ended(record) if kind is WorkerEnded else typed(kind, record))
+        if kind is WorkerEnded:
+            return Noted(at, _ended(record))
+        if kind is MessageNoted:
+            record = {**record, "sender": record.get("from")}
+        return Noted(at, typed(kind, dict(record)))
     except UnsoundError:
         return None
 

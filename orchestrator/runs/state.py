@@ -16,6 +16,7 @@ from orchestrator.runs.events import (
     GateRun,
     GateSeen,
     LandingBlocked,
+    MessageNoted,
     Noted,
     ProviderParked,
     RunReopened,
@@ -140,12 +141,17 @@ class RunState:
         self.finished_deliverables: tuple[str, ...] = ()
         """Those of the phase that were open when the run ended, and all their tickets done."""
         self.closed: str | None = None
+        self.messages: set[str] = set()
+        """Ids of the messages that the journal has."""
         self.parked: dict[str, str] = {}
         """Agent to the time (UTC) until which its provider was last parked."""
 
     def take(self, noted: Noted) -> None:
         """Fold in one event; one of a worker that is not on the roster is ignored."""
         event = noted.event
+        if isinstance(event, MessageNoted):
+            self.messages.add(event.id)
+            return
         worker = self.workers.get(getattr(event, "worker", ""))
         if worker is not None:
             self._take_of(worker, noted)

@@ -54,8 +54,8 @@ class WorkerState:
     """Whether an attempt has ended, and the next one has not started."""
     begin: Begin | None = None
     """How the next attempt was to begin, by the last decision."""
-    answers: int = 0
-    """How often the lead has answered it after its end."""
+    answered: tuple[str, ...] = ()
+    """Ids of the messages that the lead has answered after its end, so that it goes on."""
     tries: tuple[Try, ...] = ()
     held: str = ""
     """Why it does not start although it has its turn."""
@@ -87,7 +87,7 @@ class WorkerState:
         self.ended, self.outcome, self.verdict, self.reason = False, None, None, ""
         self.flags, self.settled_by, self.lead_said = (), "", None
         self.retrying, self.begin = True, event.begin
-        self.answers += 1
+        self.answered += (event.re,)
 
     @property
     def ended_as(self) -> Outcome:

@@ -1,0 +1,1 @@
+"""What the participants of a run tell each other, and what a runtime makes of it."""

@@ -1,0 +1,150 @@
+"""The coordinator: each message is handled once, whoever was killed, and an answer reaches who has ended."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.repository import SCRIPT
+from support.runtimes import PATIENCE, wait_until
+from support.templates import front
+
+from workers.messages.logs import Logs
+from workers.messages.own_log import OwnLog
+from workers.messages.record import Record
+from workers.messages.standing import Book
+
+CODE = Path(__file__).parents[3]
+WORKER = "Command-Worker-1"
+SENDS = f"""
+import os, pathlib, sys
+sys.path.insert(0, {str(CODE)!r})
+from workers.messages.own_log import OwnLog
+run, name = os.environ["ORCHESTRATE_RUN"], os.environ["ORCHESTRATE_WORKER"]
+folder = pathlib.Path(os.environ["ORCHESTRATE_PROJECT"], ".taskers/messages")
+log = OwnLog(str(folder / f"{{run}}.{{name}}.jsonl"), f"{{run}}.{{name}}")
+def send(type, to, body, **more):
+    return log.append(type, f"{{run}}.{{to}}", body, **more)
+"""
+ASKS = """
+import pathlib, sys
+note, ticket = pathlib.Path("src/note.txt"), sys.stdin.read()
+if note.exists():
+    note.write_text(note.read_text() + ("told: MIT\\n" if "> Yes: MIT." in ticket else "told nothing\\n"))
+    print('ORCHESTRATE-RESULT {"status": "complete", "summary": "licensed"}')
+else:
+    note.write_text("begun\\n")
+    print('ORCHESTRATE-RESULT {"status": "blocked", "summary": "Which licence holds?"}')
+"""
+
+
+def template(number, script):
+    return front(f"""
+        agent: command
+        command: ["{sys.executable}", "{script}"]
+        phase: phase-1
+        title: Work {number}
+        mode: write
+        owns: ["{"src" if number == 1 else "out"}/**"]
+    """)
+
+
+class Talk:
+    """A project, and the messages of its newest run."""
+
+    def __init__(self, lab):
+        self.lab = lab
+
+    def commit(self, *scripts):
+        names = [f"docs/worker-ticket-templates/command-{at}.md" for at in range(1, len(scripts) + 1)]
+        texts = {name: template(at, f"do-{at}.py") for at, name in enumerate(names, 1)}
+        texts |= {f"do-{at}.py": script for at, script in enumerate(scripts, 1)}
+        self.lab.commit({"orchestrate.toml": 'fence = "off"\n', **texts})
+
+    @property
+    def run(self):
+        return max((self.lab.root / ".taskers/runs").iterdir())
+
+    @property
+    def folder(self):
+        return self.lab.root / ".taskers/messages"
+
+    def book(self):
+        book = Book()
+        for seen in Logs(str(self.folder)).read_all().records:
+            book.add(seen.record)
+        return book
+
+    def messages(self):
+        return {message.record.type: message for message in self.book()}
+
+    def lead(self):
+        return OwnLog(str(self.folder / f"{self.run.name}.lead.jsonl"), f"{self.run.name}.lead")
+
+    def answer(self, message: Record, body):
+        self.lead().append("answer", message.sender, body, re=message)
+
+    def journal(self, event):
+        lines = (self.run / "events.jsonl").read_text().splitlines()
+        return [one for one in map(json.loads, lines) if one["event"] == event]
+
+
+@pytest.fixture
+def talk(lab):
+    return Talk(lab)
+
+
+def test_what_a_worker_has_ended_with_is_asked_and_the_answer_lets_it_go_on(talk):
+    talk.commit(ASKS)
+    told = talk.lab.call("run", "phase-1", "--json").document
+    (worker,) = told["workers"]
+    assert (worker["outcome"], told["status"]) == ("blocked", "integrated"), told
+    (asked,) = talk.book()
+    assert (asked.record.type, asked.record.body, asked.is_open) == ("question", "Which licence holds?", True)
+    talk.answer(asked.record, "Yes: MIT.")
+    told = talk.lab.call("resume", talk.run.name, "--json").document
+    (worker,) = told["workers"]
+    assert (worker["outcome"], worker["verdict"], worker["attempts"]) == ("complete", "accepted", 2), told
+    assert (talk.lab.root / "src/note.txt").read_text() == "begun\ntold: MIT\n"
+    # Twice is once.
+    assert talk.lab.call("resume", talk.run.name, "--json").document["workers"][0]["attempts"] == 2
+    assert len(talk.journal("reopened")) == 1
+    assert talk.messages()["question"].stands(0) == "answered"
+
+
+def test_messages_are_copied_acknowledged_and_in_the_journal(talk):
+    talk.commit(SENDS + 'send("question", "coordinator", "Where?\\nNow.")\nsend("chat", "Nobody", "hello")\n')
+    assert talk.lab.call("run", "phase-1", "--json").code == 0
+    found = talk.messages()
+    assert found["question"].stands(0) == "handled"
+    assert found["question"].is_open
+    assert found["chat"].acks[0].reason == f"run {talk.run.name} has no worker Nobody"
+    logs = b"".join(path.read_bytes() for path in sorted(talk.folder.glob("*.jsonl")))
+    copied = (talk.run / "messages.jsonl").read_bytes()
+    assert sorted(copied.splitlines()) == sorted(logs.splitlines())
+    assert [(one["type"], one["body"], one["told"]) for one in talk.journal("message")] == [
+        ("question", "Where?", True), ("chat", "hello", False)]  # fmt: skip
+
+
+def test_an_answer_reaches_who_has_ended_while_the_run_is_on(talk, tmp_path):
+    talk.commit(
+        ASKS, f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.05)\n"
+    )
+    run = subprocess.Popen([SCRIPT, "run", "phase-1", "--json"], cwd=talk.lab.root, env=talk.lab.env(),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        wait_until(lambda: talk.folder.is_dir() and talk.messages())
+        talk.answer(talk.messages()["question"].record, "Yes: MIT.")
+        wait_until(lambda: [one for one in talk.journal("ended") if one["facts"]["outcome"] == "complete"])
+        (tmp_path / "go").touch()
+        told = json.loads(run.communicate(timeout=PATIENCE)[0])
+    finally:
+        (tmp_path / "go").touch()
+        run.wait()
+    assert [(one["outcome"], one["attempts"]) for one in told["workers"]] == [
+        ("complete", 2),
+        ("complete", 1),
+    ]
+    assert (talk.lab.root / "src/note.txt").read_text() == "begun\ntold: MIT\n"
+    assert (told["status"], told["counts"]["accepted"]) == ("integrated", 2)
