@@ -15,8 +15,6 @@ from tickets.markdown import (
     MarkdownError,
     Part,
     conflict_problem,
-    insert,
-    items,
     key_of,
     nul_problem,
     one_line,
@@ -185,20 +183,3 @@ def below(document: Document, item: Item) -> str:
     lines = document.text(item.text_end, item.end).replace("\r\n", "\n").replace("\r", "\n").split("\n")[1:]
     kept = [line[min(max(0, width - 2), len(line) - len(line.lstrip(" "))) :] for line in lines]
     return "\n".join(kept).rstrip("\n")
-
-
-def with_items(document: Document, part: Part, lines: Sequence[str]) -> Document:
-    """Add list lines behind the last item of a section, else below its text; `- ` becomes its mark."""
-    if not lines:
-        return document
-    own = [item for item in items(document, part) if item.depth == 0]
-    mark = document.text(own[-1].start, own[-1].start + 1) if own else "-"
-    if mark in "*+":
-        lines = [mark + line[1:] if line.startswith("- ") else line for line in lines]
-    at = max((item.end for item in own), default=part.own_content_end)
-    gap = "\n" if not own and at > part.body else ""
-    starts = {document.lines[document.line_at(item.start) - 1].start for item in document.items}
-    below = document.data[at:].splitlines()[:1]
-    # A paragraph right below would read on as the last line's own text.
-    tail = "\n\n" if below and below[0].strip() and at not in starts and at < part.own_end else ""
-    return insert(document, at, gap + "\n".join(lines) + tail)

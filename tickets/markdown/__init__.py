@@ -2,10 +2,6 @@
 
 from tickets.markdown._damage import conflict_problem, doubtful_from, nul_problem, open_fence, unclosed
 from tickets.markdown._edits import (
-    add_entry,
-    append_section,
-    insert,
-    remove_items,
     set_cell,
     set_cells,
     set_checkbox,
@@ -16,6 +12,17 @@ from tickets.markdown._edits import (
     set_percent,
     set_section,
     set_text,
+)
+from tickets.markdown._entries import (
+    add_entry,
+    add_items,
+    add_row,
+    add_section,
+    append_section,
+    insert,
+    remove_items,
+    remove_rows,
+    take_items,
 )
 from tickets.markdown._tables import Cell, Table, TableRow, cell, table, tables
 from tickets.markdown._text import one_line, plain
@@ -38,10 +45,10 @@ from tickets.problems import MarkdownError
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",
-    "add_entry", "append_section", "cell", "conflict_problem", "doubtful_from", "field", "fields", "find",
-    "front_problems",
-    "front_value", "header", "insert", "items", "key_of", "labelled", "nul_problem", "one_line",
-    "open_fence", "parse", "plain", "remove_items", "section", "sections", "set_cell", "set_cells",
-    "set_checkbox", "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section",
-    "set_text", "table", "tables", "trailer_start", "unclosed",
+    "add_entry", "add_items", "add_row", "add_section", "append_section", "cell", "conflict_problem",
+    "doubtful_from", "field", "fields", "find", "front_problems", "front_value", "header", "insert",
+    "items", "key_of", "labelled", "nul_problem", "one_line", "open_fence", "parse", "plain",
+    "remove_items", "remove_rows", "section", "sections", "set_cell", "set_cells", "set_checkbox",
+    "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",
+    "tables", "take_items", "trailer_start", "unclosed",
 ]  # fmt: skip

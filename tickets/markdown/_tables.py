@@ -70,8 +70,12 @@ def table(document: Document, part: Part, ordinal: int | None = None) -> Table:
 
 def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
     """Return one cell: row by its first cell's text or index, column by title. Raises MarkdownError."""
-    _refuse_ragged(document, found.header)
-    number = _one(document, found.columns, column, "column", [found.header.line] * len(found.columns))
+    number = _column_index(document, found, column)
+    return found.rows[row_index(document, found, row)].cells[number]
+
+
+def row_index(document: Document, found: Table, row: str | int) -> int:
+    """Return the index of a row, named by its whole first cell or by its index. Raises MarkdownError."""
     if isinstance(row, str):
         names = [one.cells[0].text for one in found.rows]
         row = _one(document, names, row, "row", [one.line for one in found.rows])
@@ -79,7 +83,21 @@ def cell(document: Document, found: Table, row: str | int, column: str) -> Cell:
         what = f"the table has {count_of(len(found.rows), 'row')}, so none with index {row}"
         raise MarkdownError(Problem(f"{document.place}:{found.line}", what, "count them from 0"))
     _refuse_ragged(document, found.rows[row])
-    return found.rows[row].cells[number]
+    return row
+
+
+def row_of(document: Document, found: Table, cells: Mapping[str, str]) -> list[str]:
+    """Return the texts of a new row: cells by column title, `-` in the others. Raises MarkdownError."""
+    texts = ["-"] * len(found.columns)
+    _refuse_ragged(document, found.header)
+    for column, text in cells.items():
+        texts[_column_index(document, found, column)] = text
+    return texts
+
+
+def _column_index(document: Document, found: Table, column: str) -> int:
+    _refuse_ragged(document, found.header)
+    return _one(document, found.columns, column, "column", [found.header.line] * len(found.columns))
 
 
 def spelled(value: str) -> str | None:
@@ -94,9 +112,12 @@ def differs_in(before: Table, after: Table, values: Mapping[Cell, str]) -> bool:
         ([values.get(found, found.text) for found in row.cells], row.problem)
         for row in (before.header, *before.rows)
     ]
-    return wanted == [
-        ([found.text for found in row.cells], row.problem) for row in (after.header, *after.rows)
-    ]
+    return wanted == texts_of(after)
+
+
+def texts_of(found: Table) -> list[tuple[list[str], str | None]]:
+    """Return the texts of all rows, the header first, each with why its cells cannot be told apart."""
+    return [([one.text for one in row.cells], row.problem) for row in (found.header, *found.rows)]
 
 
 def _table(document: Document, grid: Grid) -> Table:

@@ -1,6 +1,7 @@
 """What holds of every edit, in documents and with values made at random."""
 
 import re
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,9 @@ from support.documents import documents, markdown_it_headings, tree_sitter_headi
 from tickets.markdown import (
     MarkdownError,
     add_entry,
+    add_items,
+    add_row,
+    add_section,
     append_section,
     cell,
     doubtful_from,
@@ -21,6 +25,7 @@ from tickets.markdown import (
     one_line,
     parse,
     remove_items,
+    remove_rows,
     sections,
     set_cell,
     set_cells,
@@ -33,6 +38,7 @@ from tickets.markdown import (
     set_section,
     set_text,
     tables,
+    take_items,
 )
 
 # A place is drawn from what a document happens to hold, so many documents are passed by.
@@ -240,6 +246,157 @@ def test_cells_that_are_set_at_once_are_as_if_they_were_set_one_by_one(raw, data
     after = changed(document, lambda: set_cells(document, part, wanted, ordinal=number))
     alone = one_by_one(document, part.start, number, wanted)
     assert alone is None or after == alone
+
+
+def drawn_table(document, data):
+    """Draw a table of a document: its section, its number there, itself, its number in the document."""
+    found = [
+        (part, number, one) for part in parts(document) for number, one in enumerate(tables(document, part))
+    ]
+    chosen = one_of(data, found, "table")
+    return chosen and (*chosen, found.index(chosen))
+
+
+def rows_of(document):
+    """Return what each row of each table says, the headers first."""
+    found = [one for part in parts(document) for one in tables(document, part)]
+    return [[[one.text for one in line.cells] for line in (each.header, *each.rows)] for each in found]
+
+
+@CHECKS
+@given(documents(), st.lists(TEXTS, min_size=1, max_size=3), st.data())
+def test_a_new_row_says_its_values_and_all_else_what_it_said(raw, values, data):
+    document = parse(raw, "F.md")
+    drawn = drawn_table(document, data)
+    if drawn is None:
+        return
+    part, number, table, index = drawn
+    cells = dict(zip(table.columns, values, strict=False))
+    before = data.draw(st.none() | st.integers(0, max(0, len(table.rows) - 1)), label="before")
+    after = changed(document, lambda: add_row(document, part, cells, before=before, ordinal=number))
+    if after is None:
+        harmless = set(values) <= {"Ada", "2026-03-01", "07", "a|b", "`a|b`"}
+        fits = before is None or (table.rows and table.rows[before].problem is None)
+        assert not (harmless and fits) or not sound(document) or table.header.problem
+        return
+    at = len(table.rows) if before is None else before
+    texts = rows_of(document)
+    texts[index].insert(at + 1, [cells.get(column, "-") for column in table.columns])
+    assert rows_of(after) == texts
+    line = (table.rows[at - 1].line if at else table.header.line + 1) - 1
+    place = document.lines[line].after
+    assert_span(document, after, place, place)
+    assert outline(after) == outline(document)
+    again = next(one for each in parts(after) for one in tables(after, each) if one.start == table.start)
+    assert [one.problem for one in again.rows].count(None) == 1 + [one.problem for one in table.rows].count(
+        None
+    )
+    gone = changed(after, lambda: remove_rows(after, _like(after, part), [at], ordinal=number))
+    added_end = len(document.data) == place and not document.data.endswith((b"\n", b"\r"))
+    assert gone is not None
+    assert gone.data == document.data + (document.newline if added_end else b"")
+
+
+def _like(document, part):
+    """Return the part of a changed document that begins where one began before."""
+    return next(one for one in parts(document) if (one.start, one.level) == (part.start, part.level))
+
+
+@CHECKS
+@given(documents(), st.data())
+def test_removed_rows_are_gone_and_every_other_line_stays(raw, data):
+    document = parse(raw, "F.md")
+    drawn = drawn_table(document, data)
+    if drawn is None or not drawn[2].rows:
+        return
+    part, number, table, index = drawn
+    gone = data.draw(st.sets(st.integers(0, len(table.rows) - 1), min_size=1, max_size=3), label="gone")
+    after = changed(document, lambda: remove_rows(document, part, gone, ordinal=number))
+    if after is None:
+        assert any(table.rows[one].problem for one in gone) or not sound(document)
+        return
+    assert not any(table.rows[one].problem for one in gone)
+    texts = rows_of(document)
+    texts[index] = [row for at, row in enumerate(texts[index], -1) if at not in gone]
+    assert rows_of(after) == texts
+    lines = {table.rows[one].line for one in gone}
+    kept = document.data[: document.lines.starts[0]] + b"".join(
+        document.data[line.start : line.after] for at, line in enumerate(document.lines, 1) if at not in lines
+    )
+    assert after.data == kept
+
+
+NOTHING = st.sampled_from(
+    ["None.", "None.", "", "Words.", "Words.\n\nNone.", "None.\nmore", "```\nNone.\n```"]
+)
+
+
+@CHECKS
+@given(documents(), st.sampled_from(["\n", "\r\n"]), NOTHING, st.lists(TEXTS, min_size=1, max_size=3))
+def test_none_goes_with_the_first_item_and_returns_with_the_last(raw, end, text, words):
+    """A list section that stands below any document, in any line end."""
+    added = f"\n\n## A list of ours\n\n{text}\n\n---\n\n**File End**\n".replace("\n", end)
+    document = parse(raw + added.encode(), "F.md")
+    own = [one for one in parts(document) if one.title == "A list of ours"]
+    if len(own) != 1 or not sound(document):
+        return
+    lines = [f"- {one_line(word)}" for word in words if one_line(word).strip()]
+    after = changed(document, lambda: add_items(document, own[0], lines))
+    if after is None or not lines:
+        assert after is document or not lines or any("\x85" in line or "\u2028" in line for line in lines)
+        return
+    part = _like(after, own[0])
+    assert len(items(after, part)) == len(lines)
+    inside = after.data[part.body : part.own_content_end].decode()
+    is_alone = text.split("\n\n")[-1] == "None."
+    assert ("None." in inside) is ("None." in text and not is_alone)
+    assert_span(document, after, own[0].body, own[0].own_end)
+    back = changed(after, lambda: take_items(after, part, items(after, part)))
+    assert back is not None
+    if is_alone:
+        assert back.data == document.data
+    else:
+        assert b"None." in back.data[part.body :]
+    assert items(back, _like(back, part)) == ()
+
+
+@CHECKS
+@given(documents(), st.lists(TEXTS, min_size=2, max_size=4), st.data())
+def test_only_the_last_of_the_items_brings_none_back(raw, words, data):
+    document = parse(raw + b"\n\n## A list of ours\n\nNone.\n\n## Next\n", "F.md")
+    own = [one for one in parts(document) if one.title == "A list of ours"]
+    lines = [f"- {one_line(word)}" for word in words if one_line(word).strip()]
+    after = changed(document, lambda: add_items(document, own[0], lines)) if len(own) == 1 else None
+    if after is None or len(lines) < 2:
+        return
+    part = _like(after, own[0])
+    gone = one_of(data, items(after, part), "item")
+    left = changed(after, lambda: take_items(after, part, [gone]))
+    assert left is not None
+    assert left.data == changed(after, lambda: remove_items(after, [gone])).data
+    assert b"None." not in left.data[part.body : part.own_end].splitlines()
+
+
+@CHECKS
+@given(documents(), st.sampled_from(["None.", "", "Words."]), BLOCKS, BLOCKS)
+def test_new_sections_stand_below_theirs_in_order(raw, text, first, second):
+    document = parse(raw + f"\n\n## Ours\n\n{text}\n\n---\n\n**File End**\n".encode(), "F.md")
+    after = document
+    for number, block in enumerate([first, second], 1):
+        own = [one for one in parts(after) if one.title == "Ours"]
+        if len(own) != 1:
+            return
+        made = changed(after, partial(add_section, after, own[0], f"### B{number}\n\n{block}"))
+        if made is None:
+            return
+        after = made
+    own = next(one for one in parts(after) if one.title == "Ours")
+    titles = [one.title for one in sections(after, own)]
+    assert [title for title in titles if title in {"B1", "B2"}] == ["B1", "B2"]
+    assert after.data.endswith(b"\n\n---\n\n**File End**\n")
+    assert (b"None." in after.data[own.body : own.own_end].splitlines()) is False
+    rest = iter(outline(after))
+    assert all(one in rest for one in outline(document))
 
 
 @CHECKS

@@ -15,7 +15,7 @@ from orchestrator.state.canonical.status.read import (
     spelled,
 )
 from orchestrator.state.canonical.status.todo import boxed, prunable
-from orchestrator.state.document import inert, needed, section_like, the_item, with_items
+from orchestrator.state.document import inert, needed, section_like, the_item
 from orchestrator.state.events import (
     CriterionAdded,
     CriterionMet,
@@ -29,6 +29,7 @@ from tickets.markdown import (
     Document,
     Item,
     Part,
+    add_items,
     field,
     fields,
     header,
@@ -372,7 +373,7 @@ def _with_criterion(document: Document, event: CriterionAdded) -> Document:
     line = f"- [ ] {inert(event.text)}"
     if plan is None or not plan.start < part.start < plan.end:
         there = {plain(item.text) for item in boxed(document, part)}
-        return document if plain(inert(event.text)) in there else with_items(document, part, [line])
+        return document if plain(inert(event.text)) in there else add_items(document, part, [line])
     phase = _listed_phase(document, event.section)
     if plain(inert(event.text)) in {text for _, text in phase.criteria}:
         return document
@@ -400,7 +401,7 @@ def _below_label(document: Document, phase: str, label: str, line: str) -> Docum
     part = phase_part(document, phase)
     below = labelled(document, part, label) or section_like(document, label, part)
     if below is not None:
-        return with_items(document, below, [line])
+        return add_items(document, below, [line])
     criteria = labelled(document, part, CRITERIA) if label == MADE else None
     text = f"**{label}:**\n{line}"
     if criteria is not None:

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from orchestrator.errors import StateError
-from orchestrator.state.document import below, inert, needed, section_like, the_item, with_items
+from orchestrator.state.document import below, inert, needed, section_like, the_item
 from orchestrator.state.events import Grade, TodoAdded, TodoDone, TodoMoved
-from tickets.markdown import Document, Item, Part, items, plain, remove_items, set_checkbox
+from tickets.markdown import Document, Item, Part, add_items, items, plain, remove_items, set_checkbox
 from tickets.problems import Problem
 
 GRADES: tuple[Grade, ...] = ("P0", "P1", "P2")
@@ -124,7 +124,7 @@ def _added(document: Document, event: TodoAdded) -> Document:
     part = _level(document, event.grade)
     there = {one.text for one in todo_items(document) if not one.done}
     new = dict.fromkeys(inert(text) for text in event.items)
-    return with_items(document, part, [f"- [ ] {text}" for text in new if text and plain(text) not in there])
+    return add_items(document, part, [f"- [ ] {text}" for text in new if text and plain(text) not in there])
 
 
 def _moved(document: Document, event: TodoMoved) -> Document:
@@ -144,4 +144,4 @@ def _moved(document: Document, event: TodoMoved) -> Document:
     document = remove_items(document, [item])
     if event.to is None:
         return document
-    return with_items(document, _level(document, event.to), [lines])
+    return add_items(document, _level(document, event.to), [lines])
