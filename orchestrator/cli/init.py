@@ -6,7 +6,7 @@ from orchestrator.cli.options import add_lead
 from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.init import Arguments, Written
-from orchestrator.state import FAMILIES
+from orchestrator.state import built_families
 from tickets.templates.render import FOLDER, is_template
 
 
@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `init`."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="turn every family of state files on")
-    which.add_argument("--with", nargs="+", metavar="FAMILY", dest="families",
-                       choices=FAMILIES, help=f"turn these on too: {', '.join(FAMILIES)}")  # fmt: skip
+    which.add_argument("--with", nargs="+", metavar="FAMILY", dest="families", default=(),
+                       help=f"turn these on too: {', '.join(built_families())}")  # fmt: skip
     parser.add_argument("--no-commit", action="store_true", help="leave what was written uncommitted")
     add_lead(parser)
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,13 +10,24 @@ import orchestrator
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.settings.recording import read_recording, recording_of, with_families
 from orchestrator.settings.settings import default_settings
 from orchestrator.settings.toml_text import FILE
-from orchestrator.state import ALWAYS, FAMILIES, Tree, documents, named_paths
+from orchestrator.state import (
+    ALWAYS,
+    FAMILIES,
+    Family,
+    Tree,
+    built_families,
+    copies,
+    documents,
+    is_pattern,
+    named_paths,
+)
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.facts import Facts
 from orchestrator.step import Step, Waits
-from orchestrator.store.read import LARGEST, led_to
+from orchestrator.store.read import LARGEST, led_to, read_file
 from orchestrator.store.repo import UserRepo
 from orchestrator.store.store import Recorded, Store
 from tickets.markdown import MarkdownError
@@ -26,8 +38,6 @@ from workers.files.read import read_whole
 GITIGNORE = ".gitignore"
 IGNORED = ".taskers/"
 
-PATHS = (*named_paths(ALWAYS), FILE, GITIGNORE)
-"""The files that `init` writes beside the templates."""
 MESSAGE = "Set up orchestrate"
 
 
@@ -51,18 +61,20 @@ class Written(NamedTuple):
 
 def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
     """Write what is missing, as one change."""
-    _refuse_unbuilt(FAMILIES if arguments.all else arguments.families)
+    asked = FAMILIES if arguments.all else arguments.families
+    _refuse_unknown(asked)
     repository = repository_of(caller)
     repo, store = UserRepo(repository), Store(repository)
     # A change that an earlier command decided comes first: completed over, it would be lost.
     earlier = store.finish() if store.pending() else []
-    there = _found(repository.root)
+    families = _on(repository.root, asked)
+    there = _found(repository.root, families)
     facts = Facts(repository.root.name, lead_of(caller, repository), caller.now())
     templates = shipped_templates()
     # Links resolved: AGENTS.md is often a link to another agent's file.
-    named = (*PATHS, *there, *(f"{FOLDER}/{name}" for name in templates))
+    named = (*_paths(families), *there, *(f"{FOLDER}/{name}" for name in templates))
     paths = {path: _led(repository.root, path) for path in named}
-    written = _missing(repo, facts, there, templates)
+    written = _missing(repo, facts, there, templates, families)
     recorded = Recorded((), None, ())
     uncommitted = set(repo.uncommitted())
     if written:
@@ -70,7 +82,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
 
         def setting_up(texts: Tree) -> dict[str, bytes]:
             held = {path: text for path, real in paths.items() if (text := texts[real]) is not None}
-            made.append(_missing(repo, facts, held, templates))
+            made.append(_missing(repo, facts, held, templates, families))
             return {paths[one.path]: one.text for one in made[-1]}
 
         commit = not arguments.no_commit
@@ -89,24 +101,29 @@ def call(caller: Caller, arguments: Arguments) -> Answer[tuple[Written, ...]]:
         project=str(repository.root),
         created=[one.path for one in written if one.created],
         completed=[one.path for one in written if not one.created],
-        families=list(ALWAYS),
+        families=list(families),
         commit=recorded.commit,
     ).showing(written)
 
 
 def files_to_write(
-    facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+    facts: Facts,
+    there: Mapping[str, bytes],
+    templates: Mapping[str, bytes],
+    families: Sequence[Family] = ALWAYS,
 ) -> tuple[Written, ...]:
-    """Return the missing files. `there` holds the existing ones of PATHS and of the templates' folder.
+    """Return the missing files. `there` holds the existing ones, with those of the templates' folder.
 
-    Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8.
+    Raises StateError where a state file cannot be read, MarkdownError where it is not UTF-8, Refusal where
+    the settings cannot turn a family on.
     """
     wanted = {
         path: document.complete(there.get(path, b""), facts)
-        for document in documents(ALWAYS)
+        for document in (*documents(families), *copies(families))
         for path in document.OWNS
+        if not is_pattern(path)
     }
-    wanted[FILE] = there.get(FILE, default_settings().encode())
+    wanted[FILE] = with_families(there.get(FILE, default_settings().encode()), families)
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)
     return tuple(
@@ -149,18 +166,50 @@ def shipped_templates() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.md"))}
 
 
-def _refuse_unbuilt(families: Sequence[str]) -> None:
-    problems = [
-        Problem("init", f"the family `{name}` cannot be turned on yet", "run `orchestrate init` without it")
-        for name in families
-        if name not in ALWAYS
-    ]
+def _refuse_unknown(families: Sequence[str]) -> None:
+    problems = [_unknown(name) for name in dict.fromkeys(families) if name not in built_families()]
     if problems:
         raise Refusal(*problems)
 
 
+def _unknown(name: str) -> Problem:
+    if name in FAMILIES:
+        return Problem(
+            "init", f"the family `{name}` cannot be turned on yet", "run `orchestrate init` without it"
+        )
+    near = get_close_matches(name, built_families(), 1)
+    known = ", ".join(built_families())
+    return Problem(
+        "init",
+        f"there is no family `{name}`",
+        f"did you mean `{near[0]}`?" if near else f"there are: {known}",
+    )
+
+
+def _on(root: Path, asked: Sequence[str]) -> tuple[Family, ...]:
+    """Return the families that are on, or are to be turned on. Raises Refusal."""
+    try:
+        text = read_file(root, FILE) or b""
+    except Refusal:
+        text = b""  # it is reported with the other files that cannot be read
+    stated = recording_of(text)
+    if stated is None and asked:
+        stated = read_recording(root)  # says what is wrong with the settings
+    on = {*ALWAYS, *(stated.families if stated else ()), *asked}
+    return tuple(family for family in FAMILIES if family in on)
+
+
+def _paths(families: Sequence[Family]) -> tuple[str, ...]:
+    """Return the files that `init` writes beside the templates."""
+    return (*named_paths(families), FILE, GITIGNORE)
+
+
 def _missing(
-    repo: UserRepo, facts: Facts, there: Mapping[str, bytes], templates: Mapping[str, bytes]
+    repo: UserRepo,
+    facts: Facts,
+    there: Mapping[str, bytes],
+    templates: Mapping[str, bytes],
+    families: Sequence[Family],
 ) -> tuple[Written, ...]:
     """Return the files to write; one that was lost comes back from the last commit, and not empty.
 
@@ -168,11 +217,11 @@ def _missing(
     """
     lost = {
         path: text
-        for path in named_paths(ALWAYS)
+        for path in named_paths(families)
         if not there.get(path, b"").strip(b"\0 \t\r\n") and (text := repo.committed(path)).strip()
     }
     try:
-        found = files_to_write(facts, {**there, **lost}, templates)
+        found = files_to_write(facts, {**there, **lost}, templates, families)
     except MarkdownError as error:
         raise Refusal(*error.problems) from error
     same = lost.keys() - {one.path for one in found}
@@ -185,12 +234,12 @@ def _led(root: Path, path: str) -> str:
     return real.relative_to(root.resolve()).as_posix() if real.is_relative_to(root.resolve()) else path
 
 
-def _found(root: Path) -> dict[str, bytes]:
+def _found(root: Path, families: Sequence[Family]) -> dict[str, bytes]:
     """Read the existing files. Raises Refusal."""
     there, problems = {}, []
     folder = root / FOLDER
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    for path in (*PATHS, *(f"{FOLDER}/{name}" for name in names if name.lower().endswith(".md"))):
+    for path in (*_paths(families), *(f"{FOLDER}/{name}" for name in names if name.lower().endswith(".md"))):
         try:
             there[path] = read_whole(root / path, LARGEST)
         except FileNotFoundError:

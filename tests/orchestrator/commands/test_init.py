@@ -10,15 +10,18 @@ import zipfile
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.families import COPY, FAMILY, turn_on
 from support.paths import ROOT
 from support.repository import Lab, seen_in
 
 from orchestrator.cli.main import main
 from orchestrator.commands.init import files_to_write, shipped_templates, with_ignored
+from orchestrator.errors import Refusal
 from orchestrator.settings._plain import plain
+from orchestrator.settings.recording import recording_of, with_families
 from orchestrator.settings.settings import default_settings, read_settings
 from orchestrator.settings.values import BudgetSettings, NetworkedAgent, Tables
-from orchestrator.state import ALWAYS, NEEDED, documents
+from orchestrator.state import ALWAYS, FAMILIES, NEEDED, built_families, documents
 from orchestrator.state.facts import Facts
 from tickets.templates.render import FOLDER
 from tickets.types import AGENTS
@@ -211,12 +214,108 @@ def test_during_a_merge_the_files_are_saved_and_their_commit_waits(lab, init):
     assert lab.git("show", "HEAD:STATUS.md") == (lab.root / "STATUS.md").read_text()
 
 
-@pytest.mark.parametrize("arguments", [("--all",), ("--with", "phases"), ("--with", "ai_memory", "phases")])
+UNBUILT = [family for family in FAMILIES if family not in built_families()]
+
+
+@pytest.mark.parametrize("arguments", [("--all",), ("--with", *UNBUILT)])
+@pytest.mark.skipif(not UNBUILT, reason="every family is built")
 def test_a_family_that_is_not_built_is_refused_and_nothing_is_written(lab, init, arguments):
     before = seen_in(lab.root)
     answer = init(*arguments, code=2)
-    assert all("cannot be turned on yet" in problem["what"] for problem in answer["problems"])
+    assert [problem["what"] for problem in answer["problems"]] == [
+        f"the family `{family}` cannot be turned on yet" for family in UNBUILT
+    ]
     assert seen_in(lab.root) == before
+
+
+@pytest.mark.parametrize(
+    ("word", "do"),
+    [("cannonical", "did you mean `canonical`?"), ("xyz", f"there are: {', '.join(built_families())}")],
+)
+def test_a_family_that_does_not_exist_is_refused_with_the_nearest_word(lab, init, word, do):
+    before = seen_in(lab.root)
+    (problem,) = init("--with", "canonical", word, code=2)["problems"]
+    assert (problem["what"], problem["do"]) == (f"there is no family `{word}`", do)
+    assert seen_in(lab.root) == before
+
+
+def test_a_family_is_turned_on_with_its_files_and_its_line_in_one_commit(lab, init, monkeypatch):
+    turn_on(monkeypatch)
+    answer = init("--with", FAMILY)
+    assert answer["families"] == ["canonical", "checkpoints", FAMILY]
+    assert {COPY, "orchestrate.toml"} < {*answer["created"]}
+    assert (lab.root / COPY).read_text() == "# All notes of project\n"
+    text = (lab.root / "orchestrate.toml").read_text()
+    assert text.replace(f'families = ["canonical", "checkpoints", "{FAMILY}"]\n', "", 1) == default_settings()
+    assert tomllib.loads(text)["families"] == answer["families"]
+    assert set(lab.git("show", "--format=", "--name-only", "HEAD").split()) == {*answer["created"]}
+    again = init("--with", FAMILY)
+    assert (again["created"], again["completed"], again["commit"]) == ([], [], None)
+    assert init()["families"] == answer["families"]
+
+
+def test_a_family_that_is_turned_on_later_gains_what_it_lacks_and_the_rest_keeps_every_byte(
+    lab, init, monkeypatch
+):
+    turn_on(monkeypatch)
+    init()
+    settings = 'families = ["canonical"] # ours\r\n[git]\r\ncommit = "never"\r\n'
+    lab.write("orchestrate.toml", settings)
+    before = {name: (lab.root / name).read_bytes() for name in ("STATUS.md", "DECISIONS.md", "AGENTS.md")}
+    answer = init("--with", FAMILY)
+    assert (answer["created"], answer["completed"]) == ([COPY], ["orchestrate.toml"])
+    text = (lab.root / "orchestrate.toml").read_bytes().decode()
+    assert text == settings.replace('"canonical"]', f'"canonical", "{FAMILY}"]')
+    assert {name: (lab.root / name).read_bytes() for name in before} == before
+
+
+LISTED = {
+    "as it is written by us": (default_settings().encode(), None),
+    "no file": (b"", b'families = ["canonical", "checkpoints", "phases"]\n'),
+    "a list": (b'families=["ai_memory"]\n', b'families=["ai_memory", "phases"]\n'),
+    "an empty list": (b"families = []\n", b'families = ["phases"]\n'),
+    "several lines": (b"families = [\n  'canonical',\n]\n", b"families = [\n  'canonical', \"phases\",\n]\n"),
+    "it is on": (b'families = ["phases"]\n', b'families = ["phases"]\n'),
+    "no list, with tables": (
+        b"\xef\xbb\xbf[git]\r\n",
+        b'\xef\xbb\xbffamilies = ["canonical", "checkpoints", "phases"]\r\n[git]\r\n',
+    ),
+    "a comment": (
+        b"# families = []\r\n[git]\r\n",
+        b'# families = []\r\nfamilies = ["canonical", "checkpoints", "phases"]\r\n[git]\r\n',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", LISTED)
+def test_the_list_of_families_gains_one_and_every_other_byte_stays(how):
+    before, after = LISTED[how]
+    found = with_families(before, ["canonical", "phases"])
+    assert after is None or found == after
+    assert "phases" in recording_of(found).families
+    assert with_families(found, ["phases"]) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'"families" = ["canonical"]\n', b'families = ["canonical" # "checkpoints"\n]\n', b"families = [\n",
+        b'families = ["canonical", "nothing"]\n', b"[git]\ncommit = 1\n",
+    ],
+)  # fmt: skip
+def test_a_list_that_cannot_be_edited_is_left_to_the_user(text):
+    with pytest.raises(Refusal, match=r'`families` cannot be changed here; write `families = \["'):
+        with_families(text, ["phases"])
+
+
+def test_settings_that_are_wrong_are_reported_before_a_family_is_turned_on(lab, init, monkeypatch):
+    turn_on(monkeypatch)
+    init()
+    lab.write("orchestrate.toml", "families = [\n")
+    (problem,) = init("--with", FAMILY, code=2)["problems"]
+    assert problem["what"].startswith("is not valid TOML")
+    assert not (lab.root / COPY).exists()
+    assert init()["families"] == ["canonical", "checkpoints"]
 
 
 def test_outside_a_repository_the_answer_says_what_to_do(tmp_path, capsys):
