@@ -57,46 +57,11 @@ class Report(NamedTuple):
 
 
 def read_report(text: str, place: str = "report") -> Report:
-    """Read a final answer, Markdown or one JSON object with the keys of `REPORT_SCHEMA`. Never raises."""
+    """Read a final answer, Markdown or one JSON object with the keys of `report_schema`. Never raises."""
     structured = _json_object(text)
     report = _from_markdown(text, place) if structured is None else _from_json(structured, place)
     return report._replace(complaints=(*report.complaints, *_missing_details(report, place)))
 
-
-def _strings(*names: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in names},
-        "required": list(names),
-    }
-
-
-_LIST = {"type": "array", "items": {"type": "string"}}
-REPORT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["summary", "analysis", "proposal", "risks_and_alternatives", "status"],
-    "properties": {
-        "summary": {"type": "string"},
-        "analysis": {"type": "string"},
-        "proposal": {
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "affected_files": _LIST,
-                "sketch": {"type": "string"},
-                "testing": {"type": "string"},
-                "integration_notes": {"type": "string"},
-            },
-        },
-        "risks_and_alternatives": {"type": "string"},
-        "status": {"enum": list(STATUSES)},
-        "blocked": _strings(*Blocked._fields),
-        "clarification": _strings(*Clarification._fields),
-        "follow_ups": _LIST,
-        "decisions": _LIST,
-    },
-}
-"""The JSON Schema for agents that can be asked for structured output."""
 
 _SECTIONS = {
     "summary": "Summary",

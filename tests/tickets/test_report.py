@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickets.report import REPORT_SCHEMA, Blocked, Clarification, Proposal, Report, read_report
+from tickets.report import STATUSES, Blocked, Clarification, Proposal, Report, read_report
+from tickets.report_schema import REPORT_SCHEMA
 
 WHOLE = """\
 ## Summary
@@ -98,7 +99,12 @@ def test_the_same_report_as_json_is_the_same_value():
         "follow_ups": list(READ.follow_ups),
         "decisions": list(READ.decisions),
     }
-    assert set(answer) <= set(REPORT_SCHEMA["properties"])
+    properties = REPORT_SCHEMA["properties"]
+    assert set(answer) <= set(properties)
+    assert properties["status"] == {"enum": list(STATUSES)}
+    assert properties["proposal"]["properties"].keys() == set(Proposal._fields)
+    assert properties["blocked"]["required"] == list(Blocked._fields)
+    assert properties["clarification"]["required"] == list(Clarification._fields)
     assert read_report(json.dumps(answer)) == READ
     assert read_report(f"```json\n{json.dumps(answer, indent=1)}\n```\n") == READ
 
