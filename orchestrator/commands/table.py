@@ -47,7 +47,7 @@ COMMANDS = {
     "checkpoint": Command(None, "the last step of an agent on a feature"),
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),
-    "msg": Command(None, "messages between participants"),
+    "msg": Command("msg", "send, show, acknowledge and list messages between participants"),
     "team": Command(None, "the team roster"),
     "alert": Command(None, "alerts"),
     "backup": Command(None, "back the state files up"),

@@ -4,27 +4,10 @@ from orchestrator.execute.begin import answered_by
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.runtime_lifecycle import record
 from orchestrator.runs.events import WorkerReopened
-from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.events import RosterEntry, RunDeployed
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from workers.engine.local import read_ended
-
-MOST_ANSWERS = 5
-"""How often a ticket goes on with an answer: two that answer each other without end cost money."""
-
-
-def why_not(worker: WorkerState, *, asks: bool) -> str:
-    """Return why a worker that has ended does not go on with an answer; empty where it does.
-
-    `asks`: it has put a question to the lead that nobody has answered.
-    """
-    waits = worker.outcome in ("blocked", "needs_clarification") or asks
-    if not waits or worker.lands or worker.outcome in ("cancelled", "skipped"):
-        return f"it has ended: {worker.outcome}"
-    if len(worker.answered) >= MOST_ANSWERS:
-        return f"it has been answered {MOST_ANSWERS} times, the most for one ticket"
-    return ""
 
 
 async def reopen(runtime: Runtime, ticket: Ticket, re: str, said: str) -> list[Problem]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from orchestrator.runs.message_log import decoded_copy
 from workers.files.durable import append_line
 from workers.files.read import read_whole
-from workers.messages.record import Record, decode, sender_of, split
-
-NAME = "messages.jsonl"
+from workers.messages.record import Record, split
 
 
 class Copy:
@@ -27,7 +26,7 @@ class Copy:
             return []
         found = []
         for line in data.split(b"\n"):
-            record = decoded(line)
+            record = decoded_copy(line)
             if record is not None and split(record.sender)[0] == self._run:
                 self._known.add(hash(line))
                 found.append(record)
@@ -39,11 +38,3 @@ class Copy:
         if new:
             append_line(self._path, b"\n".join(new), 0o600, synced=False)
             self._known.update(map(hash, new))
-
-
-def decoded(line: bytes) -> Record | None:
-    """Return the record of a copied line; None where it is none."""
-    # In its log the sender is known by the file's name; here only the id can tell it.
-    head = line[: line.find(b'","')].rpartition(b'"')[2]
-    found = decode(line, sender_of(head.decode("ascii", "replace")))
-    return found if isinstance(found, Record) else None

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import anyio
 
-from orchestrator.execute.reopen import reopen, why_not
+from orchestrator.execute.reopen import reopen
 from orchestrator.execute.runtime import Runtime
 from orchestrator.log import warning
-from orchestrator.messages._copy import NAME, Copy
+from orchestrator.messages._copy import Copy
 from orchestrator.runs.events import MessageNoted, MessageUnacknowledged
+from orchestrator.runs.message_log import COPY
 from tickets.problems import Problem
 from tickets.ticket import Ticket
+from workers.files.run_dir import MESSAGES
 from workers.messages.log_reader import Seen
 from workers.messages.logs import Logs, Poll
 from workers.messages.own_log import Draft, NotSentError, OwnLog
@@ -27,7 +29,6 @@ from workers.messages.standing import Book, Message, Resends
 POLL, SOON = 0.05, 0.02
 """Seconds between two polls; between those in the second after a message."""
 AWAKE = 1.0
-FOLDER = ".taskers/messages"
 UNTOLD = ("ack", "task_progress")
 """Types that the journal does not have."""
 FOR_LEAD = ("question", "blocker", "error", "plan_started", "plan_complete", "phase_complete", "state_change")
@@ -62,10 +63,10 @@ class Coordinator:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, self._run = runtime, runtime.run.id
         self._name, self._lead = participant(self._run, COORDINATOR), participant(self._run, LEAD)
-        self._folder = runtime.run.root / FOLDER
+        self._folder = runtime.run.root / MESSAGES
         self._logs = Logs(str(self._folder), clock=self._now)
         self._log = OwnLog(self._path(self._name), self._name, self._now)
-        self._copy = Copy(runtime.run.path / NAME, self._run)
+        self._copy = Copy(runtime.run.path / COPY, self._run)
         self._book = Book()
         self._resends = Resends(self._name)
         self._taking = anyio.Lock()
@@ -217,7 +218,7 @@ class Coordinator:
         was_seen = answer is not None and any(ack.sender == mine for ack in answer.acks)
         if was_seen or asked.record.id in worker.answered:
             return  # it had seen it before its end, or has gone on with it already
-        if not why_not(worker, asks=asked.record.sender == mine):
+        if not worker.why_not_answered(asks=asked.record.sender == mine):
             self._reported.update(await reopen(self._runtime, ticket, asked.record.id, record.body))
             if record.to == mine:
                 # Its prompt has it: nothing else is to show it again.

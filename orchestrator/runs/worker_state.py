@@ -23,6 +23,10 @@ WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_lim
 """Outcomes that the lead examines before the ticket is rerun."""
 
 
+MOST_ANSWERS = 5
+"""How often a ticket goes on with an answer: two that answer each other without end cost money."""
+
+
 class WorkerState:
     """One worker, as `RunState` folds it from the journal.
 
@@ -88,6 +92,18 @@ class WorkerState:
         self.flags, self.settled_by, self.lead_said = (), "", None
         self.retrying, self.begin = True, event.begin
         self.answered += (event.re,)
+
+    def why_not_answered(self, *, asks: bool) -> str:
+        """Return why it, having ended, does not go on with an answer of the lead's; empty where it does.
+
+        `asks`: it has put a question to the lead that nobody has answered.
+        """
+        waits = self.outcome in ("blocked", "needs_clarification") or asks
+        if not waits or self.lands or self.outcome in ("cancelled", "skipped"):
+            return f"it has ended: {self.outcome}"
+        if len(self.answered) >= MOST_ANSWERS:
+            return f"it has been answered {MOST_ANSWERS} times, the most for one ticket"
+        return ""
 
     @property
     def ended_as(self) -> Outcome:

@@ -13,6 +13,8 @@ from tickets.value import Value
 from workers.files.read import NotRegularError, read_whole
 
 RUNS = ".taskers/runs"
+MESSAGES = ".taskers/messages"
+"""The folder of the message logs of all runs."""
 ARCHIVE = ".taskers/archive"
 """The folder of packed runs."""
 STARTED = ".started.json"

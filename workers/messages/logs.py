@@ -39,12 +39,14 @@ class Logs:
         self,
         folder: str,
         run: str | None = None,
-        concerning: str | None = None,
+        concerning: str | tuple[str, ...] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
         self._run = run
-        self._needles = (concerning.encode(), everyone(concerning).encode()) if concerning else ()
+        readers = (concerning,) if isinstance(concerning, str) else concerning
+        named = (name for one in readers for name in (one, everyone(one)))
+        self._needles = tuple(name.encode() for name in dict.fromkeys(named))
         self._clock = clock
         self._logs: dict[str, LogReader] = {}
         self._listed = -1.0

@@ -9,6 +9,7 @@ from support.repository import TEMPLATES, Lab, shell, template
 
 from orchestrator.commands.table import COMMANDS
 from orchestrator.runs.events import EVENTS
+from workers.messages.own_log import OwnLog
 
 TEXT = (ROOT / "docs" / "commands.md").read_text()
 EXAMPLES = {
@@ -24,9 +25,27 @@ LISTS = {
     "The criteria of `criterion list`": ("criterion", "list"),
     "The phases of `phase list`": ("phase", "list"),
 }
+MESSAGES = {
+    "msg": ("msg", "inbox"),
+    "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
+    "The receipts of `msg ack`": ("msg", "ack", "Command-Worker-2:1"),
+    "The messages of `msg log`": ("msg", "log", "last", "--with", "lead", "--type", "question"),
+}
+"""Calls after a worker has asked the lead something."""
 """Examples of further answers of a command, and the calls that print them."""
 MAPS = {"progress", "todo", "outcomes", "counts"}
 """Objects whose keys are the project's own words."""
+
+
+def ask(lab):
+    """Let a worker of the last run have asked the lead something."""
+    run = max((lab.root / ".taskers/runs").iterdir()).name
+    log = OwnLog(str(lab.root / f".taskers/messages/{run}.Command-Worker-2.jsonl"), f"{run}.Command-Worker-2")
+    facts = {"title": "Which licence?", "task": None, "attempted": "", "needs": "a yes or no", "mode": "skip"}
+    log.append("blocker", f"{run}.coordinator", "Two are named.", facts=facts, phase="phase-1", plan="01-01")
+    first = log.append("question", f"{run}.lead", "Which?")
+    answered = OwnLog(str(lab.root / f".taskers/messages/{run}.lead.jsonl"), f"{run}.lead")
+    answered.append("answer", first.sender, "MIT.", re=first)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +78,7 @@ def answers(tmp_path_factory):
     accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
     for name, arguments in {
         "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
-        "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
+        **MESSAGES, "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
         "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
         "wait": ("wait", "last"), "A brief answer of `wait`": ("wait", "last", "--since", "0"),
         "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
@@ -77,6 +96,8 @@ def answers(tmp_path_factory):
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
         **LISTS,
     }.items():  # fmt: skip
+        if name == "msg":
+            ask(lab)
         found[name] = lab.call(*arguments, "--json")
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
@@ -116,7 +137,7 @@ def differences(example, actual):
 
 def test_every_command_that_exists_has_an_example():
     existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
-    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS}
+    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS, *MESSAGES} - {"msg"}
     assert set(EXAMPLES) - further == existing
 
 
@@ -124,6 +145,7 @@ def test_every_event_is_in_the_table_with_its_keys():
     rows = re.findall(r"^\| ((?:`\w+` ?)+)\| ((?:`\w+` ?)*)\|", TEXT, re.MULTILINE)
     told = {name: keys.replace("`", "").split() for names, keys in rows for name in re.findall(r"\w+", names)}
     keys = {name: [key for key in kind._fields if key != "event"] for name, kind in EVENTS.items()}
+    keys["message"][2] = "from"  # no name in Python
     keys |= {"ended": ["worker", "facts"], "gate_seen": ["workers"], "opened": ["status"]}
     assert {name: told.get(name) for name in keys} == keys
 

@@ -148,3 +148,23 @@ def test_an_answer_reaches_who_has_ended_while_the_run_is_on(talk, tmp_path):
     ]
     assert (talk.lab.root / "src/note.txt").read_text() == "begun\ntold: MIT\n"
     assert (told["status"], told["counts"]["accepted"]) == ("integrated", 2)
+
+
+def test_the_lead_reads_its_inbox_answers_and_the_worker_goes_on(talk):
+    talk.commit(ASKS)
+    talk.lab.call("run", "phase-1", "--json")
+    inbox = talk.lab.call("msg", "inbox", "--json").document
+    (item,) = inbox["messages"]
+    assert (item["body"], item["open"], item["stands"], inbox["new"], inbox["open"]) == (
+        "Which licence holds?", True, "new", 1, 1)  # fmt: skip
+    assert item["answer_with"] == f'orchestrate msg send --re {item["id"]} "..."'
+    again = talk.lab.call("msg", "inbox", "--json").document
+    assert (again["new"], again["open"], again["messages"][0]["stands"]) == (0, 1, "shown")
+    assert again["waiting_for"] == "lead"
+    sent = talk.lab.call("msg", "send", "--re", item["id"].rpartition(".")[2], "Yes: MIT.", "--json").document
+    assert (sent["resumes"], sent["next_action"]) == (True, f"orchestrate resume {talk.run.name} --detach")
+    assert talk.lab.call("resume", talk.run.name, "--json").document["workers"][0]["attempts"] == 2
+    assert talk.lab.call("msg", "inbox", "--json").document["messages"] == []
+    told = talk.lab.call("msg", "log", talk.run.name, "--json").document
+    assert [(one["type"], one["stands"], one["record"]) for one in told["messages"]] == [
+        ("question", "answered", "same"), ("answer", "handled", "same")]  # fmt: skip
