@@ -19,7 +19,7 @@ from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.schedule.availability import unmet_fence
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
-from orchestrator.store.repo import import_gitpython
+from orchestrator.store.repo import RepoBlocked, import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
@@ -145,7 +145,7 @@ def record(runtime: Runtime, event: Event) -> list[Problem]:
             [event], families=families, message="", commit=False, is_run=True
         )
         return list(done.problems)
-    except StateError as error:
+    except (StateError, RepoBlocked) as error:
         return list(error.problems)
 
 

@@ -27,7 +27,7 @@ from orchestrator.integrate._overrule import (
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
 from orchestrator.runs.landings import read_landing, trailers
-from orchestrator.runs.next_action import HELD_UP, has_work
+from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
@@ -89,7 +89,8 @@ def _note_obstacle(runtime: Runtime, problems: Sequence[Problem]) -> None:
     """Note what has kept the run from its end although no verdict is open: `status` asks no git."""
     errors = [one for one in problems if one.severity == "error"]
     state = runtime.state
-    why = some_of([str(one) for one in errors], 1) if has_work(state) and not state.pending else ""
+    is_left = state.has_ended and not (state.is_integrated or state.pending)
+    why = some_of([str(one) for one in errors], 1) if is_left else ""
     if why != state.blocked:
         runtime.note(LandingBlocked(why))
 
@@ -386,6 +387,8 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     except StateError as error:
         # What landed has landed; it is recorded when the files can be edited.
         return _then_again(runtime, error)
+    except RepoBlocked as blocked:
+        return list(blocked.problems)
     commit = recorded.commit
     if commit is None and wanted:
         made = UserRepo(runtime.repository).commits_with(

@@ -17,7 +17,7 @@ from orchestrator.state.canonical.decisions.read import phases_run
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import ActiveWorker, Status, doubts, read, slug
 from orchestrator.state.document import merge_conflicts
-from orchestrator.store.intent import decided
+from orchestrator.store.intent import awaited_branch, decided
 from orchestrator.store.read import read_state
 from tickets.problems import Problem, ProblemError
 from workers.files.run_dir import RunDir, runs_of
@@ -308,6 +308,8 @@ class Situation(_Moment):
         """The change that a killed command had decided and not completed."""
         paths = (decided(self.repository, kind) for kind in ("intent", "landing"))
         what, do = "a change was decided and not completed", "`orchestrate resume` completes it"
+        if self._awaited:
+            what, do = f"{what}: it waits for {self._awaited}", f"switch back to that branch, then {do}"
         return tuple(Problem(path.name, what, do, "warning") for path in paths if path.exists())[:1]
 
     @cached_property
@@ -325,6 +327,7 @@ class Situation(_Moment):
                 self.status,
                 self._is_missing,
                 bool(self.interrupted),
+                self._awaited,
                 self.in_progress or "",
                 self.waiting,
                 self.newest(LOOKED_AT)[::-1],
@@ -387,6 +390,12 @@ class Situation(_Moment):
         if (last := self.last) is not None and last.is_integrated:
             done |= {last.phase}  # also where nothing of it was accepted
         return done | phases_run(self.text(DECISIONS))
+
+    @cached_property
+    def _awaited(self) -> str:
+        """Return the branch that a decided change waits for, where the user is on another one."""
+        branch = awaited_branch(self.repository) if decided(self.repository, "intent").exists() else None
+        return branch if branch and self.head.branch != branch else ""
 
     @property
     def _phases_complete(self) -> frozenset[str]:

@@ -98,6 +98,8 @@ class Outlook(Value):
     """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
     is_interrupted: bool
     """Whether a command was killed between its decision and its end."""
+    awaited: str
+    """The branch that its change waits for, where the user is on another one."""
     in_progress: str
     """The operation that the user is in the middle of, as a merge: until its end nothing is committed."""
     waiting: RunState | None
@@ -124,6 +126,8 @@ def _step_of(outlook: Outlook, first: str) -> Step:
     goes_on = waiting is not None and waiting.status() == "running"
     if outlook.in_progress and not goes_on:
         return Waits("lead", f"{outlook.in_progress} is in progress: finish or abort it first")
+    if outlook.awaited:
+        return Waits("lead", f"a decided change waits for {outlook.awaited}: switch back, then `{RECOVER}`")
     if outlook.is_interrupted:
         return RECOVER
     if waiting is not None and (goes_on or status is not None):

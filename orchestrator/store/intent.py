@@ -45,6 +45,12 @@ def waiting(repository: Repository) -> list[str]:
     return [text for kind, text in what.items() if decided(repository, kind).exists()]
 
 
+def awaited_branch(repository: Repository) -> str | None:
+    """Return the branch on which a decided commit of state files is to be made; None for any, or for none."""
+    commit = (read_intent(decided(repository, "intent")) or {}).get("commit") or {}
+    return commit.get("branch")
+
+
 def read_intent(path: Path) -> dict[str, Any] | None:
     """Read an intent; None where nothing is decided. Raises StateError where it is not valid."""
     try:

@@ -19,7 +19,7 @@ from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
 from orchestrator.state.transition import Transition, transition
 from orchestrator.store._replace import Files, write_intent
-from orchestrator.store.intent import Move, decided, read_intent, waiting
+from orchestrator.store.intent import Move, awaited_branch, decided, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, left_out_of, refuse_elsewhere, refuse_unready
 from orchestrator.store.places import in_event, without_places
 from orchestrator.store.read import SAVING, FilesRead
@@ -95,7 +95,11 @@ class Store:
         return done._replace(problems=(*done.problems, *told), left=found.left)
 
     def check(self, events: Sequence[Event]) -> None:
-        """Raise StateError where the canonical files, as they stand, could not show a run's events."""
+        """Raise StateError where the canonical files, as they stand, could not show a run's events.
+
+        Raises RepoBlocked where a decided change waits for another branch.
+        """
+        self._refuse_away()
         while True:
             now = FilesRead(self._files.text)
             try:
@@ -183,6 +187,7 @@ class Store:
         self._refuse_unready(wanted)
         with self._locked():
             problems = self._finish()
+            self._refuse_away()
             waits = self._intent.exists()
             try:
                 changed, hindered = self._transact(wanted)
@@ -198,9 +203,12 @@ class Store:
     def _refuse_unready(self, wanted: "_Wanted") -> None:
         """Raise where a command of the lead's could not commit, or the user is about to merge a state file.
 
-        A run's results are saved all the same, in files that are no conflict.
+        A run's results are saved all the same, in files that are no conflict, and are those of its branch:
+        in those of another they would be in the way of the switch back, and be lost with them.
         """
         if wanted.branch:
+            if away := self._away_from(wanted.branch):
+                raise RepoBlocked(*away)
             return
         if unmerged := self._repo.unmerged(wanted.concerned):
             raise StateError(*unmerged)
@@ -210,6 +218,8 @@ class Store:
     def _finish(self) -> list[Problem]:
         problems = self._finish_landing()
         if self._intent.exists():
+            if away := self._away():
+                return [*problems, *away]
             problems += self._complete(self._waiting())
             problems += self._restore()
             problems += self._finish_commit()[1]
@@ -241,6 +251,27 @@ class Store:
 
     def _waiting(self) -> list[Move]:
         return [Move(*move) for move in (read_intent(self._intent) or {"moves": []})["moves"]]
+
+    def _away_from(self, branch: str) -> tuple[Problem, ...]:
+        """Return why the files of a branch cannot be written: the user is on another one."""
+        if self._repo.head().branch == branch:
+            return ()
+        try:
+            refuse_elsewhere(self._repo, branch)
+        except RepoBlocked as blocked:
+            return blocked.problems
+        return ()
+
+    def _away(self) -> list[Problem]:
+        """Return why what is decided cannot be completed where the user is now: it is another branch's."""
+        branch = awaited_branch(self._repository)
+        found = self._away_from(branch) if branch else ()
+        return [problem._replace(what=f"{problem.what}; {DECIDED}") for problem in found]
+
+    def _refuse_away(self) -> None:
+        """Raise RepoBlocked where a decided change waits for another branch: no change is mixed with it."""
+        if self._intent.exists() and (away := self._away()):
+            raise RepoBlocked(*away)
 
     # A transaction
 

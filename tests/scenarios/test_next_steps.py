@@ -547,6 +547,27 @@ def another_branch(walk):
     walk.lab.git("switch", "--quiet", "--create", "trunk")
 
 
+@state(waits="lead")
+def another_branch_and_a_change_on_it(walk):
+    another_branch(walk)
+    walk.did("todo add Something")
+
+
+@state(waits="lead")
+def another_branch_and_nothing_to_land(walk):
+    walk.lab.templates(command_1=command("exit 3"))
+    walk.did("deploy phase-1", 1)
+    walk.lab.git("switch", "--quiet", "--create", "trunk")
+
+
+@state(waits="lead")
+def another_branch_than_a_decided_change_waits_for(walk):
+    phase_done(walk)
+    walk.did("todo add Something")
+    commit = {"paths": ["STATUS.md"], "message": "Integrated", "branch": "refs/heads/trunk", "saved": {}}
+    (walk.root / ".git/orchestrate/intent.json").write_text(json.dumps({"moves": [], "commit": commit}))
+
+
 @state(starts=1)
 def detached_head(walk):
     walk.lab.templates(command_1=writer(1))

@@ -13,6 +13,7 @@ from orchestrator.errors import Refusal, StateError
 from orchestrator.state import ALWAYS
 from orchestrator.state.events import Completion, PhaseMoved, RosterEntry, RunDeployed, RunIntegrated
 from orchestrator.store import store as store_module
+from orchestrator.store.repo import RepoBlocked
 from orchestrator.store.store import Store
 from workers.git.run import find_repository
 
@@ -201,13 +202,14 @@ def test_a_folder_in_place_of_a_state_file_is_a_stop_in_plain_words(lab, store):
         record(store, "Codex-Worker-1")
 
 
-def test_a_commit_for_one_branch_is_not_made_on_another(lab, store):
+def test_the_files_of_one_branch_are_not_written_on_another(lab, store):
     lab.git("switch", "-qc", "side")
-    done = record(store, "Codex-Worker-1", branch="refs/heads/main")
-    assert (done.commit, len(done.problems)) == (None, 1)
-    assert lab.git("rev-parse", "side") == lab.git("rev-parse", "main")
+    before = texts(lab)
+    with pytest.raises(RepoBlocked, match="switch back to that branch"):
+        record(store, "Codex-Worker-1", branch="refs/heads/main")
+    assert (texts(lab), store.pending()) == (before, [])
     lab.git("switch", "-q", "main")
-    assert store.finish() == []
+    assert record(store, "Codex-Worker-1", branch="refs/heads/main").commit is not None
     assert lab.git("rev-list", "--count", "side..main").strip() == "1"
     assert clean(lab) == ""
 
