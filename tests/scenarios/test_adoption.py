@@ -3,11 +3,12 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 
 import pytest
-from support.repository import shell
+from support.repository import Lab, shell
 from support.runtimes import (
     PATIENCE,
     UNFENCED,
@@ -350,3 +351,44 @@ def test_the_record_of_one_that_ended_before_it_began_is_not_laid_on_who_runs_af
     assert outcomes == {"Command-Worker-1": "complete", "Command-Worker-2": "failed"}
     assert [one["violations"] for one in called.document["workers"]] == [[], []]
     assert [one for one in journal(run) if one["event"] == "unattributed"] == []
+
+
+def elsewhere(lives, place):
+    """Return the repository of a run whose `.taskers` was kept: in a fresh clone, or moved as a whole."""
+    there = lives.root.parent / "other"
+    if place == "moved":
+        lives.root.rename(there)
+    else:
+        lives.lab.git("clone", "--quiet", str(lives.root), str(there))
+        shutil.copytree(lives.root / ".taskers", there / ".taskers", symlinks=True)
+    return Lab(there, lives.lab.home)
+
+
+@pytest.mark.parametrize("place", ["cloned", "moved"])
+def test_a_run_whose_workings_were_kept_goes_on_in_another_checkout(lives, place):
+    """One worker has ended and was not judged, one was killed, one was not begun."""
+    lives.pool_of(2)
+    n, stayed = "{{ matrix.number }}", lives.root.parent / "stayed"
+    stay = f"if test {n} = 2 -a ! -e {stayed}; then touch {stayed}; sleep 300; fi"
+    script = f"mkdir -p out; echo x >> out/{n}; {lives.waits}; {stay}; echo x >> {lives.outside}/{n}"
+    numbers = {"number": [1, 2, 3]}
+    lives.lab.templates(command_1=shell(script, mode="write", owns=[f"out/{n}"], matrix=numbers))
+    run, runtime = lives.detached()
+    wait_until(lambda: len(started(run)) == 2)
+    kill_and_see_dead(runtime)
+    lives.let_go(2)
+    wait_until(lambda: exits(run) and stayed.exists())
+    kill_and_see_dead(started(run)["Command-Worker-2"]["shim_pid"])
+    for pid in lives.living():
+        kill_and_see_dead(pid)
+    lab = elsewhere(lives, place)
+    lives.let_go(2)
+    done = lab.call("resume", run.name, "--json")
+    assert done.code == 0, done
+    assert {(one["outcome"], one["verdict"]) for one in done.document["workers"]} == {
+        ("complete", "accepted")
+    }
+    assert lives.executed() == {"1": ["x"], "2": ["x"], "3": ["x"]}
+    assert [(lab.root / "out" / name).read_text() for name in "123"] == ["x\n", "x\nx\n", "x\n"]
+    assert lab.git("status", "--porcelain") == ""
+    assert lab.git("worktree", "list").count("\n") == 1

@@ -13,7 +13,14 @@ from workers.engine.process import ForkServer
 from workers.errors import WorkerError
 from workers.worktree.changes import Checker
 from workers.worktree.checkout import Made, make_tree
-from workers.worktree.worktree import Place, found_place, is_restored, remove_place, start_of
+from workers.worktree.worktree import (
+    Place,
+    found_place,
+    is_restored,
+    readopted_place,
+    remove_place,
+    start_of,
+)
 
 
 class SharedTree(NamedTuple):
@@ -58,7 +65,8 @@ class Trees:
         place = self._found(worker, base)
         if place is not None or job.ticket.mode != "read-only":
             return place
-        place = self._found_shared(base)
+        # It is whole, with or without the record of its start: this worker was started in it.
+        place = self._found(_shared_name(base), base)
         if place is not None:
             self._shared.setdefault(base, SharedTree(place, set())).readers.add(worker)
         return place
@@ -98,6 +106,7 @@ class Trees:
         # An earlier runtime may have left its commands running in a tree that it had not finished.
         for at in range(1, len(set_up.commands) + len(set_up.own) + 1):
             await free_stem(self._site, f"{name}.setup-{at}")
+        self._found(name, job.tree.base)  # what it had half made in another clone is then known here as that
         place, missing = await self.checked_out(name, job.tree.base, set_up)
         if missing:
             emit(PathsMissing(name, tuple(missing)))
@@ -114,8 +123,9 @@ class Trees:
         return place
 
     def _found(self, name: str, base: str) -> Place | None:
-        run, common = self._site.run, self._site.repository.common
-        return found_place(common, run.worktree(name), base, self._index(name))
+        (root, common), path, index = self._site.repository, self._site.run.worktree(name), self._index(name)
+        place = found_place(common, path, base, index)
+        return place if place is not None else readopted_place(root, common, path, base, index)
 
     def _found_shared(self, base: str) -> Place | None:
         place = self._found(_shared_name(base), base)

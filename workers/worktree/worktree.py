@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,16 +125,20 @@ def make_place(
         remove_tree(making)
         remove_tree(metadata)
         raise WorkerError(f"no worktree: {error.said}") from error
+    place = _place_at(path, base, _known_at(path, base, metadata, index, common), index)
+    (making / ".git").write_bytes(place.link)
+    making.rename(path)
+    return place
+
+
+def _known_at(path: Path, base: str, metadata: Path, index: Path, common: Path) -> Path:
+    """Complete the metadata of a worktree and move it among the others; copy its index to `index`."""
     # The time of the copy must be that of the original: git takes entries as young as the index for dirty.
     shutil.copy2(metadata / "index", fresh := index.with_name(f"{index.name}.new"))
     fresh.replace(index)
     for name, text in (("HEAD", base), ("commondir", "../.."), ("gitdir", f"{path / '.git'}")):
         (metadata / name).write_bytes(os.fsencode(text) + b"\n")
-    admin = _appear(metadata, common / "worktrees", path)
-    place = _place_at(path, base, admin, index)
-    (making / ".git").write_bytes(place.link)
-    making.rename(path)
-    return place
+    return _appear(metadata, common / "worktrees", path)
 
 
 def _appear(metadata: Path, folder: Path, path: Path) -> Path:
@@ -166,8 +171,70 @@ def found_place(common: Path, path: Path, base: str, index: Path) -> Place | Non
     return None
 
 
+def readopted_place(root: Path, common: Path, path: Path, base: str, index: Path) -> Place | None:
+    """Return a worktree that was made elsewhere: its checkout was moved, or only `.taskers` was kept.
+
+    Its metadata is made again where it was lost. None where there is no tree that we have made, or git does
+    not have its base.
+    """
+    if not _was_made_by_us(path):
+        return None
+    admin = next(filter(partial(_has_left, path), _named_for(common, path)), None)
+    if admin is None or not index.is_file():
+        metadata = index.with_name(f"{index.name}.{os.getpid()}.worktree")
+        remove_tree(metadata)
+        metadata.mkdir(parents=True)
+        try:
+            # Without the times of any file: git then compares their contents.
+            env = {"GIT_DIR": str(common), "GIT_INDEX_FILE": str(metadata / "index")}
+            git(*PLAIN_INDEX, "read-tree", base, cwd=root, env=env)
+        except GitError:
+            remove_tree(metadata)
+            return None
+        admin = _known_at(path, base, metadata, index, common)
+    else:
+        _replace(admin / "gitdir", os.fsencode(path / ".git") + b"\n", admin)
+    place = _place_at(path, base, admin, index)
+    _replace(path / ".git", place.link, path)
+    return place
+
+
+def _was_made_by_us(path: Path) -> bool:
+    """Return whether a folder is a worktree by the name of its metadata, wherever that was."""
+    try:
+        if path.is_symlink() or (path / ".git").is_symlink():
+            return False
+        folder, _, name = os.fsdecode(read_whole(path / ".git").strip()).rpartition("/")
+    except OSError:
+        return False
+    return folder.startswith("gitdir: ") and folder.endswith("/worktrees") and _is_name_for(path, name)
+
+
+def _has_left(path: Path, admin: Path) -> bool:
+    """Return whether metadata is that of a worktree which is at `path` by now, and is in use nowhere else."""
+    with contextlib.suppress(OSError):
+        before = Path(os.fsdecode(read_whole(admin / "gitdir").strip()))
+        if before.parts[-4:] != (path / ".git").parts[-4:]:
+            return False
+        with contextlib.suppress(OSError):
+            return read_whole(before) != _link_to(admin)
+        return True
+    return False
+
+
+def _replace(file: Path, data: bytes, beside: Path) -> None:
+    """Replace a file in a folder in one step, from beside that folder: in it a worker may lay links."""
+    fresh = beside.with_name(f".{beside.name}.{os.getpid()}.new")
+    fresh.write_bytes(data)
+    fresh.replace(file)
+
+
 def _place_at(path: Path, base: str, admin: Path, index: Path) -> Place:
-    return Place(path, base, admin, b"gitdir: " + os.fsencode(admin) + b"\n", index)
+    return Place(path, base, admin, _link_to(admin), index)
+
+
+def _link_to(admin: Path) -> bytes:
+    return b"gitdir: " + os.fsencode(admin) + b"\n"
 
 
 def remove_places_below(common: Path, folder: Path) -> None:
@@ -222,14 +289,22 @@ def _clear_half_made(common: Path, path: Path) -> None:
 
 
 def _pointing_at(common: Path, path: Path) -> list[Path]:
-    """Return the metadata of the worktree at a path, tried by its name first: to read all takes long."""
-    stem = _stem_of(path)
+    """Return the metadata of the worktree at a path."""
+    return [admin for admin in _named_for(common, path) if _points_at(admin / "gitdir", path)]
+
+
+def _named_for(common: Path, path: Path) -> list[Path]:
+    """Return the metadata with the name of the worktree at a path: to read all takes long."""
     try:
         names = sorted(os.listdir(common / "worktrees"))  # noqa: PTH208 - names are all that is looked at
     except FileNotFoundError:
         return []
-    ours = (common / "worktrees" / name for name in names if name == stem or name.startswith(f"{stem}."))
-    return [admin for admin in ours if _points_at(admin / "gitdir", path)]
+    return [common / "worktrees" / name for name in names if _is_name_for(path, name)]
+
+
+def _is_name_for(path: Path, name: str) -> bool:
+    stem = _stem_of(path)
+    return name == stem or name.startswith(f"{stem}.")
 
 
 def _points_at(pointer: Path, path: Path) -> bool:

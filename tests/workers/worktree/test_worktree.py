@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from workers.worktree.worktree import (
     found_place,
     left_its_base,
     make_place,
+    readopted_place,
     remove_empty_folders,
     remove_place,
     remove_places_below,
@@ -184,6 +186,84 @@ def test_a_place_is_not_found_without_our_copy_of_its_index(repository):
     place = make(repository)
     place.index_copy.unlink()
     assert found_place(repository.common, place.path, place.base, place.index_copy) is None
+
+
+def copied(repository: Repository, root: Path) -> Repository:
+    """Clone a repository, and copy `.taskers` to the clone."""
+    git("clone", "-q", str(repository.root), str(root), cwd=repository.root)
+    shutil.copytree(repository.root / ".taskers", root / ".taskers", symlinks=True)
+    return Repository(root, root / ".git")
+
+
+def moved(repository: Repository, root: Path) -> Repository:
+    repository.root.rename(root)
+    return Repository(root, root / ".git")
+
+
+@pytest.mark.parametrize("take", [copied, moved])
+def test_a_place_in_another_checkout_is_readopted_with_the_work_in_it(repository, tmp_path, take):
+    place = make(repository)
+    (place.path / "a").write_text("changed\n")
+    (place.path / "new").write_text("new\n")
+    there = take(repository, tmp_path / "there")
+    there.own.mkdir(exist_ok=True)
+    path = there.root / ".taskers" / "worktrees" / "r" / "W-1"
+    arguments = there.root, there.common, path, place.base, there.own / "W-1.index"
+    assert found_place(*arguments[1:]) is None
+    found = readopted_place(*arguments)
+    assert found is not None
+    assert found == found_place(*arguments[1:])
+    assert left_its_base(found) is None
+    assert git("status", "--porcelain", cwd=path).split() == [b"M", b"a", b"??", b"new"]
+    assert worktrees(there) == [str(there.root), str(path)]
+    assert [one.name for one in path.parent.iterdir()] == ["W-1"]
+    remove_place(found)
+    assert worktrees(there) == [str(there.root)]
+    assert list(there.own.iterdir()) == []
+
+
+@pytest.mark.parametrize("take", [copied, moved])
+def test_a_place_that_is_half_made_in_another_checkout_is_made_anew_there(repository, tmp_path, take):
+    place = make(repository)
+    there = take(repository, tmp_path / "there")
+    there.own.mkdir(exist_ok=True)
+    path = there.root / ".taskers" / "worktrees" / "r" / "W-1"
+    readopted_place(there.root, there.common, path, place.base, there.own / "W-1.index")
+    assert left_its_base(make(there)) is None
+    assert worktrees(there) == [str(there.root), str(path)]
+
+
+def test_metadata_that_another_work_tree_uses_is_not_taken(repository, tmp_path):
+    place, other = make(repository), tmp_path / "other"
+    git("worktree", "add", "-q", "--detach", str(other), cwd=repository.root)
+    shutil.copytree(repository.root / ".taskers", other / ".taskers")
+    path = other / ".taskers" / "worktrees" / "r" / "W-1"
+    found = readopted_place(other, repository.common, path, place.base, repository.own / "W-1.index")
+    assert found is not None
+    assert found.admin != place.admin
+    assert left_its_base(found) is left_its_base(place) is None
+
+
+@pytest.mark.parametrize("link", ["", "gitdir: /elsewhere/.git/worktrees/other\n", "gitdir: r.W-1\n"])
+def test_a_folder_that_is_no_place_of_ours_is_not_readopted(repository, link):
+    path = repository.root / ".taskers" / "worktrees" / "r" / "W-1"
+    path.mkdir(parents=True)
+    (path / ".git").write_text(link)
+    base = git_line("rev-parse", "HEAD", cwd=repository.root)
+    arguments = repository.root, repository.common, path, base, repository.own / "W-1.index"
+    assert readopted_place(*arguments) is None
+    assert (path / ".git").read_text() == link
+    assert worktrees(repository) == [str(repository.root)]
+
+
+def test_a_place_without_its_base_is_not_readopted(repository, tmp_path):
+    place = make(repository)
+    there = copied(repository, tmp_path / "there")
+    there.own.mkdir()
+    path = there.root / ".taskers" / "worktrees" / "r" / "W-1"
+    assert readopted_place(there.root, there.common, path, "0123" * 10, there.own / "W-1.index") is None
+    assert (path / ".git").read_bytes() == place.link
+    assert list(there.own.iterdir()) == []
 
 
 def pipe(path):
