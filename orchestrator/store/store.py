@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.errors import HELD, Refusal, StateError
-from orchestrator.state import ALWAYS, Tree, is_owned, named_paths, owned_paths
+from orchestrator.state import ALWAYS, Tree, named_paths, owned_paths
 from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
 from orchestrator.state.transition import Transition, transition
@@ -101,11 +101,11 @@ class Store:
         """
         self._refuse_away()
         while True:
-            now = FilesRead(self._files.text)
+            now = FilesRead(self._files.text, named_paths(ALWAYS))
             try:
-                transition(now, events, ALWAYS)
                 if found := merge_conflicts(now):
                     raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
+                transition(now, events, ALWAYS)
             except StateError:
                 if self._was_saved(now):
                     continue
@@ -285,8 +285,8 @@ class Store:
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
             try:
                 before = {path: old for path, (old, _) in placed.items()}
-                after = wanted.change(FilesRead(now.__getitem__, known=before))
-                looked_at = after if wanted.branch else [path for path in now if is_owned(path)]
+                after = wanted.change(FilesRead(now.__getitem__, known={**now, **before}))
+                looked_at = after if wanted.branch else named_paths(ALWAYS)
                 if found := merge_conflicts({path: now[path] for path in looked_at}):
                     raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
             except Exception:
