@@ -88,11 +88,26 @@ def _main(arguments: list[str]) -> int:
     os.environ.setdefault(_PLUGINS, "__all__")
     name = next((word for word in arguments if word in COMMANDS), "")
     try:
-        found = _without_parser(arguments, name) or _by_parser(arguments, name)
+        plain = _by_itself(arguments, name) or _without_parser(arguments, name)
+        found = plain or _by_parser(arguments, name)
     finally:
         if not has_word:
             del os.environ[_PLUGINS]
     return found if isinstance(found, int) else _run(found, arguments)
+
+
+def _by_itself(arguments: list[str], name: str) -> "SimpleNamespace | None":
+    """Return what a call says to a command that reads it by itself; None where argparse has to explain it."""
+    from orchestrator.commands.table import COMMANDS  # noqa: PLC0415 - for start-up time
+
+    if not name or not COMMANDS[name].is_quick:
+        return None
+    from importlib import import_module  # noqa: PLC0415 - for start-up time
+
+    found: SimpleNamespace | None = import_module(f"orchestrator.cli.{COMMANDS[name].module}").read_words(
+        arguments
+    )
+    return found
 
 
 def _without_parser(arguments: list[str], name: str) -> "SimpleNamespace | None":
@@ -151,7 +166,6 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
-    from orchestrator.cli.step import called, with_callable_step  # noqa: PLC0415 - for start-up time
     from orchestrator.commands.invoke import Invocation, invoke  # noqa: PLC0415 - for start-up time
 
     twin = import_module(f"orchestrator.cli.{command.module}")
@@ -166,7 +180,10 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
         gc.freeze()  # what was imported stays: to go through it again and again finds nothing
         gc.enable()
     answer = invoke(Invocation(name, command, asked), function)
-    answer = with_callable_step(answer, called(words, vars(found)))
+    if not command.is_quick:
+        from orchestrator.cli.step import called, with_callable_step  # noqa: PLC0415 - for start-up time
+
+        answer = with_callable_step(answer, called(words, vars(found)))
     return _print(answer, [] if answer.refusal else twin.lines(answer, asked), as_json=found.json)
 
 

@@ -16,6 +16,8 @@ class Command(Value):
     """Whether it may run for hours; every other command ends before a garbage collection would pay."""
     switches: tuple[str, ...] | None = None
     """Options of a call without values, which needs no parser: most calls are such, and argparse is slow."""
+    is_quick: bool = False
+    """Whether its module in `cli` reads plain calls by itself, and its answers have no next step."""
 
 
 COMMANDS = {
@@ -48,6 +50,9 @@ COMMANDS = {
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),
     "msg": Command("msg", "send, show, acknowledge and list messages between participants"),
+    "worker": Command(
+        "worker", "a worker's own messages and plans, from its shell", of_lead=False, is_quick=True
+    ),
     "team": Command(None, "the team roster"),
     "alert": Command(None, "alerts"),
     "backup": Command(None, "back the state files up"),

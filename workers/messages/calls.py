@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from workers.messages.delivery import news_of
+from workers.messages.delivery import news_of, without_secrets
 from workers.messages.mailbox import Mailbox
 from workers.messages.own_log import NotSentError
 from workers.messages.record import COORDINATOR, milliseconds, split
@@ -40,7 +40,8 @@ class Desk:
 
     def deliver(self, hand_over: Callable[[str], None]) -> None:
         """Hand over the text of what is new, empty where nothing is, and acknowledge it."""
-        self._box.deliver(lambda news: hand_over(news.text))
+        with self._box.delivering() as news:
+            hand_over(news.text)
 
     def resend(self) -> bool:
         """Send again what is due; return whether more may become due."""
@@ -66,14 +67,18 @@ def offered(box: Mailbox) -> list[Tool]:
 def call(box: Mailbox, name: str, given: Given) -> Result:
     """Do a call; return its result, also where nothing could be sent. Raises KeyError for an unknown name."""
     tool, function = _TABLE[name]
-    why = _why_not(box, tool) or "; ".join(complaints(tool.schema(), given))
-    if why:
+    if why := _why_not(box, tool) or usage(name, given):
         return _not_sent(box, why)
     try:
         found = function(box, given)
     except NotSentError as error:
         return _not_sent(box, str(error))
     return _result(box, found) if isinstance(found, _Sent) else found
+
+
+def usage(name: str, given: Given) -> str:
+    """Return what is wrong with the input of a call; empty where nothing is."""
+    return "; ".join(complaints(_TABLE[name][0].schema(), given))
 
 
 def _why_not(box: Mailbox, tool: Tool) -> str:
@@ -133,7 +138,7 @@ def _paused(box: Mailbox, message: Message) -> _Sent:
 
     box.wait_until(is_over, max(limit, USUAL))
     if message.answers:
-        return _Sent(message, "go on with the answer", message.answers[0].body)
+        return _Sent(message, "go on with the answer", without_secrets(message.answers[0].body))
     if any(ack.how == "handled" for ack in message.acks) and not message.is_open:
         return _Sent(message, "closed without an answer: go on as you think best")
     return _Sent(message, UNANSWERED)
@@ -222,7 +227,7 @@ def _as_read(box: Mailbox, message: Message) -> Result:
     """Return a message as a reader of its own gets it; the state of its sender is not known here."""
     keys = message.record.as_json()
     return {
-        **{name: keys[name] for name in keys if name not in ("v", "try")},
+        **without_secrets({name: keys[name] for name in keys if name not in ("v", "try")}),
         "stands": box.stands(message),
         "open": message.is_open,
         "seconds": round(box.clock() - milliseconds(message.record.at) / 1000, 1),

@@ -4,10 +4,12 @@ New messages are found, handed over and acknowledged under the lock of the parti
 order, so that its server and its hooks never show one twice.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workers.messages.logs import Logs
 from workers.messages.own_log import PATIENCE, Draft, OwnLog
@@ -22,6 +24,9 @@ from workers.messages.record import (
     split,
 )
 from workers.messages.standing import Book, Message
+
+if TYPE_CHECKING:
+    from tickets.redact import Redactor
 
 MOST = 32 << 10
 """Bytes of one text."""
@@ -119,8 +124,20 @@ def visible(text: str) -> str:
 
 
 def quoted(body: str) -> str:
-    """Return a body whose lines cannot be taken for ours."""
-    return "\n".join(f"    | {line}" for line in visible(body).split("\n"))
+    """Return a body whose lines cannot be taken for ours, and that holds no secret."""
+    return "\n".join(f"    | {line}" for line in without_secrets(visible(body)).split("\n"))
+
+
+def without_secrets(value: Any) -> Any:
+    """Return a JSON value without the secrets of its texts: they stay in logs, and go no further."""
+    return _redactor().value(value)[0]
+
+
+@cache
+def _redactor() -> "Redactor":
+    from tickets.redact import Redactor, known_values  # noqa: PLC0415 - mostly nothing is new
+
+    return Redactor(known_values(os.environ))
 
 
 def said_by(sender: str, reader: str) -> str:

@@ -6,8 +6,8 @@ Several calls may be under way at once, each in a thread of its own.
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from workers.messages.delivery import MOST, News, Reading, delivery
@@ -125,10 +125,11 @@ class Mailbox:
                 return False
             self._wait(min(_QUICK if passed < _QUICK_FOR else _SLOW, seconds - passed))
 
-    def deliver(self, hand_over: Callable[[News], None], most: int = MOST) -> None:
-        """Hand over what is new, also where that is nothing, and acknowledge it. Raises NotSentError."""
+    @contextmanager
+    def delivering(self, most: int = MOST) -> Iterator[News]:
+        """Yield what is new, to be handed over in the block, and acknowledge it. Raises NotSentError."""
         with self._lock, delivery(self._log, self.reading, most=most) as news:
-            hand_over(news)
+            yield news
 
     def _message(self, id_: str) -> Message:
         message = self.book.get(id_)

@@ -205,3 +205,14 @@ def test_plans_that_were_started_and_not_ended_are_in_progress(post):
 
 def test_no_message_is_no_text():
     assert news_of([], ONE) == ("", (), 0)
+
+
+def test_a_secret_stays_in_the_log_and_is_shown_to_nobody(post):
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    post.send(TWO, ONE, f"use {token} for it")
+    post.send(TWO, ONE, f"use {token[:20]}\u200b{token[20:]} for it")
+    text = deliver(post).text
+    assert "a1B2c3" not in text
+    assert text.count("redacted:") == 2
+    assert "    | use [redacted:github-token] for it" in text
+    assert token.encode() in post.path(TWO).read_bytes()
