@@ -11,6 +11,8 @@ from orchestrator.commands import worker
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.worker import Arguments
+from orchestrator.errors import Refusal
+from tickets.problems import Problem
 from tickets.value import Value
 from workers.messages.tool_schemas import TASK_STATES
 
@@ -147,7 +149,9 @@ def read_words(words: Sequence[str]) -> SimpleNamespace | None:
         option = known.get(name) if name.startswith("--") else None
         if said == "--json":
             found["json"] = True
-        elif option is not None and option.is_flag and not equals:
+        elif option is not None and option.is_flag:
+            if equals:
+                return None
             found[option.field] = True
         elif option is not None and (equals or (rest and _is_value(rest[-1]))):
             found[option.field] = value if equals else rest.pop()
@@ -195,7 +199,8 @@ def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]
             else "\n".join([news.text or "no new messages", *_open(found)])
         )
         if not say(text, sys.stdout):
-            raise BrokenPipeError
+            problem = Problem(worker.PLACE, "the messages could not be printed", "they stay new; call again")
+            raise Refusal(problem, exit_code=1)
     return Answer(found.exit_code, {}, (), None)
 
 

@@ -39,7 +39,7 @@ class Arguments(Value):
     """The arguments of `worker`; what an action does not have is None."""
 
     action: str
-    text: str | None = None
+    text: str = ""
     """The message, the blocker's title, the task, the note; the file of a report."""
     to: str | None = None
     type: str | None = None
@@ -153,7 +153,10 @@ def _read(path: str) -> str:
     """Read a file, or standard input. Raises Refusal."""
     from workers.files.read import read_whole  # noqa: PLC0415 - only for a file
 
-    data = sys.stdin.buffer.read(_LARGEST) if path == STDIN else read_whole(path, _LARGEST)
+    try:
+        data = sys.stdin.buffer.read(_LARGEST) if path == STDIN else read_whole(path, _LARGEST)
+    except FileNotFoundError:
+        raise Refusal(Problem(path, "there is no such file", "name the file of the report")) from None
     return data.decode("utf-8", "replace").removesuffix("\n")
 
 

@@ -32,6 +32,11 @@ MESSAGES = {
     "The messages of `msg log`": ("msg", "log", "last", "--with", "lead", "--type", "question"),
 }
 """Calls after a worker has asked the lead something."""
+WORKERS = {
+    "worker": ("worker", "send", "--to", "lead", "--type", "question", "Which licence?"),
+    "The messages of `worker inbox`": ("worker", "inbox", "--open"),
+}
+"""Calls from the shell of a worker."""
 """Examples of further answers of a command, and the calls that print them."""
 MAPS = {"progress", "todo", "outcomes", "counts"}
 """Objects whose keys are the project's own words."""
@@ -46,6 +51,17 @@ def ask(lab):
     first = log.append("question", f"{run}.lead", "Which?")
     answered = OwnLog(str(lab.root / f".taskers/messages/{run}.lead.jsonl"), f"{run}.lead")
     answered.append("answer", first.sender, "MIT.", re=first)
+
+
+def inside(lab):
+    """Return the variables of a worker of the last run, to which the lead has said something."""
+    folder, run = lab.root / ".taskers/messages", max((lab.root / ".taskers/runs").iterdir()).name
+    lead, name = f"{run}.lead", "Command-Worker-1"
+    OwnLog(str(folder / f"{lead}.jsonl"), lead).append("chat", f"{run}.all", "Hello.", facts={"by": "Ada"})
+    return {
+        "ORCHESTRATE_PROJECT": str(lab.root), "ORCHESTRATE_RUN": run, "ORCHESTRATE_WORKER": name,
+        "ORCHESTRATE_MESSAGES": str(folder / f"{run}.{name}.jsonl"),
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +93,8 @@ def answers(tmp_path_factory):
     )  # fmt: skip
     accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
     for name, arguments in {
-        "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), "status": ("status",), "resume": ("resume",),
-        **MESSAGES, "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
+        "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), **WORKERS, "status": ("status",),
+        "resume": ("resume",), **MESSAGES, "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
         "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
         "wait": ("wait", "last"), "A brief answer of `wait`": ("wait", "last", "--since", "0"),
         "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
@@ -98,7 +114,7 @@ def answers(tmp_path_factory):
     }.items():  # fmt: skip
         if name == "msg":
             ask(lab)
-        found[name] = lab.call(*arguments, "--json")
+        found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
     return {
@@ -137,7 +153,10 @@ def differences(example, actual):
 
 def test_every_command_that_exists_has_an_example():
     existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
-    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS, *MESSAGES} - {"msg"}
+    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS, *MESSAGES, *WORKERS} - {
+        "msg",
+        "worker",
+    }
     assert set(EXAMPLES) - further == existing
 
 
