@@ -1,6 +1,6 @@
 """A run while a runtime works on it: the values that its stages share, and its one journal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC
 from pathlib import Path
@@ -21,7 +21,7 @@ from orchestrator.runs.events import (
     VerdictSettled,
     encoded,
 )
-from orchestrator.runs.manifest import Manifest, roster_of
+from orchestrator.runs.manifest import DoneTicket, Manifest, roster_of
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.schedule.availability import environments_of
@@ -84,6 +84,8 @@ class Runtime:
         """The run's messages, while its coordinator lives."""
         self.take_again: Callable[[Ticket], None] | None = None
         """Takes a ticket that was reopened to its end; None while no tickets are being executed."""
+        self.done_since: Mapping[str, DoneTicket] = {}
+        """What a later run has done of a run that goes on, by ticket id."""
         self._cancelled: set[str] = set()
         self.state = RunState(run, roster_of(manifest))
         self.schedule = Schedule(project, self._warn)

@@ -31,7 +31,9 @@ from orchestrator.execute.judgement import CANCELLED, Judgement
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import close_shared_trees
 from orchestrator.log import warning
+from orchestrator.runs.earlier import done_since
 from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, WorkerSkipped
+from orchestrator.runs.worker_state import DONE_SINCE
 from orchestrator.schedule.availability import why_disabled, why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
 from orchestrator.tamper.guard import Guard, tampering_problem
@@ -60,6 +62,8 @@ async def execute(runtime: Runtime) -> list[Problem]:
     # Only of those that others wait for: an event is a kilobyte, and ten thousand tickets may wait.
     awaited = {before for some in runtime.manifest.dependencies.values() for before in some}
     done = {id_: anyio.Event() for id_ in awaited}
+    left = [ticket for ticket in runtime.manifest.tickets if not runtime.of(ticket).ended]
+    runtime.done_since = await anyio.to_thread.run_sync(done_since, runtime.state, left)
     if not fence_in_force(runtime.settings.fence.level).holds and not runtime.state.has_ended:
         await _begin_to_guard(runtime)
     async with anyio.create_task_group() as watching:
@@ -101,7 +105,10 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
     if runtime.is_cancelled(ticket) and not runtime.of(ticket).started:
         why: str | None = CANCELLED
     else:
-        why = runtime.manifest.skipped.get(ticket.id) or _fallen(runtime, ticket)
+        why = runtime.manifest.skipped.get(ticket.id)
+        if not (why or runtime.of(ticket).started):
+            why = _done_since(runtime, ticket)
+        why = why or _fallen(runtime, ticket)
     if why:
         runtime.note(WorkerSkipped(ticket.worker, why))
     else:
@@ -125,6 +132,9 @@ async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
     missed = 0
     if runtime.of(ticket).attempts:
         begin = await _take_over(runtime, runtime.as_it_is(ticket))
+        if begin is not None and (why := _done_since(runtime, ticket)):
+            runtime.note(WorkerSkipped(ticket.worker, why))
+            return
     while begin is not None and not (runtime.stopping or runtime.is_cancelled(ticket)):
         worker, now = runtime.of(ticket), runtime.as_it_is(ticket)
         retries, tries = worker.retries, len(worker.tries)
@@ -330,9 +340,18 @@ def _fallen(runtime: Runtime, ticket: Ticket) -> str | None:
     """Describe the dependency that did not land, where there is one."""
     for before in runtime.manifest.dependencies.get(ticket.id, ()):
         worker = runtime.of(runtime.manifest.by_id(before))
+        if worker.is_done_since:
+            # Its work is not in the tree that this ticket would start from.
+            return f"depends on {before}, which was {worker.reason}"
         if not (worker.lands or worker.had_nothing_to_do):
             return f"depends on {before}, which was {worker.verdict or worker.outcome}"
     return None
+
+
+def _done_since(runtime: Runtime, ticket: Ticket) -> str | None:
+    """Describe which later run has done a ticket, where one has: its work is not done and paid for twice."""
+    done = runtime.done_since.get(ticket.id)
+    return f"{DONE_SINCE}{done.run}" if done else None
 
 
 def _close_waiting(runtime: Runtime, ticket: Ticket) -> None:

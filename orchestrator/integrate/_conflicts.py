@@ -31,6 +31,13 @@ class BranchTree:
                 return change.path
         return None
 
+    def has(self, changes: Sequence[Change]) -> bool:
+        """Return whether all is on the branch already as the changes would make it."""
+        return all(
+            self._entries.get(change.path, (ABSENT, change.new_sha)) == (change.new_mode, change.new_sha)
+            for change in changes
+        )
+
     def take(self, changes: Sequence[Change]) -> None:
         """Apply changes that will land."""
         for change in changes:

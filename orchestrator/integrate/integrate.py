@@ -26,7 +26,7 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
-from orchestrator.runs.landings import read_landing, trailers
+from orchestrator.runs.landings import landed_tickets, read_landing, trailers
 from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
 from orchestrator.state.events import Completion, RunIntegrated
@@ -180,9 +180,9 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
             return []
         refuse_elsewhere(repo, runtime.manifest.branch)
         old = repo.value_of(ref) or runtime.manifest.base
-        fitting: Sequence[Candidate] = _fitting(
-            runtime, candidates, BranchTree(runtime.checker.entries(old)), lost
-        )
+        standing = BranchTree(runtime.checker.entries(old))
+        candidates = _not_landed_before(runtime, candidates, standing)
+        fitting: Sequence[Candidate] = _fitting(runtime, candidates, standing, lost)
         if not fitting:
             return []
         landing, tree = _landing_of(runtime, fitting, old, ref)
@@ -251,6 +251,21 @@ async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]
                 lost[ticket.id] = str(error)
             found.append(Candidate(ticket, tuple(changes)))
     return found, lost
+
+
+def _not_landed_before(
+    runtime: Runtime, candidates: Sequence[Candidate], standing: BranchTree
+) -> list[Candidate]:
+    """Return the candidates that have something to land; another run has landed the others' tickets.
+
+    A commit of theirs would be empty.
+    """
+    same = [one.ticket for one in candidates if one.changes and standing.has(one.changes)]
+    landed = landed_tickets(runtime.repository.root) if same and runtime.manifest.branch else {}
+    for ticket in same:
+        if ticket.digest in landed:
+            runtime.note(ChangesLanded(landed[ticket.digest][0].commit, (ticket.worker,)))
+    return [one for one in candidates if one.ticket.worker not in runtime.state.landings]
 
 
 def _fitting(

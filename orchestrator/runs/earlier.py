@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs.landings import LandingCommit, standing_landings
+from orchestrator.runs.landings import LandingCommit, landed_tickets
 from orchestrator.runs.manifest import DoneTicket, Manifest, Rejection, read_manifest
 from orchestrator.runs.state import RunState, read_roster, read_run
 from orchestrator.runs.worker_state import WorkerState
 from tickets.ticket import Ticket
-from workers.files.run_dir import runs_of
+from workers.files.run_dir import age, runs_of
 
 MOST_RUNS = 500
 """How many runs of a phase are read, from the newest one on."""
@@ -61,6 +61,16 @@ def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket]) -> Earlier:
     return Earlier(done, {id_: one for id_, one in rejected.items() if id_ not in done})
 
 
+def done_since(state: RunState, tickets: Sequence[Ticket]) -> Mapping[str, DoneTicket]:
+    """Return those tickets of a run that was stopped which a later run has done, by their ids."""
+    run = state.run
+    has_later = any(one.id == run.id for one in runs_of(run.root)[:-1])
+    if not (has_later or any(worker.started or worker.ended for worker in state.workers.values())):
+        return {}  # it begins now
+    done = earlier_of(run.root, state.phase, tickets).done
+    return {id_: one for id_, one in done.items() if age(one.run) > age(run.id)}
+
+
 class _History:
     """The landing commits in the history of HEAD, read when the first is asked for."""
 
@@ -70,12 +80,7 @@ class _History:
     @cached_property
     def landed(self) -> Mapping[str, tuple[LandingCommit, str]]:
         """Digest to the newest commit with its work, and the worker that did it."""
-        found: dict[str, tuple[LandingCommit, str]] = {}
-        for landing in standing_landings(self._root):
-            for one in landing.tickets:
-                found.setdefault(one.digest, (landing, one.worker))
-        found.pop("", None)  # of an earlier version
-        return found
+        return landed_tickets(self._root)
 
     def holds(self, state: RunState, worker: WorkerState, ticket: Ticket) -> bool:
         """Return whether the accepted work of a ticket is there, or there was none to land."""

@@ -95,6 +95,16 @@ def standing_landings(root: Path) -> list[LandingCommit]:
     return _landings(standing)
 
 
+def landed_tickets(root: Path) -> dict[str, tuple[LandingCommit, str]]:
+    """Return the tickets that these hold: digest to the newest commit, and the worker that did it."""
+    found: dict[str, tuple[LandingCommit, str]] = {}
+    for landing in standing_landings(root):
+        for one in landing.tickets:
+            found.setdefault(one.digest, (landing, one.worker))
+    found.pop("", None)  # of an earlier version
+    return found
+
+
 def messages_of(root: Path, *chosen: str) -> Iterator[tuple[str, str]]:
     """Yield the chosen commits of HEAD's history with their messages, newest first."""
     # Whatever the user's own log shows.

@@ -540,7 +540,7 @@ def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list
     nothing = [
         Problem(name, f"skipped: {worker.reason}", severity="warning")
         for name, worker in workers.items()
-        if worker.had_nothing_to_do
+        if worker.had_nothing_to_do or worker.is_done_since
     ]
     found = [*unpaid_problems(phase, workers, waits_for), *_freed_problems(phase, workers, waits_for)]
     return [*nothing, *found]

@@ -258,7 +258,7 @@ class RunState:
     def has_failures(self) -> bool:
         """Return whether a worker's work was not accepted; without work or an agent it is no failure."""
         return any(
-            not (worker.lands or worker.had_nothing_to_do or name in self.unavailable)
+            not (worker.lands or worker.had_nothing_to_do or worker.is_done_since or name in self.unavailable)
             for name, worker in self.workers.items()
         )
 

@@ -21,6 +21,8 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 """In the order in which they are told; `failed` are those that did not end well, whatever was decided."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
+DONE_SINCE = "done since by run "
+"""The beginning of the reason of a ticket that a later run has done."""
 
 
 MOST_ANSWERS = 5
@@ -119,7 +121,12 @@ class WorkerState:
     @property
     def had_nothing_to_do(self) -> bool:
         """Whether it has found that there is nothing to do: no failure, and nobody waits in vain for it."""
-        return self.started and self.outcome == "skipped"
+        return self.started and self.outcome == "skipped" and not self.is_done_since
+
+    @property
+    def is_done_since(self) -> bool:
+        """Whether a later run has done its ticket: no failure either, but its dependents lack that work."""
+        return self.outcome == "skipped" and self.reason.startswith(DONE_SINCE)
 
     @property
     def standing(self) -> Standing:

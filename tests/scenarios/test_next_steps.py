@@ -656,6 +656,19 @@ def stopped_by_a_limit(walk):
     assert process.wait() == 143
 
 
+@state(starts=2)
+def stopped_twice(walk):
+    # Both attempts are the second run's: of the first nothing is left to do.
+    walk.lab.templates(
+        command_1=command(f"test -e {walk.lives.outside}/go || {walk.lives.waits}; mkdir out; date > out/1",
+                          mode="write", owns=["out/1"]),
+        command_2=command(depends_on=["command-1"]),
+    )  # fmt: skip
+    walk.lives.stopped()
+    walk.lives.stopped("--new")
+    (walk.lives.outside / "go").touch()
+
+
 @state()
 def lost_run(walk):
     walk.lab.templates(command_1=command(f"{walk.lives.waits}"))

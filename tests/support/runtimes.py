@@ -76,6 +76,20 @@ class Lives:
         run = self.root / ".taskers" / "runs" / told.document["run"]
         return run, self.runtime_of(run.name)
 
+    def stopped(self, *options):
+        """Stop a run of a phase in the middle of its first worker; return its id."""
+        shims = len(self.shims())
+        runtime = self.begin("run", "phase-1", *options)
+        wait_until(lambda: len(self.shims()) > shims)
+        runtime.terminate()
+        out, _ = runtime.communicate()
+        assert runtime.returncode == 143, out
+        return json.loads(out)["run"]
+
+    def shims(self):
+        """List the records of all shims that have started their workers."""
+        return list(self.root.glob(".taskers/runs/*/shims/*.started.json"))
+
     def runtime_of(self, run):
         """Return the process of a run's detached runtime."""
         wanted = b"\0_runtime\0" + run.encode()

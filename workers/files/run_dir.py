@@ -201,7 +201,7 @@ def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
     With `closed=False`, only those in which something can still happen.
     """
     try:
-        names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=_age)
+        names = sorted((entry.name for entry in os.scandir(root / RUNS)), key=age)
     except (FileNotFoundError, NotADirectoryError):
         return []
     # A thousand old runs are listed each time: path objects would take longer than all else.
@@ -215,7 +215,8 @@ def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
     ]
 
 
-def _age(name: str) -> tuple[str, int]:
+def age(name: str) -> tuple[str, int]:
+    """Return what sorts the ids of runs by their age."""
     # `_10` is younger than `_2`, which plain sorting gets wrong.
     stem, _, rest = name[:15], name[15:16], name[16:]
     return stem, int(rest) if rest.isdigit() else 1

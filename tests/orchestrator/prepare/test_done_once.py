@@ -214,3 +214,52 @@ def test_a_ticket_is_not_told_of_work_before_the_newest(unfenced):
     lab.commit({"fixed": ""})
     assert "lacking" in prompt_of(lab, run(lab), "Command-Worker-1")
     assert "lacking" not in prompt_of(lab, run(lab, 0, "--again"), "Command-Worker-1")
+
+
+def test_what_a_later_run_has_done_is_not_done_again_by_one_that_was_stopped(lives):
+    wait = f"test -e {lives.outside}/go || {lives.waits}"
+    lives.lab.templates(
+        command_1=shell(f"{wait}; mkdir -p out; date > out/1", mode="write", owns=["out/1"]),
+        command_2=shell("true", depends_on=["command-1"]),
+        command_3=shell("test -e fixed", depends_on=["command-1"]),
+    )
+    first, second = lives.stopped(), lives.stopped("--new")
+    (lives.outside / "go").touch()
+    assert lives.call("resume", second, "--json").code == 1
+    landed = lives.landed()
+    told = lives.call("resume", first, "--json")
+    said = {one["ticket"]: (one["outcome"], one["reason"]) for one in told.document["workers"]}
+    assert said == {
+        "command-1": ("skipped", f"done since by run {second}"),
+        "command-2": ("skipped", f"done since by run {second}"),
+        "command-3": ("skipped", f"depends on command-1, which was done since by run {second}"),
+    }
+    assert (told.code, told.document["status"]) == (1, "integrated")
+    assert lives.landed() == landed
+    assert not list((lives.root / ".taskers/runs" / first / "shims").glob("*.2.*"))
+    assert "command-3" in lives.call("status", "--json").document["what"]
+    lives.lab.commit({"fixed": ""})
+    assert lives.call("run", "phase-1", "--json").document["workers"][0]["ticket"] == "command-3"
+
+
+def test_a_run_of_which_all_is_done_since_is_over_and_no_failure(lives):
+    lives.lab.templates(command_1=shell(f"test -e {lives.outside}/go || {lives.waits}"))
+    first, second = lives.stopped(), lives.stopped("--new")
+    (lives.outside / "go").touch()
+    assert lives.call("resume", second, "--json").code == 0
+    assert lives.call("status", "--json").document["next_action"] == f"orchestrate resume {first} --detach"
+    told = lives.call("resume", first, "--json")
+    assert (told.code, told.document["status"]) == (0, "integrated")
+    assert f"Command-Worker-1: skipped: done since by run {second}" in told.says()
+    assert first not in str(lives.call("status", "--json").document["next_action"])
+
+
+def test_work_that_another_run_has_landed_makes_no_empty_commit(lab):
+    lab.templates(command_1=write(1))
+    old = lab.call("deploy", "phase-1", "--json").document["run"]
+    new = run(lab, 0, "--new")
+    base = head(lab)
+    told = lab.call("integrate", old, "--json")
+    assert (told.code, told.document["status"], told.document["problems"]) == (0, "integrated", [])
+    assert told.document["commit"]["landing"] == new["commit"]["landing"]
+    assert lab.git("log", "--format=%s", f"{base.strip()}..") == f"Integrated run {old} (phase-1)\n"
