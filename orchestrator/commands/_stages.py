@@ -15,6 +15,7 @@ from orchestrator.errors import Refusal
 from orchestrator.project import Project
 from orchestrator.report.situation import Situation
 from orchestrator.run import Ended
+from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import Step
@@ -58,6 +59,7 @@ def finish(
     state = ended.state
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
+    read_inboxes(project.repository.root, [state], caller.now().timestamp())
     step = _next(state, ended)
     is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
     if is_well and (command := completing(state)):

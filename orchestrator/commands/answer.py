@@ -86,4 +86,5 @@ def _of_run(phase: str | None, status: str) -> dict[str, Any]:
         "schema": 1, "run": None, "phase": phase, "status": status,
         "counts": dict.fromkeys(STANDINGS, 0), "workers": [],
         "commit": {"landing": None, "state": None},
+        "messages": {"new": 0, "open": 0, "unacknowledged": 0},
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """`msg send|inbox|ack|log`: the lead's messages. Imports little: a worker may wait for an answer."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -9,7 +9,8 @@ from typing import Any, Literal
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
-from orchestrator.runs.inbox import Inbox, Letter, inbox_of
+from orchestrator.runs.inbox import letter_of, read_inboxes
+from orchestrator.runs.letters import Letter
 from orchestrator.runs.message_log import Audited, Selection, audit, selected
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.step import Step, Waits
@@ -104,7 +105,7 @@ class _Office:
         state, to, type_ = self._answered(asked) if asked else self._receiver(str(said.to))
         name = split(to)[1]
         worker = state.workers.get(name)
-        about = Letter(state, asked, is_new=False).resumes if asked else False
+        about = _resumes(state, asked) if asked else False
         if worker is not None and worker.ended and not about:
             why = worker.why_not_answered(asks=bool(asked and asked.is_open))
             raise _refusal(name, why or "it has ended", "run its ticket again: `orchestrate plan PHASE`")
@@ -191,25 +192,25 @@ class _Office:
 
     def inbox(self) -> Answer[None]:
         """Show what waits for the lead, and say so in its logs."""
-        inbox = self._waiting()
         now = self.now().timestamp()
-        shown = [_item(one, now) for one in inbox.waiting]
+        letters = read_inboxes(self.root, self.states, now)
+        shown = [_item(one, now) for one in letters]
         if not self.arguments.peek:
-            self._show(inbox.new)
+            self._show([one.message.record for one in letters if one.is_new])
         step: Step = "orchestrate status"
-        if open_ := inbox.open:
-            step = _owed(open_[0])
+        if open_ := [one for one in letters if one.message.is_open]:
+            step = Waits("lead", f"answer {open_[0].id}, or close it by `orchestrate msg ack`")
         elif running := [one for one in self.states if one.is_unfinished]:
             step = f"orchestrate wait {running[-1].run.id}"
-        counts = inbox.counts()
-        return answer((), step, messages=shown, **counts)
+        counts = [state.inbox.counts() for state in self.states]
+        return answer(
+            (), step, messages=shown,
+            **{name: sum(one[name] for one in counts) for name in ("new", "open", "unacknowledged")},
+        )  # fmt: skip
 
-    def _waiting(self) -> Inbox:
-        return inbox_of(self.root, self.states, self.now().timestamp())
-
-    def _show(self, new: Iterable[Letter]) -> None:
-        for run in {one.state.run.id: None for one in new}:
-            acks = [receipt(one.message.record) for one in new if one.state.run.id == run]
+    def _show(self, new: Sequence[Record]) -> None:
+        for run in dict.fromkeys(split(one.to)[0] for one in new):
+            acks = [receipt(one) for one in new if split(one.to)[0] == run]
             with self.lead_log(run).held() as log:
                 log.append(*acks)
 
@@ -278,6 +279,11 @@ def _refusal(place: str, what: str, do: str) -> Refusal:
     return Refusal(Problem(place, what, do), next_action=Waits("lead", f"{place}: {what}; {do}"))
 
 
+def _resumes(state: RunState, asked: Message) -> bool:
+    """Return whether an answer lets a worker go on that has ended."""
+    return letter_of(state, asked, is_new=False).resumes
+
+
 def _answered_before(asked: Message) -> list[Problem]:
     if not asked.answers:
         return []
@@ -287,24 +293,16 @@ def _answered_before(asked: Message) -> list[Problem]:
     return [Problem(asked.record.id, what, "both answers stand, and the first counts", "warning")]
 
 
-def _owed(one: Letter) -> Waits:
-    return Waits("lead", f"answer {one.message.record.id}, or close it by `orchestrate msg ack`")
-
-
-def _item(one: Letter, now: float) -> dict[str, Any]:
-    record = one.message.record
-    worker = one.state.workers.get(one.about)
-    ended = worker is not None and worker.ended
+def _item(letter: Letter, now: float) -> dict[str, Any]:
+    record = letter.message.record
     sent = datetime.fromisoformat(record.at).timestamp()
     return {
         **_record(record),
         "facts": dict(record.facts),
-        "stands": one.message.stands(now),
-        "open": one.message.is_open,
+        "stands": letter.message.stands(now),
+        "open": letter.message.is_open,
         "seconds": round(max(0.0, now - sent), 1),
-        "worker_state": (worker.outcome if ended else "running" if worker.started else "waiting")
-        if worker
-        else None,
+        "worker_state": letter.worker_state,
         "answer_with": f'orchestrate msg send --re {record.id} "..."',
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 from orchestrator.budget.totals import Spent, spent_in
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
+from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.live import NEXT, LiveRun, QueueCounts, Row, live_runs, parked_text
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState
@@ -34,6 +35,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[list[Seen]]:
     repository, now = repository_of(caller), caller.now()
     problems: list[Problem] = []
     runs = live_runs(repository.root, problems=problems)
+    read_inboxes(repository.root, [run.state for run in runs], now.timestamp())
     parked = _parked(repository, now)
     rows = [row for run in runs for row in run.rows(now, parked)]
     slots = holders(repository.own / "slots")

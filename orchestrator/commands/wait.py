@@ -13,6 +13,7 @@ from orchestrator.commands._names import live_named
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.runs.inbox import InboxReader
 from orchestrator.runs.live import LiveRun
 from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
 from orchestrator.runs.state import RunState
@@ -62,7 +63,10 @@ def wait(caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool]) -
     is_brief = arguments.since is not None if arguments.brief is None else arguments.brief
     events = [] if arguments.since is None else live.since(_offset(live.state.run, arguments.since))
     until = None if arguments.timeout is None else time.monotonic() + arguments.timeout
-    while live.is_running and not is_stopped():
+    inbox = InboxReader(live.state.run.root, [live.state])
+    inbox.read(caller.now().timestamp())
+    # A worker may wait for the answer.
+    while live.is_running and not live.state.inbox.new and not is_stopped():
         now = time.monotonic()
         if until is not None and now >= until:
             break
@@ -72,6 +76,7 @@ def wait(caller: Caller, arguments: Arguments, is_stopped: Callable[[], bool]) -
             until = min(until, now + GATHER) if until else now + GATHER
         time.sleep(LOOK if until is None else max(0.0, min(LOOK, until - now)))
         events += live.look()
+        inbox.read(caller.now().timestamp())
     events += live.look()  # records appended just before the lock was released
     return _answer(live, events, caller.now(), is_brief=is_brief)
 
@@ -117,6 +122,8 @@ def _answer(
         }  # fmt: skip
         if parked := state.parked_at(now):
             document["parked"] = parked
+        if any(state.inbox.counts().values()):
+            document["messages"] = state.inbox.counts()
     else:
         document = {**state.document(step), "events": events}
     document |= {

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
+from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.next_action import Outlook, ProjectStep, Rerun, has_work, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state import ALWAYS, NEEDED, Family, owned_among, owned_paths
@@ -158,7 +159,9 @@ class Situation(_Moment):
     def unfinished(self) -> tuple[RunState, ...]:
         """The runs that are not integrated, oldest first."""
         found = [self._run(run)[0] for run in self._open]
-        return tuple(state for state in found if state is not None and state.is_unfinished)
+        states = [state for state in found if state is not None and state.is_unfinished]
+        read_inboxes(self.repository.root, states, self.at.timestamp())
+        return tuple(states)
 
     @property
     def unreadable_open(self) -> list[Problem]:
@@ -320,6 +323,9 @@ class Situation(_Moment):
     @cached_property
     def step(self) -> ProjectStep:
         """The next P0, and the step that continues the project."""
+        newest = self.newest(LOOKED_AT)[::-1]
+        ended = [state for state in newest if state not in self.unfinished]
+        read_inboxes(self.repository.root, ended, self.at.timestamp())
         return next_of_project(
             Outlook(
                 self.repository.root,
@@ -330,7 +336,7 @@ class Situation(_Moment):
                 self._awaited,
                 self.in_progress or "",
                 self.waiting,
-                self.newest(LOOKED_AT)[::-1],
+                newest,
                 self._rerun,
                 tuple(dict.fromkeys(one.worker for one in self.lost if one.lives)),
                 self._phases_done,

@@ -19,10 +19,10 @@ NEXT = 5
 """How many waiting workers are named; there may be thousands."""
 
 Doing = Literal[
-    "waiting", "waiting: another attempt", "starting", "running", "stopping", "stopped",
+    "waiting", "waiting: another attempt", "starting", "running", "paused", "stopping", "stopped",
     "ended, not judged", "ended", "lost",
 ]  # fmt: skip
-"""The state of a worker; `lost`: its shim is gone and left no record."""
+"""The state of a worker; `paused`: it waits for an answer; `lost`: its shim is gone and left no record."""
 SHORT = {"waiting: another attempt": "to retry", "ended, not judged": "not judged"}
 """The same in a word, for a column."""
 
@@ -39,6 +39,8 @@ class Row(Value):
     attempt: int
     seconds: float
     last: str
+    asks: str | None
+    """The title, or first line, of the newest message by which it waits for an answer."""
 
 
 class Waiting(Value):
@@ -152,7 +154,10 @@ class LiveRun:
     def _row(self, name: str, now: datetime, parked: Mapping[str, str], *, lives: bool, stops: bool) -> Row:
         worker = self.state.workers[name]
         doing = doing_of(self.state, name, lives=lives)
-        if doing == "running" and stops:
+        asked = self.state.inbox.asked_by(name)
+        if doing == "running" and asked is not None and asked.pauses:
+            doing = "paused"
+        if doing in ("running", "paused") and stops:
             doing = "stopping"
         began = datetime.fromisoformat(worker.started_at)
         seconds = (now - began).total_seconds()
@@ -170,6 +175,7 @@ class LiveRun:
             attempt=worker.attempts,
             seconds=max(0.0, round(seconds, 1)),
             last=f"waits for {waits_for}" if waits_for else self._last(worker),
+            asks=asked.title if asked else None,
         )
 
     def _last(self, worker: WorkerState) -> str:

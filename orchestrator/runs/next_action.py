@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
 
 STATUS = "orchestrate status"
+INBOX = "orchestrate msg inbox"
 RECOVER = "orchestrate resume"
 """Completes changes that a killed command had decided, and shows the state of the project."""
 TEMPLATES = "docs/worker-ticket-templates"
@@ -130,6 +131,8 @@ def _step_of(outlook: Outlook, first: str) -> Step:
         return Waits("lead", f"a decided change waits for {outlook.awaited}: switch back, then `{RECOVER}`")
     if outlook.is_interrupted:
         return RECOVER
+    if any(run.inbox.new for run in (*outlook.newest, *filter(None, (waiting,)))):
+        return INBOX
     if waiting is not None and (goes_on or status is not None):
         return next_of_run(waiting, outlook.at)
     if status is None:
@@ -207,7 +210,12 @@ def _left_of_plan(status: "Status", phases_done: Collection[str]) -> str:
 
 
 def next_of_run(run: RunState, now: datetime | None = None) -> Step:
-    """Return the step that continues a run; given the time, also a wait for providers that are parked."""
+    """Return the step that continues a run; given the time, also a wait for providers that are parked.
+
+    A message that its lead was not shown yet comes first: a worker may wait for the answer.
+    """
+    if run.inbox.new:
+        return INBOX
     match run.status():
         case "integrated":
             return _next_of_ended(run)
@@ -300,6 +308,8 @@ def _next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
             f"{some_of(failed, 1)}: {worker.outcome}{f', {_brief(worker.reason)}' if worker.reason else ''}"
         )
         do = f"`orchestrate logs {run.run.id} {failed[0]}` shows why"
+        if letter := run.inbox.asked_by(failed[0]):
+            do = f"it goes on with an answer: `orchestrate msg send --re {letter.id} TEXT`; {do}"
         return Waits(_who(worker), f"{what}; {do}, `{command}` runs it again")
     if left and all(_freed_by(name, workers, run.waits_for) for name in left):
         return command

@@ -32,6 +32,7 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
+from orchestrator.runs.letters import EMPTY, Inbox
 from orchestrator.runs.worker_state import STANDINGS, WENT_WRONG, Standing, WorkerState
 from orchestrator.step import Step, step_keys
 from tickets.problems import Problem
@@ -141,6 +142,8 @@ class RunState:
         self.finished_deliverables: tuple[str, ...] = ()
         """Those of the phase that were open when the run ended, and all their tickets done."""
         self.closed: str | None = None
+        self.inbox: Inbox = EMPTY
+        """What waits for its lead, as far as it was read (`InboxReader`)."""
         self.messages: set[str] = set()
         """Ids of the messages that the journal has."""
         self.parked: dict[str, str] = {}
@@ -327,6 +330,7 @@ class RunState:
             "counts": self.counts,
             "workers": [_shown(worker) for worker in self.workers.values()],
             "commit": {"landing": self.landing, "state": self.state_commit},
+            "messages": self.inbox.counts(),
             "problems": [],
             **step_keys(next_action),
         }
