@@ -36,6 +36,7 @@ def test_a_detached_run_is_seen_waited_for_and_integrated(lives):
     ]  # fmt: skip
     assert set(ps["workers"][0]) == {
         "run", "worker", "ticket", "agent", "title", "state", "attempt", "seconds", "last",
+            "asks",
     }  # fmt: skip
     assert (ps["queued"]["total"], ps["queued"]["dependency"]) == (1, 1)
     assert ps["queued"]["next"][0]["waits_for"] == "command-1"

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from support.repository import SCRIPT, seen_in, shell, template
 
-RUN_KEYS = {"schema", "run", "phase", "status", "counts", "workers", "commit", "problems", "next_action"}
+RUN_KEYS = {
+    "schema", "run", "phase", "status", "counts", "workers", "commit", "messages", "problems", "next_action",
+}  # fmt: skip
 WORKER = {
     "worker": str, "ticket": str, "agent": str, "outcome": str, "reason": str, "summary": str,
     "verdict": (str, type(None)),
