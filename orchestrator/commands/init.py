@@ -26,6 +26,7 @@ from orchestrator.state import (
 )
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.facts import Facts
+from orchestrator.state.phases.project_state import homes, recounted
 from orchestrator.step import Step, Waits
 from orchestrator.store.read import LARGEST, led_to, read_file
 from orchestrator.store.repo import UserRepo
@@ -123,6 +124,8 @@ def files_to_write(
         for path in document.OWNS
         if not is_pattern(path)
     }
+    if "phases" in families:
+        wanted |= recounted({**there, **wanted}, facts.at)
     wanted[FILE] = with_families(there.get(FILE, default_settings().encode()), families)
     wanted[GITIGNORE] = with_ignored(there.get(GITIGNORE, b""))
     wanted |= _templates(there, templates)
@@ -246,6 +249,10 @@ def _found(root: Path, families: Sequence[Family]) -> dict[str, bytes]:
             pass
         except OSError as error:
             problems.append(Problem(path, f"cannot be read: {error.strerror}", "make it a file, or move it"))
+    if "phases" in families and STATUS in there:
+        # STATE.md copies from them.
+        texts = ((path, read_file(root, path)) for path in homes(there) if path not in there)
+        there |= {path: text for path, text in texts if text is not None}
     if problems:
         raise Refusal(*problems)
     return there

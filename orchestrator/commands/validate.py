@@ -11,6 +11,7 @@ from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commit
 from orchestrator.report.situation import Situation
 from orchestrator.report.validate import (
+    copy_problems,
     readable,
     settings_problems,
     template_problems,
@@ -54,6 +55,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     problems += anti_patterns(texts, found.changes, last.at)
     problems += [one.problem() for one in all_edits(root, last)]
     problems += unrecorded_runs(found)
+    problems += copy_problems(texts) if "phases" in found.families else []
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         problems += [*settings_problems(found), *template_problems(found)]
     # What is in the way of all of them has a place of its own.
@@ -68,7 +70,7 @@ def _of_files(
     found: list[Problem] = []
     for path, text in texts.items():
         found += damage(path, text)
-        found += file_problems(owned[path], text, approved) if path in owned else readable(path, text)
+        found += file_problems(owned[path], path, text, approved) if path in owned else readable(path, text)
     return found
 
 

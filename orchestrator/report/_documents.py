@@ -142,8 +142,10 @@ def owners(root: Path, families: Collection[str]) -> dict[str, DocumentModule]:
     return found
 
 
-def file_problems(document: DocumentModule, text: bytes, approved: int) -> list[Problem]:
+def file_problems(document: DocumentModule, path: str, text: bytes, approved: int) -> list[Problem]:
     """Return the problems of a document's text; `approved` is the largest approved pool."""
     if rules.PATH in document.OWNS:
         return rules.problems(text, approved=approved)
-    return document.problems(text)
+    # A document that owns many files knows the name of none.
+    found = [(one, one.place.partition(":")) for one in document.problems(text)]
+    return [one._replace(place=f"{path}{colon}{line}") for one, (_, colon, line) in found]

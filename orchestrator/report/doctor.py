@@ -360,7 +360,7 @@ def _file_problems(project: Situation) -> list[Problem]:
     for path, document in owners(project.repository.root, project.families).items():
         text = project.text(path)
         found += project.unread(path)
-        found += [] if text is None else file_problems(document, text, project.approved_pool)
+        found += [] if text is None else file_problems(document, path, text, project.approved_pool)
     return found
 
 

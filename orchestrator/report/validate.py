@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
@@ -38,6 +39,22 @@ def settings_problems(found: Situation) -> list[Problem]:
     except Refusal as refusal:
         problems = refusal.problems
     return [problem for problem in problems if problem.place.partition(":")[0] == FILE]
+
+
+def copy_problems(texts: Mapping[str, bytes]) -> list[Problem]:
+    """List the copies in the files of the phases that differ from their homes."""
+    # Only a project that has the family pays for its documents.
+    from orchestrator.state.phases import project_state  # noqa: PLC0415
+    from orchestrator.state.phases.phase_status import phase_status  # noqa: PLC0415
+
+    found: list[Problem] = []
+    # A file that cannot be read is a problem of its own.
+    with suppress(StateError):
+        found += project_state.differences(texts)
+    for name in dict.fromkeys(path.split("/")[1] for path in sorted(texts) if path.startswith("phases/")):
+        with suppress(StateError):
+            found += phase_status.differences(texts, name)
+    return found
 
 
 def templates_in(root: Path) -> list[str]:

@@ -21,10 +21,14 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.status.status": ("STATUS.md",),
     "canonical.decisions.decisions": ("DECISIONS.md",),
     "canonical.rules.rules": ("AGENTS.md",),
+    "phases.plan_file": ("phases/*/PLAN.md",),
+    "phases.chat_log": ("phases/*/chat/*.jsonl",),
+    "phases.phase_status.phase_status": ("phases/*/STATUS.md",),
+    "phases.project_state": ("STATE.md",),
 }
 """The table of documents: the module of each, below its family, and what it owns, known without an import."""
 
-_COPIES: Collection[str] = ()
+_COPIES: Collection[str] = ("phases.phase_status.phase_status", "phases.project_state")
 """Those that copy facts of others: they come last, in this order, and see what an event has made of those."""
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")

@@ -15,6 +15,9 @@ from tickets.markdown import (
     MarkdownError,
     Part,
     conflict_problem,
+    field,
+    header,
+    insert,
     key_of,
     nul_problem,
     one_line,
@@ -183,3 +186,16 @@ def below(document: Document, item: Item) -> str:
     lines = document.text(item.text_end, item.end).replace("\r\n", "\n").replace("\r", "\n").split("\n")[1:]
     kept = [line[min(max(0, width - 2), len(line) - len(line.lstrip(" "))) :] for line in lines]
     return "\n".join(kept).rstrip("\n")
+
+
+def with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> Document:
+    """Add the fields that the header of a document lacks, and a title where it has none."""
+    top = header(document)
+    lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
+    if not lines:
+        return document
+    if top.title:
+        after = document.data[top.body :][:2]
+        gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
+        return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
+    return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))

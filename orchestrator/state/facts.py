@@ -36,10 +36,12 @@ class NewFile(Value):
 
 def new_file(path: Path, facts: Facts) -> NewFile:
     """Read the text of a new file, a file of this package with names of facts in braces."""
-    text = path.read_text("utf-8").format(
+    text = filled(
+        path,
         lead=one_line(facts.lead) or "Lead",
         at=minute(facts.at),
         day=day(facts.at),
+        second=second(facts.at),
         phase=one_line(facts.phase),
         milestone=one_line(facts.milestone),
     )
@@ -50,6 +52,11 @@ def new_file(path: Path, facts: Facts) -> NewFile:
     return NewFile(text, title, {one["key"]: one["value"] for one in found if one}, sections)
 
 
+def filled(path: Path, **said: str) -> str:
+    """Return the text of a file of this package, with names in braces filled in."""
+    return path.read_text("utf-8").format(**said)
+
+
 def heading_of(section: str) -> str:
     """Return the heading by which a section is found: `TODO` for `## TODO (Prioritized)`."""
     return section.partition("\n")[0].lstrip("# ").partition(" (")[0]
@@ -58,6 +65,11 @@ def heading_of(section: str) -> str:
 def minute(at: datetime) -> str:
     """Format a time as state files do."""
     return at.strftime("%Y-%m-%d %H:%M")
+
+
+def second(at: datetime) -> str:
+    """Format a time as the state files of families do."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def day(at: datetime) -> str:

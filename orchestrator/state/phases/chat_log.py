@@ -49,12 +49,12 @@ def log_of(chat: Iterable[ChatMessage]) -> bytes:
     return b"".join(lines)
 
 
-def problems(text: bytes, path: str = "chat") -> list[Problem]:
+def problems(text: bytes) -> list[Problem]:
     """Return the lines that hold no message."""
     lines = enumerate(text.splitlines(), start=1)
     do = "`git checkout` brings the file back as it was committed"
     return [
-        Problem(f"{path}:{at}", "is no message", do, "warning") for at, line in lines if not _is_message(line)
+        Problem(f"chat:{at}", "is no message", do, "warning") for at, line in lines if not _is_message(line)
     ]
 
 

@@ -86,14 +86,14 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         return {path: _with_plan(editable(path, tree), event.plan).data}
 
 
-def problems(text: bytes, path: str = "PLAN.md") -> list[Problem]:
+def problems(text: bytes) -> list[Problem]:
     """Return the problems of the file: no plan, a plan without an id, an id that is there twice."""
     try:
-        document = opened(path, text)
+        document = opened("PLAN.md", text)
     except StateError as error:
         return list(error.problems)
     found = [*front_problems(document), *_problems(document)]
-    return found or ([] if _plan_parts(document) else [no_plan(path)])
+    return found or ([] if _plan_parts(document) else [no_plan(document.place)])
 
 
 def no_plan(path: str) -> Problem:

@@ -430,6 +430,6 @@ def test_the_wheel_brings_the_texts_of_new_files(tmp_path):
     with zipfile.ZipFile(built_wheel(tmp_path)) as archive:
         shipped = {name: archive.read(name) for name in archive.namelist() if name.endswith((".md", ".toml"))}
     texts = [*(ROOT / "orchestrator").rglob("new.md"), ROOT / "orchestrator" / "settings" / "default.toml"]
-    assert len(texts) == 3
+    assert len(texts) == 5
     for path in texts:
         assert shipped[path.relative_to(ROOT).as_posix()] == path.read_bytes()

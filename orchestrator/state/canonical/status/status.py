@@ -32,6 +32,7 @@ from orchestrator.state.document import (
     section_like,
     sections_like,
     state_errors,
+    with_fields,
 )
 from orchestrator.state.events import (
     Completion,
@@ -179,7 +180,7 @@ def complete(text: bytes, facts: Facts) -> bytes:
 
 def _completed_file(before: Document, facts: Facts) -> Document:
     new = new_file(_NEW, facts)
-    document = _with_fields(before, new.title, new.fields)
+    document = with_fields(before, new.title, new.fields)
     for title, section in new.sections.items():
         if not sections_like(document, title):
             document = append_section(document, section)
@@ -193,18 +194,6 @@ def _completed_file(before: Document, facts: Facts) -> Document:
         if roster and labelled(document, roster, label) is None:
             document = insert(document, roster.own_content_end, f"\n**{label}:**")
     return document
-
-
-def _with_fields(document: Document, title: str, wanted: Mapping[str, str]) -> Document:
-    top = header(document)
-    lines = [f"**{key}:** {text}" for key, text in wanted.items() if field(document, top, key) is None]
-    if not lines:
-        return document
-    if top.title:
-        after = document.data[top.body :][:2]
-        gap = "" if not after or after[:1] in {b"\n", b"\r"} else "\n"
-        return insert(document, top.body, "\n" + "\n".join(lines) + f"\n{gap}")
-    return insert(document, document.body, "\n".join([title, "", *lines, "", ""]))
 
 
 def _stamped(before: Document, after: Document, event: _Shown) -> dict[str, bytes]:

@@ -31,8 +31,8 @@ UNKNOWN = "-"
 ID = r"\d{8}_\d{6}(?:_\d+)?\.[A-Za-z0-9][A-Za-z0-9-]*(?::\d+)?"
 """The id of a message, or of the coordinator that acted by itself."""
 _TASK = re.compile(r"(?P<text>.*) \((?P<state>todo|doing|done|blocked|dropped)(?:: (?P<blocker>B\d+))?\)")
-_NOTED = re.compile(rf"(?P<text>.*?)(?:(?<!\\) \((?P<by>{ID})\))?")
-_LOGGED = re.compile(rf".*(?<!\\) \((?P<by>{ID})\)")
+_NOTED = re.compile(rf"(?P<text>.*?)(?: \((?P<by>{ID})\))?")
+_LOGGED = re.compile(rf".* \((?P<by>{ID})\)")
 _BLOCKER = re.compile(r"B\d+")
 _DECISION = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2}): (?P<title>.*)")
 
@@ -146,7 +146,7 @@ def read_of(document: Document) -> PhaseStatus:
         plan_state(_said(document, top, "State")),
         _said(document, top, "Worker"),
         _said(document, top, "Base"),
-        _rows(document),
+        rows_of(document),
         {part.title: _tasks(document, part) for part in _below(document, "Tasks")},
         tuple(_blocker(document, part) for part in blocker_parts(document)),
         tuple(_decisions(document)),
@@ -189,7 +189,8 @@ def known(said: str) -> str | None:
     return None if text in ("", UNKNOWN) else text
 
 
-def _rows(document: Document) -> tuple[PlanRow, ...]:
+def rows_of(document: Document) -> tuple[PlanRow, ...]:
+    """Return the rows of the table of plans."""
     part = section_like(document, "Plans")
     found = next(iter(tables(document, part)), None) if part else None
     if found is None:

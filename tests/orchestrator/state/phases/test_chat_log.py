@@ -64,4 +64,4 @@ def test_short_bodies_stay_whole_in_any_number():
 @pytest.mark.parametrize("line", ["{", "[]", "{}", "\x00", "x"])
 def test_a_line_that_is_no_message_is_named(line):
     text = log_of([ASKED]) + line.encode() + b"\n" + log_of([ASKED])
-    assert [(one.place, one.severity) for one in problems(text, PATH)] == [(f"{PATH}:2", "warning")]
+    assert [(one.place, one.severity) for one in problems(text)] == [("chat:2", "warning")]

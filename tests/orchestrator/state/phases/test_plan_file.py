@@ -75,8 +75,8 @@ def test_a_check_that_is_no_command_is_refused_with_its_line(said):
 
 def test_a_doubled_id_is_named_with_both_lines():
     text = PLAN_FILE.replace("### 02-03", "### 02-01")
-    (found,) = plan_file.problems(text.encode(), PLAN_PATH)
-    assert str(found) == f"{PLAN_PATH}:26: there is a plan `02-01` already, on line 9; give it another id"
+    (found,) = plan_file.problems(text.encode())
+    assert str(found) == "PLAN.md:26: there is a plan `02-01` already, on line 9; give it another id"
     with pytest.raises(StateError, match="already, on line 9"):
         plans(text)
 
@@ -89,14 +89,14 @@ def test_ids_are_compared_literally():
 
 @pytest.mark.parametrize("id_", ["02..1", "x.lock", "x.", "-1", "a" * 33, "é1", "a/b", "_x"])
 def test_an_id_that_cannot_end_a_ref_is_refused(id_):
-    (found,) = plan_file.problems(f"# P\n\n## Plans\n\n### {id_}: Lexer\n".encode(), PLAN_PATH)
-    assert found.place == f"{PLAN_PATH}:5"
+    (found,) = plan_file.problems(f"# P\n\n## Plans\n\n### {id_}: Lexer\n".encode())
+    assert found.place == "PLAN.md:5"
     assert "is no id" in found.what
 
 
 def test_a_heading_without_an_id_is_no_plan():
-    (found,) = plan_file.problems(b"# P\n\n## Plans\n\n### Lexer\n", PLAN_PATH)
-    assert str(found) == f"{PLAN_PATH}:5: `Lexer` is no plan; write it as `ID: TITLE`"
+    (found,) = plan_file.problems(b"# P\n\n## Plans\n\n### Lexer\n")
+    assert str(found) == "PLAN.md:5: `Lexer` is no plan; write it as `ID: TITLE`"
 
 
 def test_a_file_without_plans_has_a_problem_and_may_get_one():
@@ -107,8 +107,8 @@ def test_a_file_without_plans_has_a_problem_and_may_get_one():
 
 
 def test_a_file_without_the_section_is_refused():
-    (found,) = plan_file.problems(b"# P\n\nwords\n", PLAN_PATH)
-    assert str(found) == f"{PLAN_PATH}: section `Plans` is missing; put the plans below `## Plans`"
+    (found,) = plan_file.problems(b"# P\n\nwords\n")
+    assert str(found) == "PLAN.md: section `Plans` is missing; put the plans below `## Plans`"
     with pytest.raises(StateError, match="section `Plans` is missing"):
         added("# P\n\nwords\n", NewPlan("02-01", "Lexer"))
 
