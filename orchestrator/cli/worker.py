@@ -1,4 +1,4 @@
-"""`orchestrate worker` on the command line. Read without argparse, which would be a third of a call."""
+"""`orchestrate worker` on the command line. Plain calls are read without argparse, for start-up time."""
 
 import json
 import sys

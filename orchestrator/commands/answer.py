@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from orchestrator.runs.worker_state import STANDINGS
 from orchestrator.step import Step, Waits, step_keys
 from tickets.problems import Problem
 from tickets.value import Value
@@ -82,6 +81,8 @@ def refused(problems: Iterable[Problem], next_action: Step, exit_code: int, *, o
 
 def _of_run(phase: str | None, status: str) -> dict[str, Any]:
     """Return the first keys of an answer about a run, where there is none."""
+    from orchestrator.runs.worker_state import STANDINGS  # noqa: PLC0415 - for start-up time
+
     return {
         "schema": 1, "run": None, "phase": phase, "status": status,
         "counts": dict.fromkeys(STANDINGS, 0), "workers": [],

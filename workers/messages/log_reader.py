@@ -5,7 +5,7 @@
 import os
 import stat
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from workers.messages.record import MAX_LINE, Record, Void, decode
@@ -50,13 +50,13 @@ class LogChange(NamedTuple):
 
 
 class _ConflictError(Exception):
-    """Raised where a record has the number of a line that was passed over."""
+    """Raised where a record may have the number of a line that was passed over."""
 
 
 class LogReader:
     """Reads one log from its beginning on.
 
-    With `needles` it passes over lines that hold none of them, and decodes no such line.
+    With `needles` it passes over lines that hold none of them, unseen: as a whole, at the speed of a search.
     """
 
     def __init__(self, path: str, participant: str, needles: Sequence[bytes] = ()) -> None:
@@ -78,7 +78,7 @@ class LogReader:
         self._is_in_long_line = False
         self._is_there = False
         self._prints: dict[int, int] = {}
-        self._passed: dict[int, int] = {}
+        self._passed = 0
         self._tries: dict[int, int] = {}
         self._reported: set[str] = set()
 
@@ -108,7 +108,7 @@ class LogReader:
             self._old = min(status.st_size, _HOLDS)
         self._is_there, self._inode, self._size = True, status.st_ino, status.st_size
         try:
-            data = self._data()
+            data = self._data(status.st_size)
             self._take(data)
         except OSError:
             self._size = -1  # it has just gone, or is no longer what it was
@@ -130,15 +130,16 @@ class LogReader:
         # What was read before stays known: only what is new is handled.
         self._offset = self._line = self.void_count = 0
         self._size, self._tail, self._is_in_long_line = -1, b"", False
-        self._passed.clear()
+        self._passed = 0
 
-    def _data(self) -> bytes:
+    def _data(self, size: int) -> bytes:
         descriptor = os.open(self._path, _READ)
         try:
-            data = os.pread(descriptor, len(self._tail) + AT_ONCE, self._offset - len(self._tail))
+            start = self._offset - len(self._tail)
+            data = os.pread(descriptor, min(len(self._tail) + AT_ONCE, size - start), start)
             if not data.startswith(self._tail):
                 self._begin_again("was replaced")
-                data = os.pread(descriptor, AT_ONCE, 0)
+                data = os.pread(descriptor, min(AT_ONCE, size), 0)
         finally:
             os.close(descriptor)
         data = data[len(self._tail) :]
@@ -150,18 +151,55 @@ class LogReader:
         """Take the whole lines; the rest without an LF waits, unless it can be no record any more."""
         end = data.rfind(b"\n") + 1
         if end:
-            for line in data[: end - 1].split(b"\n"):
+            start = 0
+            if self._is_in_long_line:
+                self._is_in_long_line, start = False, data.index(b"\n") + 1
                 self._line += 1
-                if self._is_in_long_line:
-                    self._is_in_long_line = False
-                    line = b" " * (MAX_LINE + 1)  # noqa: PLW2901 - its beginning is not in memory
-                if not (self._needles and self._passes(line)):
-                    self._take_line(line)
+                self._take_line(b" " * (MAX_LINE + 1))  # its beginning is not in memory
+            for line in self._lines(data, start, end):
+                self._take_line(line)
         elif len(data) > MAX_LINE:
             self._is_in_long_line, end = True, len(data)
         if end:
             self._offset += end
             self._tail = (self._tail + data[max(0, end - _TAIL) : end])[-_TAIL:]
+
+    def _lines(self, data: bytes, start: int, end: int) -> Iterator[bytes]:
+        """Yield the lines of a part: where it is as we write it, those with a needle alone."""
+        count = data.count(b"\n", start, end)
+        is_ours = data.startswith(self._start, start)
+        if self._needles and is_ours and data.count(b"\n" + self._start, start, end) == count - 1:
+            yield from self._with_needle(data, start, end)
+            return
+        for line in data[start : end - 1].split(b"\n") if count else ():
+            self._line += 1
+            yield line
+
+    def _with_needle(self, data: bytes, at: int, end: int) -> Iterator[bytes]:
+        # A letter may be spelled as an escape; to look for one character alone is many times as fast.
+        needles = (*self._needles, b"\\u00") if data.find(b"\\", at, end) >= 0 else self._needles
+        hits = {needle: data.find(needle, at, end) for needle in needles}
+        while at < end:
+            hit = min((found for found in hits.values() if found >= 0), default=end)
+            begin = max(at, data.rfind(b"\n", at, hit) + 1)
+            self._pass_over(data, at, begin)
+            if hit == end:
+                return
+            self._line += 1
+            stop = data.index(b"\n", hit)
+            yield data[begin:stop]
+            at = stop + 1
+            for needle, found in hits.items():
+                if 0 <= found < at:
+                    hits[needle] = data.find(needle, at, end)
+
+    def _pass_over(self, data: bytes, start: int, end: int) -> None:
+        """Pass over lines that concern others, and note the number of the last: the highest, as we count."""
+        if start < end:
+            self._line += data.count(b"\n", start, end)
+            last = max(start, data.rfind(b"\n", start, end - 1) + 1) + len(self._start)
+            number = data[last : data.find(b'"', last, end)]
+            self._passed = max(self._passed, int(number) if number.isdigit() else 0)
 
     def _take_line(self, line: bytes) -> None:
         found = decode(line, self.participant)
@@ -169,9 +207,9 @@ class LogReader:
             self._skip(found)
             return
         number, print_ = found.number, _print(line)
-        if self._passed and number in self._passed:
-            raise _ConflictError
         if number not in self._prints:
+            if number <= self._passed:
+                raise _ConflictError
             self._prints[number] = print_
         elif self._prints[number] != print_:
             self._skip(Void("repeats an id with other content"))
@@ -187,16 +225,6 @@ class LogReader:
         if why.reason not in self._reported:
             self._reported.add(why.reason)
             self.void.append(VoidLine(self.participant, self._line, why))
-
-    def _passes(self, line: bytes) -> bool:
-        """Return whether a line concerns others; as we write it, that shows without decoding it."""
-        if not line.startswith(self._start) or b"\\u00" in line or any(map(line.__contains__, self._needles)):
-            return False
-        number = line[len(self._start) : line.find(b'"', len(self._start))]
-        if not number.isdigit() or int(number) in self._prints:
-            return False
-        self._passed[int(number)] = _print(line)
-        return True
 
 
 def _print(line: bytes) -> int:

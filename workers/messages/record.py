@@ -31,7 +31,7 @@ _ID = re.compile(rf"({_RUN}\.{_NAME}):([1-9][0-9]{{0,8}})")
 _AT = re.compile(
     "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}[.][0-9]{3}Z"
 )
-_UNSAFE = re.compile("[\ud800-\udfff\0]")
+_UNSAFE = "[\ud800-\udfff\0]"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _DEEPEST = 32
 
@@ -148,7 +148,7 @@ def clean(text: str) -> str:
     """Return a text as records hold it: no lone surrogate, no NUL, and LF alone as the end of a line."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSAFE.sub("\ufffd", text)
+    return text if text.isascii() and "\0" not in text else re.sub(_UNSAFE, "\ufffd", text)
 
 
 def clean_facts(value: Any) -> Any:
