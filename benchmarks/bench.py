@@ -5,7 +5,7 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "commands", "workers", "pool", "lives", "scope", "state", "worktree", "fence")
+NAMES = ("start", "commands", "workers", "pool", "lives", "scope", "state", "worktree", "fence", "redact")
 
 
 def main(names: list[str]) -> None:

@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from typing import Any, Literal, NamedTuple, TextIO
 
+from orchestrator.redaction import output_redactor
+
 Level = Literal["info", "warning"]
 
 
@@ -47,6 +49,7 @@ def _logger() -> Any:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            lambda _, __, facts: output_redactor().value(facts)[0],
             structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(0),

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from orchestrator.checks.figures import FOLDER, Figure
 from orchestrator.errors import Refusal
+from orchestrator.redaction import redactor_of
 from orchestrator.settings.toml_text import FILE
 from orchestrator.settings.values import Checks
 from tickets.problems import Problem
@@ -79,8 +80,9 @@ def verify(
 
     made = [one._replace(commit=commit, changed=changed, at=at.isoformat(timespec="seconds"))
             for one in anyio.run(run_all)]  # fmt: skip
+    redactor = redactor_of(root, environ)
     for one in made:
-        create_json(folder / f"{one.name}.json", one._asdict())
+        create_json(folder / f"{one.name}.json", redactor.value(one._asdict())[0])
     remove_tree(folder / "scratch")
     return tuple(made)
 

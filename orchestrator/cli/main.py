@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from datetime import datetime
+    from pathlib import Path
     from types import SimpleNamespace
     from typing import Any, TypeVar
 
@@ -172,6 +173,7 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     module = import_module(f"orchestrator.commands.{command.module}")
     asked = typed(module.Arguments, found)
     caller = _caller(found)
+    _redact_output(caller)
     if hasattr(twin, "call"):
         function = partial(twin.call, caller, asked, as_json=found.json)
     else:
@@ -233,6 +235,23 @@ def _caller(found: "argparse.Namespace | SimpleNamespace") -> "Caller":
     return Caller(folder, _now, os.environ, getattr(found, "lead", None), say=_say)
 
 
+def _redact_output(caller: "Caller") -> None:
+    """Print no secret of the caller's environment or project from here on."""
+    from orchestrator.redaction import redact_output, redactor_of  # noqa: PLC0415 - for start-up time
+
+    redact_output(lambda: redactor_of(_root_of(caller.folder), caller.environ))
+
+
+def _root_of(folder: "Path") -> "Path | None":
+    from workers.git.run import find_repository  # noqa: PLC0415 - for start-up time
+
+    try:
+        found = find_repository(folder)
+    except (OSError, ValueError):
+        return None
+    return found.root if found else None
+
+
 def _say(line: str) -> None:
     from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - for start-up time
 
@@ -248,11 +267,12 @@ def _now() -> "datetime":
 def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
     """Print an answer; return its exit code, or 1 where it is 0 and printing failed."""
     from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - for start-up time
+    from orchestrator.redaction import output_redactor, printable  # noqa: PLC0415 - for start-up time
 
     if as_json and answer.document:
         import json  # noqa: PLC0415 - for start-up time
 
-        heard = say(json.dumps(answer.document), sys.stdout)
+        heard = say(json.dumps(output_redactor().value(answer.document)[0]), sys.stdout)
     elif as_json:
         heard = True  # all of it was printed on the way
     else:
@@ -260,7 +280,8 @@ def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
         from orchestrator.cli.text import problem_lines  # noqa: PLC0415 - for start-up time
 
         said = problem_lines(answer.problems, answer.step) if answer.refusal else lines
-        text = "\n".join(laid_out(said))
+        # Before a line is wrapped, which would cut a secret in two.
+        text = "\n".join(laid_out([printable(line) for line in said]))
         heard = not text or say(text, sys.stderr if answer.refusal and answer.exit_code else sys.stdout)
     return answer.exit_code if heard else answer.exit_code or 1
 
@@ -316,9 +337,10 @@ def _bug(error: Exception, *, as_json: bool) -> int:
     import traceback  # noqa: PLC0415 - only for a bug
 
     from orchestrator.cli.terminal.terminal import say  # noqa: PLC0415 - only for a bug
+    from orchestrator.redaction import printable  # noqa: PLC0415 - only for a bug
 
     with tempfile.NamedTemporaryFile("w", prefix="orchestrate-bug-", suffix=".txt", delete=False) as file:
-        traceback.print_exception(error, file=file)
+        file.write(printable("".join(traceback.format_exception(error))))
     kind = type(error).__name__
     say(f"orchestrate: a bug in orchestrate ({kind}); the traceback is in {file.name}", sys.stderr)
     return _stop(

@@ -14,11 +14,13 @@ from orchestrator.commands._names import live_named, workers_named
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
+from orchestrator.redaction import redactor_of
 from orchestrator.runs.check_output import named_outputs
 from orchestrator.runs.live import LiveRun, doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
 from tickets.problems import Problem
+from tickets.redact import Stream
 from tickets.value import Value
 from tickets.wording import some_of
 from workers.agents.follow import Follower
@@ -70,8 +72,17 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
 
 
 def pieces(caller: Caller, arguments: Arguments) -> Iterator[Piece | bytes]:
-    """Yield a worker's output, up to now or until it ends. Raises Refusal."""
+    """Yield a worker's output, up to now or until it ends, without secrets but for bytes. Raises Refusal."""
     live = live_named(repository_of(caller), arguments.run)
+    shown = Stream(redactor_of(live.state.run.root, caller.environ))
+    for piece in _exact_pieces(live, arguments):
+        if isinstance(piece, bytes):
+            yield piece
+        elif (text := shown.line(piece.text)) is not None:
+            yield piece._replace(text=text)
+
+
+def _exact_pieces(live: LiveRun, arguments: Arguments) -> Iterator[Piece | bytes]:
     worker, *others = workers_named(live.state, [arguments.worker or ""])
     if others:
         tickets = [live.state.workers[name].ticket for name in (worker, *others)][:SHOWN]

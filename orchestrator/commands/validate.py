@@ -7,6 +7,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.commands.invoke import waits_by
 from orchestrator.errors import Refusal
+from orchestrator.redaction import redactor_of, secret_problems
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commit
 from orchestrator.report.situation import Situation
@@ -49,6 +50,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     unread = [problem for path in paths for problem in found.unread(path)]
     unread += [problem for problem in found.git_problems if problem.severity == "error"]
     problems = [*unread, *_of_files(texts, owned, found.approved_pool)]
+    redactor = redactor_of(root, caller.environ)
+    problems += [one for path, text in texts.items() for one in secret_problems(path, text, redactor)]
     if any(problem in found.git_problems for problem in unread):
         return _answer(problems, [*owned])  # the rest asks git
     last = last_commit(root)

@@ -23,7 +23,7 @@ def write_prompt(runtime: Runtime, ticket: Ticket) -> None:
     """Create `tickets/WORKER.md` in the run's directory; a second attempt has the first one's."""
     path = runtime.run.ticket(ticket.worker)
     if not path.exists():
-        create_file(path, rendered(runtime, ticket).encode())
+        create_file(path, runtime.redactor.clean(rendered(runtime, ticket)).encode())
 
 
 def add_to_prompt(runtime: Runtime, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:
@@ -31,7 +31,7 @@ def add_to_prompt(runtime: Runtime, ticket: Ticket, number: int, said: str, *, a
     path = runtime.run.ticket(ticket.worker, number)
     if not path.exists():
         whole = "" if alone else read_whole(runtime.run.ticket(ticket.worker)).decode() + "\n"
-        create_file(path, (whole + said).encode())
+        create_file(path, runtime.redactor.clean(whole + said).encode())
     return path
 
 

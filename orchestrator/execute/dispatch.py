@@ -92,6 +92,7 @@ def park(runtime: Runtime, ticket: Ticket, reason: str, until: float | None) -> 
     """
     agent, began = ticket.agent, datetime.fromisoformat(runtime.of(ticket).started_at).timestamp()
     before = runtime.schedule.providers.parked(agent)
+    reason = runtime.redactor.clean(reason)
     parked = runtime.schedule.providers.park(agent, reason, until, began)
     # A worker that waits again and again reports that with each line that it prints.
     told, attempt = runtime.schedule.parked_by, (ticket.worker, runtime.of(ticket).attempts)

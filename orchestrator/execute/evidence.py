@@ -35,6 +35,7 @@ from orchestrator.runs.events import (
     WorkerEnded,
 )
 from orchestrator.schedule.availability import outdated_build
+from tickets.redact import Counts, added, larger
 from tickets.ticket import Ticket
 from workers.agents.agent import Answer, agent_named
 from workers.agents.agent import Usage as AgentUsage
@@ -60,6 +61,8 @@ class Judged(NamedTuple):
     result: Result
     """With the exit and the answer that count."""
     violations: tuple[Violation, ...] = ()
+    redacted: Counts = {}  # noqa: RUF012 - it is never changed
+    """The secrets of what is kept of it for people."""
 
 
 async def judge_attempt(
@@ -70,13 +73,13 @@ async def judge_attempt(
     git_writes = [*await _git_writes(runtime, ticket), *([result.left_base] if result.left_base else [])]
     found = result.found
     if found is None:
-        _keep(runtime, ticket, files, result.answer.text)
-        return Judged(Judgement("failed", result.error), result)
+        result, redacted = _keep(runtime, ticket, files, result)
+        return Judged(Judgement("failed", result.error), result, redacted=redacted)
     if before is not None:
         changed = bool(found.changes) if ticket.mode == "write" else None
         ended = answered(before, Ended(result.exit, result.answer), changed=changed)
         result = result._replace(exit=ended.exit, answer=ended.answer)
-    _keep(runtime, ticket, files, result.answer.text)
+    result, redacted = _keep(runtime, ticket, files, result)
     if result.answer.ended == "success" and result.answer.error:
         warning("error after the answer", worker=ticket.worker, error=result.answer.error)
     if result.patch is not None:
@@ -86,7 +89,8 @@ async def judge_attempt(
     if judgement.outcome == "failed" and (hidden := _hidden_from(runtime, files)):
         judgement = judgement._replace(reason=f"{judgement.reason}; {hidden}")
     scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
-    return Judged(judgement, result, violations_of(ticket, found, scope, state_files, git_writes))
+    violations = violations_of(ticket, found, scope, state_files, git_writes)
+    return Judged(judgement, result, violations, redacted)
 
 
 def _hidden_from(runtime: Runtime, files: AttemptFiles) -> str:
@@ -143,7 +147,7 @@ def _evidence(
     kept: Path | None,
 ) -> Evidence:
     """Return the findings for a worker's record when its last attempt had ended."""
-    run, worker, (_, result, violations) = runtime.run, runtime.of(ticket), judged
+    run, worker, (_, result, violations, redacted) = runtime.run, runtime.of(ticket), judged
     ended, answer, found = result.exit, result.answer, result.found
     changes = found.changes if found else ()
     landing = landable(ticket, changes, runtime.manifest.scopes[ticket.id])
@@ -177,6 +181,7 @@ def _evidence(
         ended_at=ended.ended,
         max_rss_kb=ended.max_rss_kb,
         summary=result_line(ticket.agent, answer) if judged.judgement.outcome == "complete" else "",
+        redacted=redacted,
     )
 
 
@@ -269,10 +274,14 @@ def total(usages: Sequence[Usage]) -> Usage:
     )
 
 
-def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, text: str) -> None:
+def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, result: Result) -> tuple[Result, Counts]:
+    """Write the file for a person, and return the result without secrets, with their counts."""
     if runtime.guard is not None:
         runtime.guard.writing(ticket.worker, files.text)
-    keep_text(files, text)
+    text, counts = runtime.redactor.text(result.answer.text)
+    answer = runtime.redactor.value(result.answer)[0]
+    more = keep_text(files, text, runtime.redactor)
+    return result._replace(answer=answer), added((counts, more))
 
 
 async def _git_writes(runtime: Runtime, ticket: Ticket) -> tuple[str, ...]:
@@ -335,6 +344,10 @@ def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Eviden
     verdict, why = verdict_of(judgement.outcome, violations, runtime.settings.integration.on_violation)
     if doubt and verdict == "accepted":
         verdict, why = "pending", f"its checks passed, but may have tested your checkout: {doubt}"
+    flags = judgement.flags
+    # The same secret may be in its text, and in a reason that is made of it.
+    if redacted := larger(evidence.redacted, runtime.redactor.value((judgement, evidence, why))[1]):
+        evidence, flags = evidence._replace(redacted=redacted), (*flags, "redacted")
     ended = WorkerEnded(
         ticket.worker,
         judgement.outcome,
@@ -342,11 +355,11 @@ def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Eviden
         ticket.id,
         ticket.agent,
         judgement.reason or why or in_words(violations),
-        judgement.flags,
+        flags,
         evidence,
     )
     record = runtime.run.attempt(ticket.worker, max(1, evidence.attempts)).record
-    facts = ended.as_facts()
+    facts = runtime.redactor.value(ended.as_facts())[0]
     # The lead may decide on another verdict; this file is written once.
     del facts["verdict"]
     data = json_lines({"schema": 1, **facts})

@@ -28,7 +28,9 @@ def landable_changes(runtime: Runtime, ticket: Ticket) -> list[Change]:
         changes = _read_back(runtime, worker.base, patch)
     found = list(landable(ticket, changes, runtime.manifest.scopes[ticket.id]))
     # A patch that was cut or overwritten would land less than was accepted, and be reported as all of it.
-    missing = sorted({*files} - {change.path for change in found})
+    missing = sorted(
+        {*files} - {name for one in found for name in (one.path, runtime.redactor.clean(one.path))}
+    )
     if missing:
         raise WorkerError(f"{patch}: holds nothing of {missing[0]}; put it back, or reject")
     return found

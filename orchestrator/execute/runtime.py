@@ -12,6 +12,7 @@ from orchestrator.execute._schedule import Schedule
 from orchestrator.execute._versions import Versions
 from orchestrator.log import info
 from orchestrator.project import Project
+from orchestrator.redaction import redactor_of
 from orchestrator.runs.events import (
     Noted,
     RunEvent,
@@ -77,6 +78,7 @@ class Runtime:
         self.repository, self.settings = project.repository, project.settings
         self.environ, self.clock = project.environ, project.clock
         self.run, self.manifest = run, manifest
+        self.redactor = redactor_of(project.repository.root, project.environ)
         self.stopping = False
         self.waits: dict[anyio.CancelScope, Wait] = {}
         """Tickets that wait for other tickets, a slot or another attempt, by what ends the wait."""
@@ -110,7 +112,7 @@ class Runtime:
     def note(self, event: RunEvent) -> None:
         """Append an event to the journal, fold it into the state, and show it to the caller's observer."""
         noted = Noted(self.clock().astimezone(UTC).isoformat(timespec="milliseconds"), event)
-        record = encoded(noted)
+        record = self.redactor.value(encoded(noted))[0]
         forged = self.forged_paths()
         running = self.running() if forged else ()
         self._journal.append(record)

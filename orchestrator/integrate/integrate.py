@@ -25,6 +25,7 @@ from orchestrator.integrate._overrule import (
     said_of,
 )
 from orchestrator.integrate._problems import open_problems, remedy
+from orchestrator.integrate._secrets import landed_secrets
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
 from orchestrator.runs.next_action import HELD_UP
@@ -221,6 +222,7 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
         names = tuple(one.ticket.worker for one in fitting)
         own = tuple(commits) if len(commits) > 1 else ()
         runtime.note(ChangesLanded(new if landing.ref else None, names, own))
+        problems += await anyio.to_thread.run_sync(landed_secrets, runtime, fitting)
         if not runtime.manifest.branch:
             what = f"HEAD was detached, so the work landed on {ref}"
             problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
@@ -308,7 +310,7 @@ async def _commits(
     """Make the commits of a landing, to which no ref points yet; or return why a hook refuses them."""
     each = runtime.settings.integration.commits == "worker" and landing.ref
     parts = [[one] for one in fitting] if each else [fitting]
-    messages = [_landing_message(runtime, part) for part in parts]
+    messages = [runtime.redactor.clean(_landing_message(runtime, part)) for part in parts]
     if runtime.settings.git.hooks and landing.ref:
         why, messages = await run_hooks(runtime, tree, landing.old, messages)
         if why or runtime.stopping:

@@ -8,6 +8,7 @@ import anyio
 from orchestrator.errors import HELD, Refusal
 from orchestrator.prepare.prepare import Prepared, Request, done_problem, prepare
 from orchestrator.project import Project
+from orchestrator.redaction import redactor_of
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.cleanup import clear_ended_runs
 from orchestrator.runs.manifest import Manifest, write_manifest
@@ -16,6 +17,8 @@ from orchestrator.state.events import RosterEntry, RunDeployed
 from orchestrator.store.folding import forget_folded
 from orchestrator.store.store import Store
 from tickets.problems import Problem
+from tickets.redact import Redactor
+from tickets.ticket import Ticket
 from workers.fence.probe import fence_in_force
 from workers.files.locks import held_folder
 from workers.files.run_dir import RunDir, new_run_dir
@@ -86,6 +89,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
     plan, values, rules = prepared.plan, prepared.values, prepared.rules
     done, rejected = prepared.earlier
     running = {ticket.id for ticket in plan.tickets}
+    redactor = redactor_of(project.repository.root, project.environ)
     needed = {id_ for ticket in plan.tickets for id_ in ticket.depends_on} - running
     return Manifest(
         run=run.id,
@@ -95,7 +99,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         base=prepared.head.sha or "",
         branch=prepared.head.branch,
         fence=fence_in_force(project.settings.fence.level).level,
-        tickets=tuple(ticket.done_by(prepared.doers.of(ticket)) for ticket in plan.tickets),
+        tickets=tuple(_kept(ticket, prepared, redactor) for ticket in plan.tickets),
         skipped=dict(prepared.skipped),
         dependencies=dict(plan.dependencies),
         reserved=rules.reserved,
@@ -104,8 +108,15 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         files=rules.files,
         project=values.project,
         deliverable=values.deliverable,
-        status_text=values.status,
-        decisions_text=values.decisions,
+        status_text=redactor.clean(values.status),
+        decisions_text=redactor.clean(values.decisions),
         done={id_: one for id_, one in done.items() if id_ in needed},
         rejected={id_: one for id_, one in rejected.items() if id_ in running},
     )
+
+
+def _kept(ticket: Ticket, prepared: Prepared, redactor: Redactor) -> Ticket:
+    """Return a ticket as the run keeps it: done by its doer, and no secret in what is only read."""
+    title, body, deliverable = redactor.value((ticket.title, ticket.body, ticket.deliverable))[0]
+    doer = prepared.doers.of(ticket)
+    return ticket.done_by(doer)._replace(title=title, body=body, deliverable=deliverable)

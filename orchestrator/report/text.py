@@ -1,9 +1,11 @@
 """The status report as text: exactly the seven sections, in their order."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from orchestrator.redaction import redactor_of
 from orchestrator.report.history import REPORT
 from orchestrator.report.status_report import Mark, StatusReport
 from tickets.markdown import one_line
@@ -162,6 +164,7 @@ def keep_report(repository: Repository, report: StatusReport, at: datetime) -> s
     while path.exists():
         number += 1
         path = runs[-1].path / f"{stem}_{number}.md"
-    create_file(path, text_of(report).encode())
-    create_json(Path(f"{path.with_suffix('')}.json"), as_json(report))
+    redactor = redactor_of(repository.root, os.environ)
+    create_file(path, redactor.clean(text_of(report)).encode())
+    create_json(Path(f"{path.with_suffix('')}.json"), redactor.value(as_json(report))[0])
     return runs[-1].relative(path)

@@ -151,6 +151,8 @@ class Evidence(Value):
     """The result of a complete worker on one line, in its own words."""
     left_out: tuple[str, ...] = ()
     """Of `ignored`, what lies in its scope: git ignores it, so that it does not land."""
+    redacted: Mapping[str, int] = {}
+    """How many secrets of each kind were replaced in what is kept of it for people."""
 
 
 NO_EVIDENCE = Evidence()

@@ -160,7 +160,8 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
         **earlier,
         "tickets": [ticket._asdict() for ticket in manifest.tickets],
     }
-    create_file(run.manifest_path, json.dumps(whole).encode() + b"\n")
+    # Private: what is executed stays exact, so that a runtime that continues the run does the same.
+    create_file(run.manifest_path, json.dumps(whole).encode() + b"\n", 0o600)
 
 
 def read_manifest(run: RunDir) -> Manifest:

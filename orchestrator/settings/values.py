@@ -98,6 +98,12 @@ def _folder(value: str) -> str:
     return value
 
 
+def _digest(value: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{16}", value):
+        raise ValueError("not a digest; write it as the warning does: sha256:9f86d081884c7d65")
+    return value
+
+
 def _seconds(value: object) -> object:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", value)
@@ -138,6 +144,7 @@ Tokens = Annotated[int, Number(_tokens, _MOST, above=0)]
 Pattern = Annotated[str, Text(_pattern)]
 Variables = Annotated[Mapping[str, str], Text(_variables)]
 Folder = Annotated[str, Text(_folder)]
+Digest = Annotated[str, Text(_digest)]
 
 
 def read_size(text: str) -> int:
@@ -250,6 +257,12 @@ class Checks(Value):
     cwd: Folder = ""
 
 
+class SecretsSettings(Value):
+    """`[secrets]`: what is not redacted (see `orchestrator.redaction`, which reads it by itself)."""
+
+    allow: tuple[Digest, ...] = ()
+
+
 class NetworkedAgent(Value):
     """`[agents.NAME]` of an agent that cannot work without a network."""
 
@@ -280,4 +293,5 @@ class Tables(NamedTuple):
     integration: IntegrationSettings = IntegrationSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
+    secrets: SecretsSettings = SecretsSettings()
     agents: Annotated[Mapping[str, AgentSettings | NetworkedAgent], ByName(AGENT_TABLES)] = {}

@@ -1,12 +1,15 @@
-"""Paths of this machine in words that are committed: relative ones stand for them."""
+"""New words before they are committed: without paths of this machine, and without secrets."""
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from orchestrator.state.events import Event
+from tickets.redact import Redactor
 from tickets.value import Value
 
 _WORDS = frozenset((
@@ -14,6 +17,17 @@ _WORDS = frozenset((
     "left_open",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
+
+_REFERENCES: Mapping[str, frozenset[str]] = {
+    "TodoDone": frozenset(("text",)), "TodoMoved": frozenset(("text",)),
+    "CriterionMet": frozenset(("section", "text")), "CriterionAdded": frozenset(("section",)),
+    "DeliverableChanged": frozenset(("phase", "name")), "DeliverableAdded": frozenset(("phase",)),
+    "MilestoneReached": frozenset(("phase", "milestone")), "PhaseMoved": frozenset(("ended", "begun")),
+    "EditsAcknowledged": frozenset(("edits",)), "PlanMoved": frozenset(("phase", "plan")),
+    "TaskMoved": frozenset(("phase", "plan", "task")), "BlockerRaised": frozenset(("phase", "plan", "task")),
+    "PhaseNoted": frozenset(("phase", "removed")),
+}  # fmt: skip
+"""The fields of events that name what a file says already: it would not be found in other words."""
 
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - names that are looked for, and nothing is written there
 
@@ -32,12 +46,28 @@ def without_places(text: str, root: Path) -> str:
     return re.sub(homes, "~", text) if homes else text
 
 
-def in_event(event: Event, root: Path) -> Event:
-    """Return an event whose new words hold no absolute path of this machine."""
-    if type(event).__name__ in ("TodoDone", "TodoMoved", "CriterionMet"):
-        return event
-    new = {name: _in_value(getattr(event, name), root) for name in event._fields if name in _WORDS}
-    return event._replace(**new)
+def in_event(event: Event, root: Path, redactor: Redactor) -> Event:
+    """Return an event whose new words hold no absolute path of this machine, and no secret."""
+    kind = type(event).__name__
+    if kind not in ("TodoDone", "TodoMoved", "CriterionMet"):
+        new = {name: _in_value(getattr(event, name), root) for name in event._fields if name in _WORDS}
+        event = event._replace(**new)
+    references = _REFERENCES.get(kind, frozenset())
+    said = {name: getattr(event, name) for name in event._fields if name not in references}
+    return event._replace(**redactor.value(said)[0])
+
+
+def without_new_secrets(text: bytes, old: Iterable[bytes | None], redactor: Redactor) -> bytes:
+    """Return a file's text without the secrets in those of its lines that no old text has."""
+    if not redactor.secrets(text):
+        return text
+    known = {line for one in old if one for line in one.splitlines(keepends=True)}
+    # Neighbours together: a key has many lines.
+    parts = groupby(text.splitlines(keepends=True), key=known.__contains__)
+    return b"".join(
+        joined if is_known else redactor.output(joined)[0]
+        for is_known, joined in ((is_known, b"".join(lines)) for is_known, lines in parts)
+    )
 
 
 def _in_value(value: Any, root: Path) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.errors import HELD, Refusal, StateError
+from orchestrator.redaction import redactor_of
 from orchestrator.state import ALWAYS, Tree, named_paths, owned_paths
 from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
@@ -21,7 +22,7 @@ from orchestrator.state.transition import Transition, transition
 from orchestrator.store._replace import Files, write_intent
 from orchestrator.store.intent import Move, awaited_branch, decided, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, left_out_of, refuse_elsewhere, refuse_unready
-from orchestrator.store.places import in_event, without_places
+from orchestrator.store.places import in_event, without_new_secrets, without_places
 from orchestrator.store.read import SAVING, FilesRead
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from tickets.problems import Problem
@@ -65,6 +66,7 @@ class Store:
         self._landing = decided(repository, "landing")
         self._files = Files(repository.root, decided(repository, "beside"))
         self._repo = UserRepo(repository)
+        self._redactor = redactor_of(repository.root, os.environ)
 
     def record(
         self,
@@ -81,7 +83,7 @@ class Store:
         Raises StateError where a file cannot show an event; then nothing was changed. What a run records
         (committed on `branch`, where one is given) only needs the canonical files.
         """
-        events = [in_event(event, self._root) for event in events]
+        events = [in_event(event, self._root, self._redactor) for event in events]
         found = Transition({})
 
         def showing(tree: Tree) -> Mapping[str, bytes]:
@@ -183,7 +185,9 @@ class Store:
             release()
 
     def _change(self, wanted: "_Wanted") -> Recorded:
-        wanted = wanted._replace(message=wanted.message and without_places(wanted.message, self._root))
+        if wanted.message:
+            said = self._redactor.clean(without_places(wanted.message, self._root))
+            wanted = wanted._replace(message=said)
         self._refuse_unready(wanted)
         with self._locked():
             problems = self._finish()
@@ -285,7 +289,8 @@ class Store:
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
             try:
                 before = {path: old for path, (old, _) in placed.items()}
-                after = wanted.change(FilesRead(now.__getitem__, known={**now, **before}))
+                new = wanted.change(FilesRead(now.__getitem__, known={**now, **before}))
+                after = {path: self._without_new_secrets(text, now) for path, text in new.items()}
                 looked_at = after if wanted.branch else named_paths(ALWAYS)
                 if found := merge_conflicts({path: now[path] for path in looked_at}):
                     raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
@@ -324,6 +329,9 @@ class Store:
             # A manual edit came between the check and the move: compute again from its text.
             moved = {move.path for move in moves} - {move.path for move in missed}
             placed |= {path: (placed.get(path, (now[path],))[0], texts[path]) for path in moved}
+
+    def _without_new_secrets(self, text: bytes, now: Tree) -> bytes:
+        return without_new_secrets(text, now.values(), self._redactor)
 
     def _commit_of(
         self, changed: Sequence[str], wanted: "_Wanted", waiting: Mapping[str, Any] | None

@@ -49,7 +49,10 @@ class Redactor:
         return (without(data, found), counted(found)) if found else (data, {})
 
     def value(self, value: Any) -> tuple[Any, Counts]:
-        """Return a value as JSON has it without the secrets of its texts."""
+        """Return a value as JSON has it, or a Value, without the secrets of its texts; else itself."""
+        # In one search: most have none.
+        if not self.secrets("\n\n".join(_texts_of(value)).encode("utf-8", "surrogatepass")):
+            return value, {}
         counts: dict[str, int] = {}
         return self._value(value, counts), counts
 
@@ -88,6 +91,18 @@ class Redactor:
         return made
 
 
+def _texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            is_assigned = isinstance(name, str) and isinstance(one, str) and name.isupper()
+            yield from (f"{name}={one}",) if is_assigned else (*_texts_of(name), *_texts_of(one))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts_of(one)
+
+
 def without(data: bytes, found: Iterable[Secret]) -> bytes:
     """Return a text with its secrets replaced by their kinds."""
     parts, at = [], 0
@@ -117,6 +132,11 @@ def added(all_counts: Iterable[Counts]) -> dict[str, int]:
     for counts in all_counts:
         add(total, counts)
     return total
+
+
+def larger(one: Counts, other: Counts) -> Counts:
+    """Return the larger count of each kind: both may have counted the same secrets."""
+    return {kind: max(one.get(kind, 0), other.get(kind, 0)) for kind in {**one, **other}}
 
 
 _ORDER = (

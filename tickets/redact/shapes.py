@@ -6,7 +6,6 @@ at once that most of its hits begin no secret. The time is linear, whatever the 
 compiled when a text first has a word of theirs, which most commands never print.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
@@ -57,10 +56,14 @@ def shapes_in(data: bytes) -> Iterator[Secret]:
     if len(data) <= _SMALL and not any(hint in data for hint in _HINTS):
         return
     for kind, start, end, own in _found_in(data):
-        if not _stands_for_one(own):
-            digest = hashlib.sha256(data[start:end]).hexdigest()[:16]
-            if digest not in _DOCUMENTED:
-                yield Secret(kind, start, end, digest)
+        if not _stands_for_one(own) and (digest := _digest(data[start:end])) not in _DOCUMENTED:
+            yield Secret(kind, start, end, digest)
+
+
+def _digest(value: bytes) -> str:
+    from hashlib import sha256  # noqa: PLC0415 - for start-up time: most texts have no secret
+
+    return sha256(value).hexdigest()[:16]
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -248,9 +251,9 @@ def _expressions() -> _Expressions:
 
     return _Expressions(
         led=tuple((made(_led(lead, shapes)), shapes) for lead, shapes in _SHAPES.items()),
-        after_name=made(rb"=(?<=[YNTD\"']=)"),
+        after_name=made(b"=" + _named(b"=")),
         after_colon=made(
-            rb":(?:(?<=[YNTD\"']:) |//(?:[^\s/?#@:\"'<>`\\{}\[\]]|%s){0,255}+"
+            b":(?:" + _named(b":") + rb" |//(?:[^\s/?#@:\"'<>`\\{}\[\]]|%s){0,255}+"
             rb":((?:[^\s/\"'<>`\\{}]|%s){1,1023})@(?=[\w\[.%%$-]))" % (_ESCAPED, _ESCAPED)
         ),
         name=made(
@@ -263,7 +266,9 @@ def _expressions() -> _Expressions:
         begin=made(rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}\Z"),
         end=made(rb"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY-----"),
         material=made(_SKIPPED + rb"(?:\Z|" + _HEADERS + rb"[A-Za-z0-9+/=]{16})"),
-        lines=made(_SKIPPED + _HEADERS + rb"(?:[A-Za-z0-9+/=]++(?=[\s\\\"',|]|\Z)" + _SKIPPED + rb")*+"),
+        lines=made(
+            _SKIPPED + _HEADERS + rb"(?:[ \t\"'>|#]*+[A-Za-z0-9+/=]++(?:\\+[nr])?+[ \t\r\"',|]*+(?:\n|\Z))*+"
+        ),
         variable=made(rb"\$[A-Z_][A-Z0-9_]+|\$\{|<[^<>]*>|%\(|\.\.\.|\xe2\x80\xa6|\\u2026"),
     )
 
@@ -272,6 +277,13 @@ def _led(lead: bytes, shapes: tuple[_Shape, ...]) -> bytes:
     """Return the expression for shapes with one character that is looked for; two groups end each."""
     each = [b"(?<=%s)%s%s()%s()" % (one.before, _alone(one.before), one.fixed, one.own) for one in shapes]
     return b"%s(?:%s)" % (lead, b"|".join(each))
+
+
+def _named(sign: bytes) -> bytes:
+    """Return what holds behind a sign: before it a name ends, in quotes or not, which may be escaped."""
+    quotes = (b"", *(rb"%s[\"']" % (rb"\\" * number) for number in (0, 1, 3, 7)))
+    names = b"|".join(b"(?<=[YNTD]%s%s)" % (quote, sign) for quote in quotes)
+    return b"(?<=[YNTD\"']%s)(?:%s)" % (sign, names)
 
 
 def _alone(first: bytes) -> bytes:

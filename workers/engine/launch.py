@@ -6,6 +6,8 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from tickets.redact import Counts, Redactor, added
+from tickets.redact.redactor import SEARCHED
 from tickets.ticket import Ticket
 from tickets.types import AGENTS, AgentName
 from workers.agents.agent import (
@@ -20,7 +22,8 @@ from workers.engine.job import Job, Site
 from workers.errors import ProgramMissingError, WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import Fence, enclosed
-from workers.files.durable import create_file
+from workers.files.durable import create_file, created
+from workers.files.read import opened
 from workers.files.run_dir import AttemptFiles, RunDir
 from workers.shim.spec import Launch
 from workers.worktree.environments import search_path
@@ -168,17 +171,52 @@ def cancel_paths(run: RunDir, worker: str) -> tuple[Path, ...]:
     return (run.cancel_path(worker), run.cancel_path("all"), run.stopping_path)
 
 
-def keep_text(files: AttemptFiles, text: str) -> None:
-    """Create the file for a person: the final answer, else the standard output itself."""
+def keep_text(files: AttemptFiles, text: str, redactor: Redactor) -> Counts:
+    """Create the file for a person: the final answer, else the standard output itself.
+
+    An output with secrets becomes a copy without them; they are counted. The answer has none any more.
+    """
+    counts: Counts = {}
     with contextlib.suppress(FileExistsError):
         if text:
             create_file(files.text, text.encode("utf-8", "replace") + b"\n")
-            return
+            return counts
         try:
-            # The same file under a second name: an output may be as large as its cap.
-            os.link(files.stdout, files.text)
+            beginning, end, counts = _searched(files.stdout, redactor)
+            if counts:
+                _copy_between(files, beginning, end)
+            else:
+                # The same file under a second name: an output may be as large as its cap.
+                os.link(files.stdout, files.text)
         except FileNotFoundError:
             create_file(files.text, b"")
+    return counts
+
+
+def _searched(path: Path, redactor: Redactor) -> tuple[bytes, bytes, Counts]:
+    """Return the searched parts of an output without secrets, and their counts: what is long has two."""
+    descriptor = opened(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size <= SEARCHED:
+            clean, counts = redactor.output(os.pread(descriptor, size, 0)) if size else (b"", {})
+            return clean, b"", counts
+        parts = [os.pread(descriptor, SEARCHED // 2, at) for at in (0, size - SEARCHED // 2)]
+    finally:
+        os.close(descriptor)
+    (beginning, first), (end, last) = map(redactor.output, parts)
+    return beginning, end, added((first, last))
+
+
+def _copy_between(files: AttemptFiles, beginning: bytes, end: bytes) -> None:
+    """Create the file for a person from the searched parts of an output, and what is between them."""
+    with created(files.text) as file, files.stdout.open("rb") as source:
+        file.write(beginning)
+        file.flush()
+        offset, size = SEARCHED // 2, os.fstat(source.fileno()).st_size - SEARCHED // 2
+        while offset < size:
+            offset += os.sendfile(file.fileno(), source.fileno(), offset, min(size - offset, 1 << 24))
+        file.write(end)
 
 
 def _instructions(worktree: Path) -> tuple[str, ...]:

@@ -17,20 +17,21 @@ _HERE, _EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE of linux/fs.h."""
 
 
-def create_file(path: Path, data: bytes) -> None:
+def create_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Create a file whole or not at all; never replace one. Raises FileExistsError."""
-    create_whole(str(path), data)
+    create_whole(str(path), data, mode)
 
 
 @contextmanager
 def created(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file for the block; it gets its name at the end, once it is on the disk.
 
-    Where the block raises, no file remains. Raises FileExistsError.
+    Private, for it is exact: a patch, or old output, may hold a secret. Where the block raises, no file
+    remains. Raises FileExistsError.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=private) as file:
             yield file
             # Its source is deleted next: a power cut must not destroy the only copy.
             file.flush()
@@ -39,6 +40,11 @@ def created(path: Path) -> Iterator[IO[bytes]]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that only its user may read, if it is a new one; an opener for `open`."""
+    return os.open(path, flags, 0o600)
 
 
 def create_from(path: Path, source: Path, offset: int) -> None:

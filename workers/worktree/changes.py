@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workers.errors import WorkerError
-from workers.files.durable import create_file, create_from
+from workers.files.durable import create_file, create_from, private
 from workers.files.run_dir import create_json, read_json
 from workers.git.run import GitError, git, git_fields, git_into, git_line
 from workers.worktree._filters import Filters
@@ -453,7 +453,7 @@ def _list_paths(
 
 def _compare(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], _Patch]:
     """Return the fields that git prints for the differences of an index from a base, and their patch."""
-    with path.open("xb") as file:
+    with open(path, "xb", opener=private) as file:
         git("diff-index", "--cached", "-z", "--raw", *_FORM, base, cwd=cwd, env=env, into=file)
     head = b""
     with path.open("rb") as file:

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from orchestrator.cli.terminal.terminal import say
 from orchestrator.cli.terminal.width import cells
+from orchestrator.redaction import printable
 
 UP, CLEAR_LINE, CLEAR_BELOW = "\x1b[{}A", "\x1b[2K", "\x1b[J"
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
@@ -106,7 +107,7 @@ class Painter:
 
     def _write(self, text: str) -> bool:
         try:
-            self._stream.write(text)
+            self._stream.write(printable(text))
             self._stream.flush()
         except (OSError, ValueError):
             return say("", self._stream)

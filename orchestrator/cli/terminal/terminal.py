@@ -20,10 +20,12 @@ def columns() -> int:
 
 def say(text: str, stream: "TextIO | None") -> bool:
     """Write a line; return whether it could be written. A closed pipe or a full disk ends nothing."""
+    from orchestrator.redaction import printable  # noqa: PLC0415 - for start-up time
+
     if stream is None:
         return False
     try:
-        print(text, file=stream, flush=True)
+        print(printable(text), file=stream, flush=True)
     except OSError:
         # The rest of the buffer would fail once more when the interpreter ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -7,7 +7,8 @@ import pytest
 from support.repository import shell
 
 from orchestrator.state.events import TodoAdded, TodoDone
-from orchestrator.store.places import in_event, without_places
+from orchestrator.store.places import in_event, without_new_secrets, without_places
+from tickets.redact import Redactor
 
 ROOT = Path("/home/ada/shop")
 
@@ -42,9 +43,28 @@ def test_a_path_of_the_machine_becomes_a_relative_one(said, committed):
 
 def test_new_words_are_changed_and_the_name_of_what_is_there_is_not():
     added = TodoAdded(("look at /home/ada/shop/x",), "P0", None, "Ada")
-    assert in_event(added, ROOT).items == ("look at x",)
+    assert in_event(added, ROOT, Redactor()).items == ("look at x",)
     done = TodoDone("look at /home/ada/shop/x", "P0", None, "Ada")
-    assert in_event(done, ROOT) == done
+    assert in_event(done, ROOT, Redactor()) == done
+
+
+def test_new_words_lose_their_secrets_and_the_name_of_what_is_there_does_not():
+    redactor = Redactor((("A_KEY", "hunter22"),))
+    added = TodoAdded(("use hunter22",), "P0", None, "hunter22")
+    assert in_event(added, ROOT, redactor) == TodoAdded(
+        ("use [redacted:A_KEY]",), "P0", None, "[redacted:A_KEY]"
+    )
+    done = TodoDone("use hunter22", "P0", None, "Ada")
+    assert in_event(done, ROOT, redactor) == done
+
+
+def test_a_file_keeps_the_secrets_that_it_has_and_gets_no_new_one():
+    redactor = Redactor((("A_KEY", "hunter22"),))
+    old = b"one hunter22\ntwo\n"
+    new = b"one hunter22\nthree hunter22\ntwo\nfour\n"
+    assert without_new_secrets(new, [old, None], redactor) == new.replace(
+        b"three hunter22", b"three [redacted:A_KEY]"
+    )
 
 
 def test_nothing_that_a_run_commits_names_the_machine(lab):
