@@ -347,7 +347,8 @@ def end(runtime: Runtime, ticket: Ticket, judgement: Judgement, evidence: Eviden
     flags = judgement.flags
     # The same secret may be in its text, and in a reason that is made of it.
     if redacted := larger(evidence.redacted, runtime.redactor.value((judgement, evidence, why))[1]):
-        evidence, flags = evidence._replace(redacted=redacted), (*flags, "redacted")
+        evidence = evidence._replace(redacted=redacted)
+        flags = (*flags, "redacted")
     ended = WorkerEnded(
         ticket.worker,
         judgement.outcome,

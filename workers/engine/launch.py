@@ -210,13 +210,17 @@ def _searched(path: Path, redactor: Redactor) -> tuple[bytes, bytes, Counts]:
 
 def _copy_between(files: AttemptFiles, beginning: bytes, end: bytes) -> None:
     """Create the file for a person from the searched parts of an output, and what is between them."""
-    with created(files.text) as file, files.stdout.open("rb") as source:
-        file.write(beginning)
-        file.flush()
-        offset, size = SEARCHED // 2, os.fstat(source.fileno()).st_size - SEARCHED // 2
-        while offset < size:
-            offset += os.sendfile(file.fileno(), source.fileno(), offset, min(size - offset, 1 << 24))
-        file.write(end)
+    source = opened(files.stdout)
+    try:
+        with created(files.text) as file:
+            file.write(beginning)
+            file.flush()
+            offset, until = SEARCHED // 2, os.fstat(source).st_size - SEARCHED // 2
+            while offset < until:
+                offset += os.sendfile(file.fileno(), source, offset, min(until - offset, 1 << 24))
+            file.write(end)
+    finally:
+        os.close(source)
 
 
 def _instructions(worktree: Path) -> tuple[str, ...]:
