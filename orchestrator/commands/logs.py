@@ -242,6 +242,8 @@ def _notes_on(state: RunState, worker: str, number: int, *, stderr: bool) -> Ite
         yield Piece("note", f"{worker} printed nothing")
     elif not stderr and not size[files.stdout]:
         yield Piece("note", f"{worker} printed nothing here; `--stderr` shows {size[files.stderr]:,} bytes")
+    elif not stderr and size[files.stderr] and known.outcome in WENT_WRONG:
+        yield Piece("note", f"`--stderr` shows {size[files.stderr]:,} bytes more")
     if number < known.attempts or not known.ended:
         return
     if left := known.evidence.left_out:

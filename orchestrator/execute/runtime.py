@@ -33,6 +33,7 @@ from workers.engine.job import Site
 from workers.engine.local import LocalEngine
 from workers.engine.process import ForkServer, kill_at_once
 from workers.fence.places import project_reads
+from workers.fence.policy import settings_above
 from workers.fence.probe import fence_in_force
 from workers.files.journal import Journal, read_journal
 from workers.files.run_dir import RunDir
@@ -96,8 +97,8 @@ class Runtime:
         )
         self.environments = environments_of(project.settings, project.repository.root, project.environ)
         """How the environments that commands use reach the project's code."""
-        site = _site(project, run, self.environments)
-        self.engine = LocalEngine(site, fork_server, self.checker)
+        self.site = _site(project, run, self.environments)
+        self.engine = LocalEngine(self.site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.versions = Versions(project.settings, project.environ)
         self.patches: dict[str, tuple[Change, ...]] = {}
@@ -209,20 +210,23 @@ class Runtime:
 
 def _site(project: Project, run: RunDir, environments: Environments) -> Site:
     """Return what all jobs of a run have in common."""
-    settings = project.settings
+    settings, fence = project.settings, fence_in_force(project.settings.fence.level)
     return Site(
         run,
         project.repository,
         project.environ,
-        fence_in_force(settings.fence.level),
+        fence,
         settings.trust_repository,
         stops_with_runtime=settings.on_runtime_death == "stop",
         environments=environments,
         variables=settings.checks.env,
-        readable=project_reads(
-            project.repository.root,
-            Path(project.environ.get("HOME") or "/nonexistent"),
-            (*settings.worktree.link, *map(str, environments.folders)),
-            settings.fence.read,
+        readable=(
+            *project_reads(
+                project.repository.root,
+                Path(project.environ.get("HOME") or "/nonexistent"),
+                (*settings.worktree.link, *map(str, environments.folders)),
+                settings.fence.read,
+            ),
+            *(settings_above(run) if fence.level == "landlock" else ()),
         ),
     )

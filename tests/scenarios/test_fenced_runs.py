@@ -293,6 +293,43 @@ def test_what_users_run_goes_on_working_inside(walled):
     assert workers["command-2"]["printed"] == "script\n"
 
 
+ABOVE = {
+    "the project's own": {"pyproject.toml": '[project]\nname = "x"\nversion = "1"\n'},
+    "an older project's": {"tox.ini": "[tox]\n", "setup.cfg": "[metadata]\nname = x\n"},
+    "settings that git ignores": {".gitignore": "pyproject.toml\n", "pyproject.toml": "[project]\n"},
+    "settings of a folder above": {"../pyproject.toml": "[project]\n"},
+}
+
+
+@LEVELS
+@pytest.mark.parametrize("files", ABOVE.values(), ids=ABOVE)
+def test_pytest_finds_no_settings_above_its_tree_that_it_may_not_open(mine, level, files):
+    """It looks for its section in each folder above, and fails on a file that it sees and cannot read."""
+    (mine.folder / "work").mkdir()
+    mine.root = mine.root.rename(mine.folder / "work" / "project")
+    mine.settings(f'fence = "{WANTED[level]}"\n')
+    mine.commit({**files, "tests/test_one.py": "def test_one():\n    pass\n"})
+    mine.templates(command_1=template(("true",), acceptance=[f"{sys.executable} -m pytest -q tests"]))
+    called = mine.call("run", "phase-1", "--json")
+    (worker,) = called.document["workers"]
+    assert (worker["verdict"], worker["fence"]) == ("accepted", level), worker["reason"]
+
+
+@LEVELS
+def test_an_editable_install_of_the_project_can_be_listed_and_its_drafts_not_read(mine, level):
+    """Pip lists each folder that Python imports from, the checkout among them, and fails where it may not."""
+    mine.settings(f'fence = "{WANTED[level]}"\n')
+    mine.write(".git/info/exclude", ".env\ndraft\n")
+    for name in (".env", "draft", "src/.env"):
+        mine.write(name, "secret\n")
+    closed = [attempt(name, f"cat {PROJECT}/{name}") for name in (".env", "draft", "src/.env", "src/app.py")]
+    python = f'PYTHONPATH="{PROJECT}:{PROJECT}/src" {sys.executable}'
+    script = "\n".join([f"{python} -m pip check 2>&1 | grep -i denied", *closed, "true"])
+    mine.templates(command_1=shell(script))
+    worker = mine.run()["command-1"]
+    assert (worker["printed"], worker["fence"]) == ("", level)
+
+
 def test_the_wheel_s_bubblewrap_does_as_well_where_the_system_has_none(mine):
     mine.templates(command_1=shell(f"echo x > {mine.home}/stray; true"))
     tools = mine.folder / "tools"

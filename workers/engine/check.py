@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
 from workers.engine.launch import cancel_paths, folder_in, mark_of, worker_environment
 from workers.engine.process import ForkServer, wait_adopted
-from workers.fence.places import exists
+from workers.fence.places import ALWAYS, exists
 from workers.fence.policy import worker_walls
 from workers.fence.probe import Level
 from workers.files.exit_record import is_held
@@ -99,6 +99,15 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
     folder = folder_in(tree, command.cwd)
     # A worker may have removed it: that is a failure of the command like any other.
     lost = f"echo 'cwd: {command.cwd} is not a folder of this tree' >&2; exit 1"
+    walls = worker_walls(
+        run,
+        site.repository,
+        command.tree,
+        mode="write",
+        environ=env,
+        network=command.network,
+        readable=site.readable,
+    )
     ran = await run_command(
         fork_server,
         Command(
@@ -111,15 +120,7 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
             cancel_paths=_cancels(site, command),
             mark=mark_of(run, command.stem),
             fence=fence,
-            walls=worker_walls(
-                run,
-                site.repository,
-                command.tree,
-                mode="write",
-                environ=env,
-                network=command.network,
-                readable=site.readable,
-            ),
+            walls=walls,
         ),
     )
     ended, tail = ran.ended, ran.stdout + ran.stderr
@@ -127,7 +128,7 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
     if not ran.passed:
         said = partial(lacks, run.root, tree, command.cwd, f"{text}\n{tail}")
         signs = fence_signs(fence.level, str(run.root), text, tail, network=command.network)
-        hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), tail)
+        hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), walls.shown, tail)
         hint = await anyio.to_thread.run_sync(said) or "; ".join(filter(None, (signs, hidden)))
     output = run.relative(ran.output)
     return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, hint)
@@ -176,16 +177,20 @@ def fence_signs(level: Level, root: str, command: str, printed: str, *, network:
     return f"it ran fenced ({', '.join(has)}; only its tree and $TMPDIR are writable)"
 
 
-def hidden_path(level: Level, root: Path, home: str, printed: str) -> str:
-    """Name a path that is missing by what a process printed, and is there outside of its fence; else `""`."""
-    own = f"{root}/.taskers/"
-    for line in printed.splitlines() if level != "advisory" else ():
-        if not _MISSING.search(line):
-            continue
+def hidden_path(level: Level, root: Path, home: str, shown: Iterable[Path], printed: str) -> str:
+    """Name a path that is missing by what a process printed, and is there outside of its fence; else `""`.
+
+    `shown` is what its fence shows besides the folders of the system.
+    """
+    if level == "advisory" or not _MISSING.search(printed):
+        return ""
+    seen = [*ALWAYS, Path("/proc"), Path("/dev"), root / ".taskers", *shown]
+    for line in filter(_MISSING.search, printed.splitlines()):
         for said in _PATHS.findall(line):
-            path = f"{home}{said[1:]}" if said[0] == "~" else said
-            if path.startswith((f"{home}/", f"{root}/")) and not path.startswith(own) and exists(Path(path)):
-                return f"the fence keeps {path} from it; `[fence] read` in orchestrate.toml shows it"
+            path = Path(f"{home}{said[1:]}" if said[0] == "~" else said)
+            if exists(path) and not root.is_relative_to(path) and not any(map(path.is_relative_to, seen)):
+                keys = "`[worktree] copy` or `[fence] read`" if root in path.parents else "`[fence] read`"
+                return f"the fence keeps {path} from it; {keys} in orchestrate.toml shows it"
     return ""
 
 

@@ -49,6 +49,32 @@ _SECRETS = frozenset(
 _GIT = re.compile(r"\.git(config|ignore|attributes)")
 _SECTION = re.compile(r"\s*\[(include)?")
 _PATH = re.compile(r"\s*path\s*=\s*\"?([^\"\n]+)")
+_ABOVE = re.compile(
+    r"""
+    (?: \.?pytest | tox | \.?ruff | uv | ty | hatch | pdm | poetry | pyproject | bunfig | Cargo )
+        \. (?: toml | lock )
+    | \.?(?: pytest | mypy | tox | pylint ) \.ini | setup\.cfg
+    | \.flake8 | \.isort\.cfg | \.?pylintrc(\.toml)? | \.style\.yapf | \.yapfignore | pyrightconfig\.json
+    | package\.(?:json|yaml) | pnpm-workspace\.yaml | (?: lerna | nx | turbo | rush ) \.json | yarn\.lock
+    | (?: ts | js ) config(\.[\w.-]+)?\.json | \.?[\w-]+\.config\.(?: [cm]?[jt]s | json )
+    | \.?(?: babel | browserslist | c8 | commitlint | eslint | lintstaged | markdownlint | mocha | nyc
+        | postcss | prettier | remark | stylelint | swc )
+        (?: rc | ignore ) (?: \. (?: json[5c]? | ya?ml | toml | [cm]?[jt]s ) )?
+    | browserslist | (?: biome | deno ) \.jsonc? | \.pnp\.\w+
+    | \.editorconfig | \.(?: git | rg | fd | hg )? ignore | \.gitattributes | \.tool-versions
+    | \.(?: python | node | ruby | java | go | swift ) -version | \.nvmrc | \.sdkmanrc | \.bazelversion
+    | [._]clang-(?: format | tidy ) | \.clangd | compile_(?: flags\.txt | commands\.json )
+    | rust-toolchain(\.toml)? | \.?(?: rustfmt | clippy ) \.toml
+    | go\.(?: mod | sum | work | work\.sum ) | \.golangci\.\w+
+    | Gemfile(\.lock)? | gems\.rb | Rakefile | \.rspec | \.rubocop\w*\.yml
+    | settings\.gradle(\.kts)? | Directory\.[\w.]+\.(?: props | targets ) | global\.json
+    | (?: WORKSPACE | MODULE ) (\.bazel)? | \.?[Jj]ustfile | Taskfile\.ya?ml | stack\.yaml | cabal\.project
+    | composer\.json | pubspec\.\w+ | analysis_options\.yaml | \.swift(?: lint\.yml | format )
+    """,
+    re.VERBOSE,
+)
+"""The settings that tools look for in each folder above the one they work in; none is for credentials."""
+_CARGO = (".cargo/config", ".cargo/config.toml")
 _LARGEST = 1 << 20
 """Bytes of a file of settings; a larger one is none."""
 
@@ -117,7 +143,7 @@ def package_of(folder: Path, home: Path) -> Path | None:
     if "node_modules" in folder.parts:
         return Path(*folder.parts[: folder.parts.index("node_modules") + 1])
     wide = folder.parent if folder.name in _BINS else folder
-    return next((one for one in (wide, folder) if not _is_wide(one, home)), None)
+    return next((one for one in (wide, folder) if not is_wide(one, home)), None)
 
 
 def _add(folder: Path, home: Path, found: dict[Path, None], *, lists: bool = True) -> None:
@@ -151,7 +177,8 @@ def _links_in(folder: Path) -> Iterator[Path]:
         yield from (Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink())
 
 
-def _is_wide(folder: Path, home: Path) -> bool:
+def is_wide(folder: Path, home: Path) -> bool:
+    """Return whether a folder holds all kinds of things, so that it is not shown for one of them."""
     spelled = (home, resolved(home)[0])
     wide = [one / name for one in spelled for name in (*_WIDE, *_WRITTEN)]
     return len(folder.parts) < 3 or folder in wide or any(folder in one.parents for one in spelled)
@@ -263,8 +290,28 @@ def project_reads(root: Path, home: Path, linked: Iterable[str], read: Iterable[
     return tuple(found)
 
 
+def tools_above(trees: Path, root: Path, tracked: Iterable[str]) -> tuple[Path, ...]:
+    """Return the files above a project's trees that tools find on their way up, and open because they exist.
+
+    For a fence that hides no name. `tracked` are the files at the top of the checkout that git knows: every
+    tree has them, too. Those with instructions for agents are left out, which would read them twice.
+    """
+    found = dict.fromkeys(root / name for name in tracked if not name.endswith(".md"))
+    for folder in trees.parents:
+        with suppress(OSError):
+            names = (name for name in os.listdir(folder) if _ABOVE.fullmatch(name))  # noqa: PTH208 - as above
+            found |= dict.fromkeys(folder / name for name in (*names, *_CARGO))
+    return tuple(path for path in found if os.path.isfile(path) and not _leads_away(path, root))  # noqa: PTH113
+
+
+def _leads_away(path: Path, root: Path) -> bool:
+    """Return whether a path in the checkout is a link: it may have come with a commit, and lead anywhere."""
+    real = os.path.realpath(root)
+    return path.is_relative_to(root) and os.path.realpath(path) != f"{real}/{path.relative_to(root)}"
+
+
 def named_in(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
     """Yield the files and folders that variables of a worker name: certificates, credentials, a socket."""
     for name, value in environ.items():
-        if value[:1] == "/" and not name.startswith("ORCHESTRATE_") and not _is_wide(Path(value), home):
+        if value[:1] == "/" and not name.startswith("ORCHESTRATE_") and not is_wide(Path(value), home):
             yield Path(value)

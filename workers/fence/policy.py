@@ -1,15 +1,15 @@
 """The policy of the fence for one worker: writable, readable and hidden paths, without the mechanism."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tickets.types import Mode
 from tickets.value import Value
 from workers.agents.agent import NO_LOGIN, Login
-from workers.fence.places import git_reads, homes, named_in, program, programs_on
+from workers.fence.places import git_reads, homes, is_wide, named_in, program, programs_on, tools_above
 from workers.files.run_dir import RunDir
-from workers.git.run import Repository
+from workers.git.run import Repository, git_fields
 
 CACHES = {
     "XDG_CACHE_HOME": "",
@@ -35,6 +35,8 @@ class Walls(Value):
     """Read-only. Besides it and the system's folders nothing is there."""
     hidden: tuple[Path, ...] = ()
     """Empty, but for what is shown below, and closed."""
+    listed: tuple[Path, ...] = ()
+    """Folders that can be listed where no name can be hidden: tools fail where they may not list them."""
     network: bool = True
 
 
@@ -76,8 +78,22 @@ def worker_walls(
             *readable,
         ),
         hidden=(run.root, taskers, repository.own, *homes(environ.get("HOME"))),
+        listed=(run.root, *_listed_above(run.root, readable, home)),
         network=network,
     )
+
+
+def settings_above(run: RunDir) -> tuple[Path, ...]:
+    """Return the settings that tools find above the trees of a run, for a fence that hides no name."""
+    tracked = git_fields("ls-files", "-z", "--", ":(top,glob)*", cwd=run.root)
+    return tools_above(run.worktree("any"), run.root, tracked)
+
+
+def _listed_above(root: Path, readable: tuple[Path, ...], home: Path) -> Iterator[Path]:
+    """Yield the folders above a project of which a file is shown: pytest lists that of its settings."""
+    for folder in {path.parent for path in readable}.intersection(root.parents):
+        if not is_wide(folder, home):
+            yield folder
 
 
 def message_log(run: RunDir, worker: str) -> Path:

@@ -115,6 +115,7 @@ def enclosed(launch: "Launch", fence: Fence, walls: Walls) -> "Launch":
             return launch._replace(
                 held_to=tuple(map(str, walls.writable)),
                 readable=(*system_reads(walls.hidden), *map(str, walls.shown)),
+                listed=tuple(map(str, walls.listed)),
             )
         case "advisory":
             return launch

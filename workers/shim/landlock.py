@@ -12,7 +12,7 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -59,9 +59,10 @@ def version() -> int:
     return max(0, int(found))
 
 
-def restrict(writable: list[str], readable: list[str]) -> None:
+def restrict(writable: list[str], readable: list[str], listed: Sequence[str] = ()) -> None:
     """Limit this process and its children to these paths and below. Raises OSError.
 
+    The folders `listed`, and those below, show the names that are in them and no content.
     It cannot be undone. Call it with one thread only: others would not be limited.
     """
     known = version()
@@ -70,7 +71,7 @@ def restrict(writable: list[str], readable: list[str]) -> None:
     writes = WRITE_FILE | REMOVE_AND_MAKE | (REFER if known >= 2 else 0) | (TRUNCATE if known >= 3 else 0)
     rights = {
         "/dev": READ_DIR,
-        OURS: READ_DIR,
+        **dict.fromkeys((OURS, *listed), READ_DIR),
         **dict.fromkeys(readable, READ),
         **dict.fromkeys(DEVICES, READ | writes),
     }

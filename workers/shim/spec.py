@@ -45,3 +45,5 @@ class Launch(NamedTuple):
     """The only paths that the worker may write at and below, by Landlock; None is no such limit."""
     readable: tuple[str, ...] = ()
     """The only further paths that it may read, where `held_to` limits it."""
+    listed: tuple[str, ...] = ()
+    """Folders whose names it may list, at and below, where `held_to` limits it."""

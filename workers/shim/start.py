@@ -53,7 +53,7 @@ def start_worker(spec: dict[str, Any], ends: tuple[int, int, int]) -> Started:
         return _start_behind(spec["prefix"], argv, env, ends)
     program = find_program(argv[0], env.get("PATH", os.defpath))
     if spec["held_to"] is not None:
-        hold = partial(restrict, spec["held_to"], spec["readable"])
+        hold = partial(restrict, spec["held_to"], spec["readable"], spec["listed"])
         return Started(start_held(program, argv, env, ends, hold))
     return Started(_spawn(program, argv, env, ends))
 

@@ -36,6 +36,12 @@ def test_a_worker_whom_the_gate_rejects_is_shown_what_the_gate_printed(lab):
     assert "    broken\n" in logs.err
 
 
+def test_a_worker_that_failed_is_shown_with_the_size_of_what_it_printed_on_the_other_stream(lab):
+    lab.templates(command_1=shell("echo 2 tests; echo why >&2; exit 3"))
+    logs = lab.call("logs", run(lab)["run"], "command-1")
+    assert "`--stderr` shows 4 bytes more" in logs.err
+
+
 def test_nothing_is_added_to_the_words_of_a_worker_that_ended_well(lab):
     lab.templates(command_1=shell("echo fine"))
     logs = lab.call("logs", run(lab)["run"], "command-1")

@@ -78,19 +78,32 @@ def test_a_gate_that_meets_the_fence_says_so_once_and_so_does_an_acceptance_comm
 
 def test_a_path_that_the_fence_keeps_away_is_named_with_the_key_that_shows_it(tmp_path):
     home, root = tmp_path / "home", tmp_path / "home" / "project"
-    (root / ".taskers").mkdir(parents=True)
-    for there in (home / ".npmrc", root / ".env", root / ".taskers" / "x"):
+    scripts = tmp_path / "scripts"
+    for there in (
+        home / ".npmrc",
+        root / ".env",
+        root / ".taskers" / "x",
+        scripts / "x",
+        home / "tool" / "x",
+    ):
+        there.parent.mkdir(parents=True, exist_ok=True)
         there.write_text("x")
 
     def named(printed, level="namespaces"):
-        return hidden_path(level, root, str(home), printed)
+        return hidden_path(level, root, str(home), [home / "tool"], printed)
 
     told = f"the fence keeps {home}/.npmrc from it; `[fence] read` in orchestrate.toml shows it"
     assert named(f"1\ncat: {home}/.npmrc: No such file or directory") == told
     assert named("Error: ENOENT, open '~/.npmrc'") == told
     assert named(f"open {home}/.npmrc: permission denied", "landlock") == told
-    assert str(root / ".env") in named(f"sh: {root}/.env: not found")
-    for plain in (f"{home}/.npmrc is fine", f"{home}/other: No such file", f"{root}/.taskers/x: not found"):
+    own = f"the fence keeps {root}/.env from it; `[worktree] copy` or `[fence] read` in orchestrate.toml"
+    assert named(f"sh: {root}/.env: not found").startswith(own)
+    said = f"python3: can't open file '{scripts}/x': [Errno 13] Permission denied"
+    assert named(said, "landlock").startswith(f"the fence keeps {scripts}/x from it; `[fence] read`")
+    for plain in (
+        *(f"{home}/.npmrc is fine", f"{home}/other: No such file", f"{home}/tool/x: not found"),
+        *(f"{root}/.taskers/x: not found", f"{root}: permission denied", "/bin/sh: not found"),
+    ):
         assert named(plain) == ""
     assert named(f"{home}/.npmrc: not found", "advisory") == ""
 

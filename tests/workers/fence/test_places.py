@@ -2,7 +2,15 @@
 
 import pytest
 
-from workers.fence.places import git_reads, named_in, program, programs_on, project_reads, resolved
+from workers.fence.places import (
+    git_reads,
+    named_in,
+    program,
+    programs_on,
+    project_reads,
+    resolved,
+    tools_above,
+)
 
 
 @pytest.fixture
@@ -133,6 +141,32 @@ def test_of_a_checkout_only_environments_links_and_what_the_settings_name_are_sh
     found = project_reads(root, home, ["data"], ["~/models", "docs"])
     assert [path for path in shown if not shows(found, path)] == []
     assert [path for path in secrets if shows(found, path)] == []
+
+
+def test_settings_that_tools_find_above_a_tree_are_shown_where_no_name_is_hidden(tmp_path):
+    above, root = tmp_path / "work", tmp_path / "work" / "project"
+    shown = [
+        *(
+            root / name
+            for name in ("pyproject.toml", "eslint.config.mjs", ".cargo/config.toml", "own.settings")
+        ),
+        *(
+            above / name
+            for name in ("tsconfig.base.json", ".editorconfig", "package.json", ".prettierrc.yaml")
+        ),
+        root / ".taskers" / ".gitignore",
+    ]
+    closed = [
+        *(root / name for name in (".env", ".npmrc", "draft.toml", "AGENTS.md", "tox.ini/x", "src/tox.ini")),
+        *(above / name for name in (".npmrc", ".netrc", ".bashrc", "notes.md", ".yarnrc.yml", "x.json")),
+    ]
+    for path in (*shown, *closed):
+        made(path)
+    (root / "pytest.ini").symlink_to(above / ".netrc")
+    (root / "tracked").symlink_to(above / ".netrc")
+    tracked = ["pyproject.toml", "AGENTS.md", "own.settings", "tracked", "pytest.ini", "gone"]
+    found = tools_above(root / ".taskers/worktrees/r/w", root, tracked)
+    assert {path for path in found if path.is_relative_to(tmp_path)} == set(shown)
 
 
 def test_a_file_that_a_variable_names_is_shown_and_no_home(home, tmp_path):

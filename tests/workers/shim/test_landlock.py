@@ -17,12 +17,13 @@ pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has n
 READABLE = [*system_reads(()), str(ROOT)]
 
 
-def held(folder, script):
+def held(folder, script, listed=()):
     """Run a shell script that may write below `folder/in`, and read `folder/out`; return what it printed."""
     readable = [*READABLE, str(folder / "out")]
     code = (
         f"import sys; sys.path.append({str(ROOT)!r}); import os; from workers.shim.landlock import restrict;"
-        f"restrict([{str(folder / 'in')!r}], {readable!r}); os.execv('/bin/sh', ['sh', '-c', {script!r}])"
+        f"restrict([{str(folder / 'in')!r}], {readable!r}, {list(listed)!r});"
+        f"os.execv('/bin/sh', ['sh', '-c', {script!r}])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
@@ -64,6 +65,14 @@ def test_what_is_not_listed_is_not_read(folder):
     assert "sk-secret" not in held(
         folder, "cat secret; cat in/../secret; ls; ln secret in/it; cat in/it; true"
     )
+
+
+def test_a_folder_that_may_be_listed_shows_names_and_no_content(folder):
+    (folder / "secret").write_text("sk-secret")
+    printed = held(folder, "ls; cat secret; ls /root/..; echo x > new", [str(folder)])
+    assert printed.splitlines()[:3] == ["in", "out", "secret"]
+    assert "sk-secret" not in printed
+    assert printed.count("Permission denied") == 3
 
 
 def test_truncating_is_held_from_the_third_version_on(folder):
