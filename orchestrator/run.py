@@ -1,5 +1,7 @@
 """THE MAIN PATH: a phase's templates become tickets, workers, verdicts, a landing and the project's state."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import anyio.to_thread
@@ -23,6 +25,7 @@ from orchestrator.runs.events import DeliverablesFinished
 from orchestrator.runs.state import RunState
 from tickets.problems import Problem
 from workers.files.run_dir import RunDir
+from workers.git.run import GitError
 
 
 class Ended(NamedTuple):
@@ -32,6 +35,21 @@ class Ended(NamedTuple):
     problems: tuple[Problem, ...]
     signalled: int | None = None
     """The signal that stopped it, where one did."""
+
+
+class HinderedError(Exception):
+    """Raised where git or the machine stops a run that was started; its files say how far it is."""
+
+    def __init__(self, run: RunDir, cause: GitError | OSError) -> None:
+        super().__init__(f"run {run.id}: {cause}")
+        self.run, self.cause = run, cause
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Return the error that ended a task group, however deep it is nested; another one as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def run_phase(project: Project, request: Request) -> Ended:
@@ -55,6 +73,7 @@ async def go_on(
     problems = [*warnings]
     async with (
         open_runtime(project, run) as runtime,  # execute/: the run's lock, its journal, the shims
+        _telling_of(run),
         coordinating(runtime) as mail,  # messages/: what the participants tell each other
     ):
         refuse_overtaken(runtime)
@@ -74,7 +93,7 @@ async def go_on(
 
 async def judge_run(project: Project, run: RunDir, decision: LeadDecision) -> Ended:
     """Judge, gate, land and record the outputs of a run; its workers have all ended."""
-    async with open_runtime(project, run) as runtime, heeding_stops(runtime) as signalled:
+    async with open_runtime(project, run) as runtime, _telling_of(run), heeding_stops(runtime) as signalled:
         problems = await integrate(runtime, decision)
         await _note_deliverables(runtime)
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
@@ -88,6 +107,18 @@ async def _note_deliverables(runtime: Runtime) -> None:
     made = await anyio.to_thread.run_sync(finished_deliverables, runtime.repository.root, state.phase)
     if tuple(made) != state.finished_deliverables:
         runtime.note(DeliverablesFinished(tuple(made)))
+
+
+@asynccontextmanager
+async def _telling_of(run: RunDir) -> AsyncIterator[None]:
+    """Name the run with an error that stops it. Raises HinderedError in place of the error."""
+    try:
+        yield
+    except (GitError, OSError, BaseExceptionGroup) as error:
+        cause = first_error(error)
+        if not isinstance(cause, GitError | OSError) or not run.path.is_dir():
+            raise
+        raise HinderedError(run, cause) from error
 
 
 def _close(

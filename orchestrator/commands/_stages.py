@@ -11,20 +11,21 @@ import anyio
 
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
+from orchestrator.commands.invoke import problem_of_machine, waits_by
 from orchestrator.errors import Refusal
 from orchestrator.project import Project
 from orchestrator.report.situation import Situation
-from orchestrator.run import Ended
+from orchestrator.run import Ended, HinderedError, first_error
 from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
-from orchestrator.runs.state import RunState
-from orchestrator.step import Step
+from orchestrator.runs.state import RunState, read_run
+from orchestrator.step import Step, step_text
 from tickets.problems import Problem
 from tickets.wording import some_of
 from workers.fence.probe import begin_trial
 from workers.files.locks import GLANCE
 from workers.files.run_dir import RunDir
-from workers.git.run import Repository
+from workers.git.run import GitError, Repository
 
 GARBAGE = 5_000
 """New values after which garbage is collected: a worker makes hundreds, and hardly a cycle."""
@@ -54,8 +55,8 @@ def finish(
     gc.set_threshold(GARBAGE)
     try:
         ended = anyio.run(partial(_beside, caller, work))
-    except BaseExceptionGroup as group:
-        raise _first(group) from group
+    except (BaseExceptionGroup, HinderedError) as error:
+        return _hindered(first_error(error))
     state = ended.state
     problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
     _wait_left(state)
@@ -72,6 +73,23 @@ def finish(
     document = state.document(step)
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)
+
+
+def _hindered(error: BaseException) -> Answer[RunState]:
+    """Answer about a run that the machine has stopped; raise any other error."""
+    state = read_run(error.run) if isinstance(error, HinderedError) else None
+    if not isinstance(error, HinderedError) or state is None:
+        raise error
+    cause = error.cause
+    place = str(error.run.path)
+    found = cause.problem if isinstance(cause, GitError) else problem_of_machine(cause, place)
+    if found is None:
+        raise cause
+    _wait_left(state)
+    problem = found._replace(do=f"fix it, then: {step_text(next_of_run(state))}")
+    document = state.document(waits_by([problem], "outside"))
+    document["problems"] = [problem.as_json()]
+    return Answer(1, document, (problem,), state)
 
 
 def _next(state: RunState, ended: Ended) -> Step:
@@ -109,11 +127,3 @@ def _exit_code(ended: Ended, document: dict[str, Any], expected: tuple[str, ...]
         return 128 + ended.signalled
     known = any(problem.severity == "error" for problem in ended.problems)
     return 1 if known or ended.state.has_failures or document["status"] not in expected else 0
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that ended a task group: a refusal counts, however deep it is nested."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

@@ -73,15 +73,15 @@ def invoke(invocation: Invocation, function: Callable[[], Answer[Any]]) -> Answe
     except GitError as error:
         return refused([error.problem], "orchestrate doctor", 1, of_run=of_run)
     except OSError as error:
-        problem = _of_machine(error, invocation.name)
+        problem = problem_of_machine(error, invocation.name)
         if problem is None:
             raise
         return refused([problem], waits_by([problem], "outside"), 1, of_run=of_run)
 
 
-def _of_machine(error: OSError, command: str) -> Problem | None:
+def problem_of_machine(error: OSError, place: str) -> Problem | None:
     """Return the answer to an error that the machine or its user caused; None for a bug."""
-    place = str(error.filename or command)
+    place = str(error.filename or place)
     if isinstance(error, FileExistsError) and os.path.lexists(place) and not Path(place).is_dir():
         return Problem(place, "something else is at the path of a folder of ours", "move it away")
     if error.errno in _OUTSIDE or isinstance(error, NotRegularError):

@@ -66,6 +66,18 @@ def refuse_unready(repo: UserRepo, landing: Landing) -> None:
     if mixed:
         what = "has changes of yours that are not committed"
         raise RepoBlocked(*(Problem(path, what, "commit or stash it") for path in mixed))
+    if closed := _closed(repo.root, [path for path, word in standing.items() if word == "old"]):
+        what, do = "this folder cannot be written to", "give it to the user who runs this"
+        raise RepoBlocked(*(Problem(folder, what, do) for folder in closed))
+
+
+def _closed(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the folders in which a landing would replace, make or remove something, and may not."""
+    # What lands is written below `.taskers` first.
+    parents = {(root / path).parent for path in (*paths, ".taskers/landing")}
+    folders = {next(one for one in (parent, *parent.parents) if one.is_dir()) for parent in parents}
+    closed = sorted(one for one in folders if not os.access(one, os.W_OK | os.X_OK))
+    return [one.relative_to(root).as_posix() for one in closed]
 
 
 def left_out_of(repo: UserRepo, landing: Landing) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ LOCK_WAIT = 30.0
 ARCHIVES = ("docs/history", "docs/decisions")
 """Where files are written that no event changes."""
 
+LANDS = "a landing waits to be completed"
 DECIDED = "the change is decided, and waits to be completed"
 SAVED = "the state files are saved, their commit waits"
 
@@ -238,7 +239,9 @@ class Store:
         try:
             problems = advance(self._repo, Landing(**stated, changes=changes))
         except RepoBlocked as blocked:
-            return [p._replace(what=f"{p.what}; a landing waits to be completed") for p in blocked.problems]
+            return [p._replace(what=f"{p.what}; {LANDS}") for p in blocked.problems]
+        except OSError as error:
+            return [_hindered(error, LANDS)]
         self._drop(self._landing)
         return problems
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.fences import people, walled_for
 from support.judgement import head, integrate, message_of, run, settle, verdicts, write
 from support.repository import SCRIPT, shell
 
@@ -327,3 +328,52 @@ def test_with_little_room_a_landing_is_refused_and_made_once_there_is_some(unfen
         assert "o space left" in said or "diskspace" in said, (room, said)
         assert sorted(landed) == [f"Command-Worker-{number}" for number in (1, 2, 3)], (room, codes, said)
         assert (codes[-1], status, left, files) == (0, "", [], ["1", "2", "3"]), (room, codes, said)
+
+
+@pytest.fixture
+def ordinary(pattern_repository):
+    """Yield a repository of an ordinary user, whom permissions stop."""
+    with walled_for(pattern_repository, people()[-1]) as lab:
+        lab.commit({"lib/old.py": "old\n", "lib/gone.py": "gone\n"})
+        yield lab
+
+
+@pytest.mark.parametrize("edit", ["echo new > lib/old.py", "echo new > lib/made/new.py", "rm lib/gone.py"])
+def test_nothing_lands_where_a_folder_cannot_be_written_to(ordinary, edit):
+    lab = ordinary
+    lab.templates(command_1=shell(f"mkdir -p lib/made; {edit}", mode="write", owns=["lib/**"]))
+    settle(lab, 'fence = "off"\n')
+    base = head(lab)
+    (lab.root / "lib").chmod(0o555)
+    called = lab.call("run", "phase-1", "--json")
+    assert called.code == 1, called
+    document = called.document
+    assert "lib: this folder cannot be written to; give it to the user who runs this" in called.says()
+    assert (document["status"], document["next_action"]) == ("finished", None)
+    assert document["waiting_for"] == "lead"
+    assert (head(lab), lab.git("diff", "--name-only")) == (base, "STATUS.md\n")
+    assert "cannot be written to" in lab.call("status").out
+    (lab.root / "lib").chmod(0o755)
+    done = lab.call("integrate", document["run"], "--json")
+    assert done.code == 0, done
+    assert done.document["workers"][0]["verdict"] == "accepted"
+    assert lab.git("status", "--porcelain") == ""
+
+
+def test_what_the_machine_refuses_after_the_start_is_told_of_the_run_that_was_started(unfenced):
+    lab = unfenced
+    lab.commit({"orchestrate.toml": 'fence = "off"\n[integration]\ngate = ["true"]\n'})
+    checks = '"$ORCHESTRATE_PROJECT/.taskers/runs/$ORCHESTRATE_RUN/checks"'
+    spoil = f"rm -rf {checks}; touch {checks}"
+    lab.templates(command_1=shell(f"mkdir out; echo 1 > out/1; {spoil}", mode="write", owns=["out/**"]))
+    called = lab.call("run", "phase-1", "--json")
+    assert called.code == 1, called
+    document = called.document
+    assert document["workers"][0]["outcome"] == "complete"
+    assert (document["status"], document["waiting_for"]) == ("finished", "outside")
+    assert f"orchestrate integrate {document['run']}" in document["what"]
+    (lab.root / ".taskers/runs" / document["run"] / "checks").unlink()
+    (lab.root / ".taskers/runs" / document["run"] / "checks").mkdir()
+    done = lab.call("integrate", document["run"], "--json")
+    assert done.code == 0, done
+    assert done.document["workers"][0]["verdict"] == "accepted"
