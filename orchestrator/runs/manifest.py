@@ -20,6 +20,7 @@ from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 
 SCHEMA = 1
+_NO_AGAIN = "again", False
 
 
 class DoneTicket(NamedTuple):
@@ -77,6 +78,8 @@ class ManifestFile(NamedTuple):
     """Ids of tickets that these depend on, and that earlier runs have done."""
     rejected: Mapping[str, Rejection] = {}
     """Ids of tickets whose newest earlier work was not accepted."""
+    again: tuple[str, ...] = ()
+    """Ids of tickets that were done before, and were to run again."""
 
 
 class Manifest(ManifestFile):
@@ -138,6 +141,7 @@ def roster_of(manifest: Manifest) -> Roster:
                 ticket.title,
                 skipped=ticket.id in manifest.skipped,
                 waits_for=tuple(workers_of[one] for one in manifest.dependencies.get(ticket.id, ())),
+                again=ticket.id in manifest.again,
             )
             for ticket in manifest.tickets
         ),
@@ -148,7 +152,7 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     """Create `roster.json`, then `run.json`: a run with the second is complete."""
     # Without the names of empty fields: with ten thousand tickets every word counts at each read.
     workers = [
-        {name: value for name, value in as_json(one).items() if value != []}
+        {name: value for name, value in as_json(one).items() if value != [] and (name, value) != _NO_AGAIN}
         for one in roster_of(manifest).workers
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}

@@ -156,21 +156,34 @@ def _step_of(outlook: Outlook, first: str) -> Step:
     since: set[str] = set()
     for run in outlook.newest:
         if run.phase in wanted:
-            ended = _next_of_ended(run, since | {one.ticket for one in _gone(outlook.root, run)})
+            ended = _next_of_ended(run, since | _not_wanted(outlook.root, run))
             if isinstance(ended, Waits) or ended != STATUS:
                 return ended
             since |= {worker.ticket for worker in run.workers.values()}
     if not command and outlook.newest and outlook.newest[0].phase == phase:
         command = completing(outlook.newest[0], status)
-    return command or Waits("lead", _nothing_left(status, first, outlook.phases_done))
+    if command:
+        return command
+    failed = _failed_again(outlook.newest[0]) if outlook.newest else ""
+    return Waits("lead", f"{_nothing_left(status, first, outlook.phases_done)}{failed}")
 
 
-def _gone(root: Path, run: RunState) -> list[WorkerState]:
-    """Return the workers whose templates are no more: nobody wants their work."""
+def _not_wanted(root: Path, run: RunState) -> set[str]:
+    """Return the tickets that are not left to do: without a template, or done before and run once more."""
     there = root / TEMPLATES
-    return [
-        one for one in run.workers.values() if not (there / f"{one.ticket.partition('[')[0]}.md").exists()
-    ]
+    return {
+        one.ticket
+        for one in run.workers.values()
+        if one.again or not (there / f"{one.ticket.partition('[')[0]}.md").exists()
+    }
+
+
+def _failed_again(run: RunState) -> str:
+    """Describe the workers that failed although their tickets were done before; empty for none."""
+    names = [name for name in run.to_examine if run.workers[name].again]
+    if not names:
+        return ""
+    return f"; run again, {some_of(names, 1)} failed: `orchestrate logs {run.run.id} {names[0]}` shows why"
 
 
 def _nothing_left(status: "Status", first: str, phases_done: Collection[str]) -> str:
@@ -476,9 +489,11 @@ def called_by(names: Sequence[str], workers: _Workers, most: int = MOST_NAMED) -
 
 def again(phase: str, names: Sequence[str], workers: _Workers) -> str:
     """Return the command that reruns the tickets of some workers."""
-    tickets = ((workers[name].ticket, name) for name in names[:MOST_NAMED])
+    named = names[:MOST_NAMED]
     # A fan-out's ticket needs quotes in a shell; its worker's name does not.
-    return f"orchestrate run {phase} --only {' '.join(name if '[' in one else one for one, name in tickets)}"
+    words = [name if "[" in workers[name].ticket else workers[name].ticket for name in named]
+    option = " --again" if any(workers[name].again for name in named) else ""
+    return f"orchestrate run {phase} --only {' '.join(words)}{option}"
 
 
 def _lands_nothing(worker: WorkerState) -> bool:
@@ -540,7 +555,7 @@ def again_with_fallen(
         needed |= before
         left += sorted(before)
     names = [name for name in workers if name in needed and workers[name].ticket not in since]
-    if len(names) > MOST_NAMED:
+    if len(names) > MOST_NAMED and not any(workers[name].again for name in names):
         return f"orchestrate run {phase}"
     return again(phase, names, workers)
 

@@ -58,6 +58,8 @@ class RosterWorker(Value):
     skipped: bool
     waits_for: tuple[str, ...] = ()
     """The workers that must have ended before it starts."""
+    again: bool = False
+    """Its ticket was done before: only `--again` runs it once more."""
 
 
 class Roster(Value):
@@ -124,6 +126,8 @@ class RunState:
             name = one.worker
             self.titles[name] = one.title
             self.workers[name] = WorkerState(name, one.ticket, one.agent)
+            if one.again:
+                self.workers[name].again = True
             if one.waits_for:
                 self.waits_for[name] = one.waits_for
             if one.skipped:

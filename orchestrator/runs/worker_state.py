@@ -49,6 +49,8 @@ class WorkerState:
     attempts: int = 0
     """The newest attempt; they are numbered from one."""
     kind: Kind = "first"
+    again: bool = False
+    """Whether its ticket was done before: only `--again` runs it once more."""
     base: str = ""
     """The commit that its newest attempt started from."""
     fence: str | None = None

@@ -111,7 +111,9 @@ class Walk:
                 for name, one in found.workers.items()
             }
             twice += [
-                same[name][0] for name, one in found.workers.items() if one.started and same[name] in done
+                same[name][0]
+                for name, one in found.workers.items()
+                if one.started and same[name] in done and not one.again
             ]
             done |= {same[name] for name, one in found.workers.items() if one.lands and found.is_integrated}
         return twice
@@ -397,6 +399,13 @@ def failed_in_an_earlier_run(walk):
     walk.did("run phase-1", 1)
     walk.lab.templates(command_1=command())
     walk.did("run phase-1 --only command-1")
+
+
+@state("run phase-1 --again --detach", starts=1, waits="lead")
+def failed_when_run_again(walk):
+    walk.lab.templates(command_1=command("test ! -e broken"))
+    walk.did("run phase-1")
+    walk.lab.commit({"broken": ""})
 
 
 @state("run phase-7", starts=1, waits="lead")

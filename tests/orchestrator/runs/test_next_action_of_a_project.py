@@ -185,3 +185,29 @@ def test_a_template_of_a_phase_that_nobody_planned_is_found_before_it_is_missed(
             "correct it, or add it to the plan: `orchestrate phase add`"
         )
     ]
+
+
+def test_a_ticket_that_was_done_and_fails_when_run_again_is_named_with_the_option_and_hides_nothing(lab):
+    lab.templates(command_1=shell("test ! -e broken"), command_2=shell("test ! -e broken"))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    assert lab.call("deliverable", "done", "Code review", "--no-verify").code == 0
+    lab.commit({"broken": ""})
+    told = lab.call("run", "phase-1", "--again", "--json")
+    call = "orchestrate run phase-1 --only command-1 command-2 --again"
+    assert told.code == 1
+    assert f"`{call}` runs it again" in told.document["what"]
+    said = lab.call("status", "--json").document["what"]
+    assert said.startswith("nothing is under way; Phase 1: Review has ")
+    run = told.document["run"]
+    assert (
+        f"; run again, Command-Worker-1 and 1 more failed: `orchestrate logs {run} Command-Worker-1`" in said
+    )
+    told = lab.call(*call.split()[1:], "--json")
+    assert [one["ticket"] for one in told.document["workers"]] == ["command-1", "command-2"]
+    plan = (lab.root / "STATUS.md").read_text().replace("- [ ] ", "- [x] ")
+    lab.commit({"STATUS.md": plan})
+    assert "`orchestrate phase complete`" in lab.call("status", "--json").document["what"]
+    lab.git("rm", "--quiet", "broken")
+    lab.git("commit", "--quiet", "--message=mended")
+    assert lab.call(*call.split()[1:], "--json").code == 0
+    assert "failed" not in lab.call("status", "--json").document["what"]
