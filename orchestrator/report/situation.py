@@ -236,8 +236,9 @@ class Situation(_Moment):
 
     @cached_property
     def not_committed(self) -> tuple[str, ...]:
-        """The same as `git status` names them: untracked folders as a whole."""
-        return tuple(self._repo.not_committed()) if self.uncommitted else ()
+        """The same as `git status` names them, folders as a whole; without what runs have written."""
+        names = self._repo.not_committed() if self.uncommitted else ()
+        return tuple(name for name in names if not (self._by_runs and self._is_by_runs(name)))
 
     @property
     def git_problems(self) -> tuple[Problem, ...]:
@@ -267,8 +268,8 @@ class Situation(_Moment):
 
     @property
     def changes(self) -> frozenset[str]:
-        """The uncommitted paths, without a STATUS.md whose only change is the roster of a run."""
-        return frozenset(self.uncommitted) - ({STATUS} if self._shown is not None else set())
+        """The uncommitted paths, without what only runs have changed: the next commit of state has it."""
+        return frozenset(self.uncommitted) - ({STATUS} if self._shown is not None else set()) - self._by_runs
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -439,6 +440,24 @@ class Situation(_Moment):
             return tuple(self._repo.uncommitted()), ()
         except RepoBlocked as blocked:
             return (), blocked.problems
+
+    @cached_property
+    def _by_runs(self) -> frozenset[str]:
+        """Return the uncommitted files of families that runs alone have changed since their commit."""
+        from orchestrator.store.intent import digest  # noqa: PLC0415
+        from orchestrator.store.uncommitted import written_by_runs  # noqa: PLC0415
+
+        written = written_by_runs(self.repository) if self.uncommitted else {}
+        return frozenset(
+            path
+            for path in written.keys() & {*self.uncommitted} - {*NEEDED}
+            if written[path] == (digest(self._repo.committed(path) or None), digest(self.text(path)))
+        )
+
+    def _is_by_runs(self, name: str) -> bool:
+        """Return whether a name of `git status` stands for such files alone."""
+        below = {path for path in self.uncommitted if f"{path}/".startswith(f"{name.rstrip('/')}/")}
+        return not below.isdisjoint(self._by_runs) and below <= self._by_runs
 
     @cached_property
     def _shown(self) -> tuple[str, ...] | None:

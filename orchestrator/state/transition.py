@@ -20,11 +20,11 @@ class Transition(Value):
 
 
 def transition(
-    tree: Tree, events: Sequence[Event], families: Collection[str], *, is_run: bool = False
+    tree: Tree, events: Sequence[Event], families: Collection[str], *, leaves: bool = False
 ) -> Transition:
     """Return what some events make of the files of the families that are on.
 
-    Raises StateError where a file cannot show an event; for a run's events, where it is a canonical file.
+    Raises StateError where a file cannot show an event. One of a family is left as it is if that `leaves` it.
     """
     made: dict[str, bytes] = {}
     left: list[tuple[int, Problem]] = []
@@ -35,7 +35,7 @@ def transition(
             try:
                 return _changed(now, document, event)
             except ProblemError as error:
-                if not is_run or is_owned(document.OWNS[0], ALWAYS):
+                if not leaves or is_owned(document.OWNS[0], ALWAYS):
                     raise
                 left.extend((at, problem._replace(severity="warning")) for problem in error.problems)
                 return {}

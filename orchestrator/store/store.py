@@ -1,6 +1,7 @@
 """THE SOLE WRITER of state files: lock, read, change, intent, replace, commit; all of it or none.
 
 The intent is the commit point. Before it nothing has changed; after it any writing command finishes.
+Above 500 lines, as one transaction and its recovery read together: their order is what makes it safe.
 """
 
 import contextlib
@@ -8,23 +9,24 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.redaction import redactor_of
-from orchestrator.state import ALWAYS, Tree, named_paths, owned_paths
+from orchestrator.state import ALWAYS, Tree, is_owned, named_paths, owned_paths
 from orchestrator.state.document import merge_conflicts
 from orchestrator.state.events import Event
 from orchestrator.state.transition import Transition, transition
 from orchestrator.store._replace import Files, write_intent
-from orchestrator.store.intent import Move, awaited_branch, decided, read_intent, waiting
+from orchestrator.store.intent import Move, awaited_branch, decided, digest, read_intent, waiting
 from orchestrator.store.landing import Landing, advance, left_out_of, refuse_elsewhere, refuse_unready
 from orchestrator.store.places import in_event, without_new_secrets, without_places
 from orchestrator.store.read import SAVING, FilesRead
 from orchestrator.store.repo import RepoBlocked, UserRepo
+from orchestrator.store.uncommitted import forget_written, note_written, written_by_runs
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.locks import POLL, FairQueue, try_lock
@@ -87,13 +89,16 @@ class Store:
         events = [in_event(event, self._root, self._redactor) for event in events]
         found = Transition({})
 
-        def showing(tree: Tree) -> Mapping[str, bytes]:
+        def showing(tree: Tree, *, leaves: bool = False) -> Mapping[str, bytes]:
             nonlocal found
-            found = transition(tree, events, families, is_run=is_run)
+            found = transition(tree, events, families, leaves=leaves)
             return found.texts
 
         concerned = owned_paths(ALWAYS if is_run else families)
-        done = self._change(_Wanted(showing, message if commit else None, branch, concerned))
+        wanted = _Wanted(showing, message if commit else None, branch, concerned)
+        if is_run:
+            wanted = wanted._replace(leaving=partial(showing, leaves=True), waits=not message)
+        done = self._change(wanted)
         told = tuple(dict.fromkeys(problem for _, problem in found.left))
         return done._replace(problems=(*done.problems, *told), left=found.left)
 
@@ -106,8 +111,7 @@ class Store:
         while True:
             now = FilesRead(self._files.text, named_paths(ALWAYS))
             try:
-                if found := merge_conflicts(now):
-                    raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
+                _refuse_conflicts(now, now)
                 transition(now, events, ALWAYS)
             except StateError:
                 if self._was_saved(now):
@@ -286,19 +290,22 @@ class Store:
         placed: dict[str, tuple[bytes | None, bytes]] = {}
         """The old and the new text of files that are replaced already: no event counts twice."""
         missed: Sequence[Move] = ()
+        closed: dict[str, OSError] = {}
+        change = wanted.change
         earlier = read_intent(self._intent)
         while True:
-            now = FilesRead(self._files.text, wanted.paths)
+            now = FilesRead(partial(self._text, closed), wanted.paths)
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
             try:
                 before = {path: old for path, (old, _) in placed.items()}
-                new = wanted.change(FilesRead(now.__getitem__, known={**now, **before}))
+                new = change(FilesRead(now.__getitem__, known={**now, **before}))
                 after = {path: self._without_new_secrets(text, now) for path, text in new.items()}
-                looked_at = after if wanted.branch else named_paths(ALWAYS)
-                if found := merge_conflicts({path: now[path] for path in looked_at}):
-                    raise StateError(*found)  # noqa: TRY301 - as a fault that the change itself meets
+                _refuse_conflicts(now, after if wanted.branch else named_paths(ALWAYS))
             except Exception:
                 if self._was_saved(now):
+                    continue
+                if wanted.leaving and change is not wanted.leaving:
+                    change = wanted.leaving
                     continue
                 if placed:
                     # A manual edit removed its subject after half of it was made: the rest as planned.
@@ -311,14 +318,14 @@ class Store:
                 for path, text in after.items()
                 if text != now[path] and (path not in placed or now[path] == placed[path][1])
             }
-            moves = self._files.write_beside(texts, now)
-            # A person may have saved one of these files while we were computing.
-            if not self._files.are_current(moves):
-                self._files.discard(moves)
+            moves = self._beside(texts, now, closed if wanted.leaving else None)
+            if moves is None:
                 continue
             waiting = (read_intent(self._intent) or {}).get("commit")
             changed = sorted({*placed, *texts})
-            made = self._commit_of([*changed, *wanted.also], wanted, waiting)
+            made = self._commit_of(changed, wanted, waiting)
+            if wanted.waits and texts:
+                note_written(self._repository, now, texts)
             if moves or placed or (wanted.also and made is not waiting):
                 write_intent(self._intent, {"moves": moves, "commit": made})
             try:
@@ -336,13 +343,53 @@ class Store:
     def _without_new_secrets(self, text: bytes, now: Tree) -> bytes:
         return without_new_secrets(text, now.values(), self._redactor)
 
+    def _text(self, closed: Mapping[str, OSError], path: str) -> bytes | None:
+        if path in closed:
+            why = (closed[path].strerror or "unknown reason").lower()
+            raise StateError(
+                Problem(path, f"cannot be written: {why}", "make its folder one that you may write to")
+            )
+        return self._files.text(path)
+
+    def _beside(
+        self, texts: Mapping[str, bytes], now: FilesRead, closed: dict[str, OSError] | None
+    ) -> list[Move] | None:
+        """Write new texts beside their targets; None where they are to be computed again.
+
+        Files of families that cannot be written are added to `closed`, where it is given.
+        """
+        try:
+            moves = self._files.write_beside(texts, now)
+        except OSError:
+            if closed is None or not self._close(texts, now, closed):
+                raise
+            return None
+        # A person may have saved one of these files while we were computing.
+        if self._files.are_current(moves):
+            return moves
+        self._files.discard(moves)
+        return None
+
+    def _close(self, texts: Mapping[str, bytes], now: FilesRead, closed: dict[str, OSError]) -> bool:
+        """Find the files of families that cannot be written: a run goes on without them."""
+        known = len(closed)
+        self._sweep()
+        for path in (path for path in texts if not is_owned(path, ALWAYS)):
+            try:
+                self._files.discard(self._files.write_beside({path: texts[path]}, now))
+            except OSError as error:
+                closed[path] = error
+        return len(closed) > known
+
     def _commit_of(
         self, changed: Sequence[str], wanted: "_Wanted", waiting: Mapping[str, Any] | None
     ) -> Mapping[str, Any] | None:
         """Return the commit to make, with what one that waits was to commit; None for none."""
         message, branch = wanted.message, wanted.branch
+        changed = [*changed, *wanted.also]
         if not (message and changed):
             return waiting
+        changed += self._left_by_runs()
         # A state file that is a link is committed where it leads to.
         root = self._files.root
         paths: set[str] = set()
@@ -363,6 +410,14 @@ class Store:
             else:
                 message = waiting["message"]
         return {"paths": sorted(paths), "message": message, "branch": branch, "saved": saved}
+
+    def _left_by_runs(self) -> list[str]:
+        """List the files that runs have written without a commit, and nobody else has since."""
+        found = []
+        for path, written in written_by_runs(self._repository).items():
+            with contextlib.suppress(StateError, Refusal):
+                found += [path] * (digest(self._files.text(path)) == written.after)
+        return found
 
     def _withdraw(self, earlier: dict[str, Any] | None) -> None:
         """Withdraw a decision of which nothing has been carried out."""
@@ -445,11 +500,17 @@ class Store:
                 self._save(self._repo, wanted)
                 problems = error.problems if isinstance(error, RepoBlocked) else [_hindered(error, "")]
                 return None, [problem._replace(what=f"{problem.what}; {SAVED}") for problem in problems]
+            forget_written(self._repository, wanted["paths"])
         self._drop(self._intent)
         return made, []
 
     def _drop(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+
+def _refuse_conflicts(tree: Tree, paths: Iterable[str]) -> None:
+    if found := merge_conflicts({path: tree[path] for path in paths}):
+        raise StateError(*found)
 
 
 class _Wanted(NamedTuple):
@@ -466,6 +527,10 @@ class _Wanted(NamedTuple):
     """The files that are read before the change is asked for."""
     also: Sequence[str] = ()
     """The files that are committed with the change as they are."""
+    leaving: Change | None = None
+    """The change that leaves files of families as they are which cannot show it: a run goes on without."""
+    waits: bool = False
+    """Whether the next commit takes along what is changed."""
 
 
 def _lock_free(path: Path) -> Callable[[], None] | None:

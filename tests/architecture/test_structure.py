@@ -32,6 +32,7 @@ REPLACES = {
     "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),
     "orchestrator/store/folding.py": ({"write_over"}, "the note of the last state commit, under the lock"),
     "orchestrator/store/store.py": ({"open"}, "its lock file"),
+    "orchestrator/store/uncommitted.py": ({"write_over"}, "the note of what runs wrote, under the lock"),
     "orchestrator/store/_placing.py": (
         {"exchange", "rename", "replace", "write_over"}, "the user's code, as the store has decided"
     ),

@@ -114,7 +114,7 @@ def test_a_damaged_file_of_a_family_refuses_the_command_of_a_lead_that_needs_it(
 def test_a_run_leaves_a_damaged_file_of_a_family_as_it_is_and_says_so(damage):
     tree = {**TREE, "ai_memory/phase-1/notes.md": DAMAGED[damage]}
     other = DEPLOYED._replace(phase="phase-2")
-    found = transition(tree, [other, DEPLOYED], ON, is_run=True)
+    found = transition(tree, [other, DEPLOYED], ON, leaves=True)
     assert set(found.texts) == {"STATUS.md", "ai_memory/phase-2/notes.md", COPY}
     assert {index for index, _ in found.left} == {1}
     assert all(problem.severity == "warning" for _, problem in found.left)
@@ -123,7 +123,7 @@ def test_a_run_leaves_a_damaged_file_of_a_family_as_it_is_and_says_so(damage):
 
 def test_a_run_needs_its_canonical_files_all_the_same():
     with pytest.raises(StateError):
-        transition({**TREE, "STATUS.md": b""}, [DEPLOYED], ON, is_run=True)
+        transition({**TREE, "STATUS.md": b""}, [DEPLOYED], ON, leaves=True)
 
 
 @pytest.mark.parametrize(
