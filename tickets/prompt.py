@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tickets.markdown.outline import OutlineLine, Section, closed, fenced, outline, plain, sections, text_of
-from tickets.ticket import Ticket
+from tickets.ticket import AssignedPlan, Ticket, plan_lines
 from tickets.wording import rest_of
 
 FIELDS = ("Assigned", "Phase", "Deliverable", "Owner")
@@ -41,6 +41,8 @@ class PromptContext(NamedTuple):
     rejected: str = ""
     """Why the work of an earlier run for this ticket was not accepted: text of others, shown as data."""
     exists: Callable[[str], bool] = lambda _path: True
+    plans: tuple[AssignedPlan, ...] = ()
+    """The plans of the phase that have not landed, where the ticket owns them."""
 
 
 class _Part(NamedTuple):
@@ -174,8 +176,10 @@ def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, t
                 f"Phase `{ticket.phase}`, deliverable {ticket.deliverable or 'none named'}: {ticket.title}."
             )
             related = (*context.blocked_by, *context.blocks, *context.parallel_with, *_more(context))
+            plans = (_Part("Plans", plan_lines(context.plans)),) if ticket.phase_worker else ()
             return "", (
                 _Part("From the Plan", plan),
+                *plans,
                 _Part("Related Work", _list(related)),
                 _Part("Acceptance Criteria", _list(context.phase_criteria)),
             )

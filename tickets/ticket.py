@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,6 +32,45 @@ def folder_fault(path: str) -> tuple[str, str] | None:
     if not path.strip() or path.startswith("/") or {"..", ".git", ".taskers"} & set(names):
         return f"`{path}` is not a folder of the repository", "write one like packages/api"
     return None
+
+
+_PLAN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,31}")
+_PLAN = re.compile(r"(?P<id>\S+?)(?:\s*:(?:\s+|$)|\s+[-\u2013\u2014]\s+)(?P<title>.*)")
+
+
+def plan_named(text: str) -> tuple[str, str] | None:
+    """Return id and title of a plan, which is named `ID: TITLE` or `ID - TITLE`; None for another form."""
+    found = _PLAN.fullmatch(text)
+    return (found["id"], found["title"].strip()) if found and found["title"].strip() else None
+
+
+def plan_id_fault(plan: str) -> str:
+    """Return what is wrong with the id of a plan; empty where nothing is."""
+    if not _PLAN_ID.fullmatch(plan):
+        return "is no id: it needs 1 to 32 letters, digits, `.`, `_` and `-`, the first a letter or a digit"
+    # It is the end of a ref's name.
+    if ".." in plan or plan.endswith((".", ".lock")):
+        return "is no id: it holds `..`, or ends in `.` or `.lock`"
+    return ""
+
+
+class AssignedPlan(NamedTuple):
+    """One plan of a phase that has not landed, as its worker is told of it."""
+
+    id: str
+    title: str
+    verify: str = ""
+    """The command that must pass; empty: there is none."""
+    tasks: tuple[str, ...] = ()
+
+
+def plan_lines(plans: Iterable[AssignedPlan]) -> str:
+    """Return plans as a list in Markdown."""
+    lines = []
+    for plan in plans:
+        check = f"; complete when `{plan.verify}` passes" if plan.verify else ""
+        lines += [f"- `{plan.id}`: {plan.title}{check}", *(f"  - {task}" for task in plan.tasks)]
+    return "\n".join(lines) or "None."
 
 
 class Ticket(NamedTuple):
@@ -76,10 +115,19 @@ class Ticket(NamedTuple):
     max_files_changed: int | None = None
     matrix: Mapping[str, str] = {}
     command: tuple[str, ...] | None = None
+    phase_worker: bool = False
+    """Whether it owns the plans of its phase."""
+    plans: tuple[str, ...] = ()
+    """`ID: TITLE` of the plans that begin PLAN.md where there is none."""
     digest: str = ""
     """Equal for equal work: of the template's bytes and the values of one ticket (`docs/templates.md`)."""
     lines: Mapping[str, int] = {}
     """The place of each key in the template, and where `body` begins: for messages only."""
+
+    @property
+    def named_plans(self) -> tuple[AssignedPlan, ...]:
+        """The plans that its template names."""
+        return tuple(AssignedPlan(*named) for plan in self.plans if (named := plan_named(plan)))
 
     def shared(self) -> "Ticket":
         """Return a copy that shares equal parts with the other tickets of a fan-out, which may be many."""

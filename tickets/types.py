@@ -42,3 +42,8 @@ Outcome = Literal[
     "rate_limited", "over_budget", "cancelled", "interrupted",
 ]  # fmt: skip
 Verdict = Literal["accepted", "partial", "rejected", "pending"]
+
+Reporting = Literal["transitions", "milestones"]
+"""What phase workers report: each change of a state, or its results alone."""
+BlockerMode = Literal["skip", "pause"]
+"""What a blocked worker does: it goes on with another task, or waits for the answer."""

@@ -55,6 +55,7 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         phase_criteria=runtime.manifest.phase_criteria,
         rejected=_rejected(runtime, ticket),
         exists=lambda path: (root / path).exists(),
+        plans=runtime.manifest.plans if ticket.phase_worker else (),
     )
     return long_form(ticket, body, context)
 

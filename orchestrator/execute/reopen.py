@@ -26,5 +26,6 @@ async def reopen(runtime: Runtime, ticket: Ticket, re: str, said: str) -> list[P
 def _return_to_roster(runtime: Runtime, ticket: Ticket) -> list[Problem]:
     manifest = runtime.manifest
     entry = RosterEntry(ticket.worker, ticket.title, ticket.owns)
-    event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, (entry,))
-    return record(runtime, event)
+    at = runtime.clock()
+    event = RunDeployed(runtime.run.id, manifest.phase, at, manifest.lead, (entry,))
+    return record(runtime, event, *(manifest.taken(at) if ticket.phase_worker else ()))

@@ -118,8 +118,9 @@ def return_to_roster(runtime: Runtime) -> list[Problem]:
     manifest = runtime.manifest
     sent = (ticket for ticket in manifest.tickets if ticket.id not in manifest.skipped)
     roster = tuple(RosterEntry(ticket.worker, ticket.title, ticket.owns) for ticket in sent)
-    event = RunDeployed(runtime.run.id, manifest.phase, runtime.clock(), manifest.lead, roster)
-    problems = record(runtime, event)
+    at = runtime.clock()
+    event = RunDeployed(runtime.run.id, manifest.phase, at, manifest.lead, roster)
+    problems = record(runtime, event, *manifest.taken(at))
     runtime.note(RunReopened())
     return problems
 
@@ -131,18 +132,19 @@ def leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) 
     """
     if runtime.state.closed == status or runtime.state.is_integrated:
         return []
-    event = RunClosed(runtime.run.id, runtime.clock(), runtime.manifest.lead, status)
+    manifest = runtime.manifest
+    event = RunClosed(runtime.run.id, runtime.clock(), manifest.lead, status, manifest.phase)
     problems = record(runtime, event)
     runtime.note(RunStopped(status))
     return problems
 
 
-def record(runtime: Runtime, event: Event) -> list[Problem]:
-    """Show an event of a run that is on in the state files, without a commit; return what prevents it."""
+def record(runtime: Runtime, *events: Event) -> list[Problem]:
+    """Show events of a run that is on in the state files, without a commit; return what prevents it."""
     try:
         families = runtime.settings.families
         done = Store(runtime.repository).record(
-            [event], families=families, message="", commit=False, is_run=True
+            events, families=families, message="", commit=False, is_run=True
         )
         return list(done.problems)
     except (StateError, RepoBlocked) as error:

@@ -10,6 +10,14 @@ from pathlib import Path
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, AllDone, Refusal
+from orchestrator.prepare.phase_worker import FAMILY as PHASES
+from orchestrator.prepare.phase_worker import (
+    PlansFound,
+    assigned,
+    phase_worker_problems,
+    plans_found,
+    refuse_taken,
+)
 from orchestrator.prepare.templates import path_rules, template_files
 from orchestrator.project import Project
 from orchestrator.runs.earlier import Earlier, earlier_of
@@ -76,6 +84,7 @@ class Prepared(Value):
     """The chosen tickets that are done, and do not run again."""
     earlier: Earlier
     warnings: tuple[Problem, ...]
+    phase_plans: PlansFound
 
 
 def prepare(project: Project, request: Request) -> Prepared:
@@ -84,6 +93,8 @@ def prepare(project: Project, request: Request) -> Prepared:
     if problems:
         raise Refusal(*problems)
     _refuse_unfinished(project.repository.root, request)
+    if any(ticket.phase_worker for ticket in prepared.plan.tickets):
+        refuse_taken(project.repository.root, prepared.phase_plans, request.phase)
     if not prepared.plan.tickets:
         raise AllDone(done_problem(request.phase, prepared), phase=request.phase)
     refuse_conflicts(in_use(project.repository, prepared, new=request.new))
@@ -100,7 +111,7 @@ def examine(
     plan = found.plan
     problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
-    warnings = [*settings.warnings, *plan.notes, *_warnings(repository.root, found)]
+    warnings = [*settings.warnings, *plan.notes, *found.remarks, *_warnings(repository.root, found)]
     warnings += _ignored_patterns(repo, plan)
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
@@ -124,7 +135,7 @@ def examine(
         ]
     prepared = Prepared(
         plan, found.values, found.head, found.rules, doers, skipped, found.done, found.earlier,
-        tuple(dict.fromkeys(warnings)),
+        tuple(dict.fromkeys(warnings)), found.phase_plans,
     )  # fmt: skip
     return prepared, tuple(dict.fromkeys(problems))
 
@@ -248,6 +259,9 @@ class _Examined(Value):
     earlier: Earlier
     untracked: Sequence[str]
     """As `git status` names them: a new folder as a whole."""
+    phase_plans: PlansFound
+    remarks: tuple[Problem, ...]
+    """About the plans of the phase."""
 
 
 def _examine(
@@ -262,12 +276,18 @@ def _examine(
     for name in ("", "/slots"):
         problems += in_the_way(Path(f"{repository.own}{name}"), f".git/orchestrate{name}")
     values = _values(root, request.phase, problems)
+    plans = plans_found(root, request.phase, values.status) if PHASES in families else PlansFound("")
+    values = values._replace(plans=plans.open if plans.is_there else None)
     rendered = _tickets(root, values, problems)
     # Where there is no ticket, or no commit, nothing is done.
     earlier = earlier_of(root, request.phase, rendered) if rendered and head.sha else Earlier()
     chosen = _only(rendered, request, earlier.done, problems)
     done = [] if request.again else [ticket for ticket in chosen if ticket.id in earlier.done]
     tickets = [ticket for ticket in chosen if ticket not in done]
+    about_plans = phase_worker_problems(tickets, plans, families)
+    problems += [one for one in about_plans if one.severity == "error"]
+    worker = next((ticket for ticket in tickets if ticket.phase_worker), None)
+    values = values._replace(plans=assigned(worker, plans) if worker else plans.open)
     rules = path_rules(root, repo, families, tickets, has_base=head.sha is not None)
     running = {ticket.id for ticket in tickets}
     satisfied = {
@@ -281,7 +301,10 @@ def _examine(
     problems += _uncommitted_in_scope(plan, uncommitted)
     problems += nothing_committed(repo, rules, head)
     untracked = repo.untracked() if uncommitted else ()
-    return _Examined(plan, values, head, rules, uncommitted, done, earlier, untracked)
+    return _Examined(
+        plan, values, head, rules, uncommitted, done, earlier, untracked, plans,
+        tuple(one for one in about_plans if one.severity != "error"),
+    )  # fmt: skip
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -339,7 +362,7 @@ def _values(root: Path, phase: str, problems: list[Problem]) -> Values:
     with suppress(ProblemError):  # reported with the settings
         problems += merge_conflicts({"AGENTS.md": read_state(root, "AGENTS.md")})
     said = [(text or b"").decode("utf-8", "replace") for text in texts.values()]
-    return Values(root.name, phase, current, *said)
+    return Values(root.name, phase, current, said[0], said[1])
 
 
 def _tickets(root: Path, values: Values, problems: list[Problem]) -> list[Ticket]:

@@ -11,9 +11,9 @@ from orchestrator.project import Project
 from orchestrator.redaction import redactor_of
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.cleanup import clear_ended_runs
-from orchestrator.runs.manifest import Manifest, write_manifest
+from orchestrator.runs.manifest import Manifest, MessageRules, write_manifest
 from orchestrator.runs.roster import superseded
-from orchestrator.state.events import RosterEntry, RunDeployed
+from orchestrator.state.events import Event, RosterEntry, RunDeployed
 from orchestrator.store.folding import forget_folded
 from orchestrator.store.store import Store
 from tickets.problems import Problem
@@ -81,7 +81,8 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunD
     closed = superseded(project.repository, roster, at, request.lead)
     deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
     families = project.settings.families
-    done = store.record([*closed, deployed], families=families, message="", commit=False, is_run=True)
+    events: list[Event] = [*closed, deployed, *manifest.taken(at)]
+    done = store.record(events, families=families, message="", commit=False, is_run=True)
     return run, tuple(dict.fromkeys(problem for _, problem in done.left))
 
 
@@ -113,6 +114,8 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         done={id_: one for id_, one in done.items() if id_ in needed},
         rejected={id_: one for id_, one in rejected.items() if id_ in running},
         again=tuple(id_ for id_ in done if id_ in running),
+        messages=MessageRules(*project.settings.messages),
+        plans=redactor.value(values.plans or ())[0],
     )
 
 

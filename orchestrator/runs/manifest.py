@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
 from orchestrator.errors import Refusal
-from orchestrator.runs._shapes import Inside, is_name, typed
+from orchestrator.runs._shapes import Amount, Inside, is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
+from orchestrator.state.events import NewPlan, PhaseTaken
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import Scope
 from tickets.templates.render import Values
-from tickets.ticket import Ticket
+from tickets.ticket import AssignedPlan, Ticket
+from tickets.types import BlockerMode, Reporting
 from tickets.value import as_json
 from workers.files.durable import create_file
 from workers.files.read import read_whole
@@ -48,6 +51,15 @@ class Rejection(NamedTuple):
     output: Inside | None = None
 
 
+class MessageRules(NamedTuple):
+    """The settings of messages as they were when the run began. Times are seconds."""
+
+    events: Reporting = "transitions"
+    on_blocker: BlockerMode = "skip"
+    pause_limit: Amount = 1800.0
+    ack_limit: Amount = 900.0
+
+
 class ManifestFile(NamedTuple):
     """The content of `run.json`, without its schema. Times are ISO 8601, UTC."""
 
@@ -80,6 +92,9 @@ class ManifestFile(NamedTuple):
     """Ids of tickets whose newest earlier work was not accepted."""
     again: tuple[str, ...] = ()
     """Ids of tickets that were done before, and were to run again."""
+    messages: MessageRules = MessageRules()
+    plans: tuple[AssignedPlan, ...] = ()
+    """The plans of the phase that had not landed when the run began."""
 
 
 class Manifest(ManifestFile):
@@ -88,7 +103,8 @@ class Manifest(ManifestFile):
     @cached_property
     def values(self) -> Values:
         """Return the values of the project for the templates, as they were when the run began."""
-        return Values(self.project, self.phase, self.deliverable, self.status_text, self.decisions_text)
+        said = (self.status_text, self.decisions_text, self.plans)
+        return Values(self.project, self.phase, self.deliverable, *said)
 
     @cached_property
     def rules(self) -> PathRules:
@@ -109,6 +125,20 @@ class Manifest(ManifestFile):
         alone = (read._replace(phases=(phase,), phase="") for phase in read.phases)
         named = [one for one in alone if status.phase_matches(one, self.phase)]
         return tuple(text for one in named for _, text in one.phases[0].criteria)
+
+    @cached_property
+    def phase_worker(self) -> Ticket | None:
+        """The ticket that owns the plans of the phase, if one is started that does."""
+        started = (ticket for ticket in self.tickets if ticket.id not in self.skipped)
+        return next((ticket for ticket in started if ticket.phase_worker), None)
+
+    def taken(self, at: datetime) -> tuple[PhaseTaken, ...]:
+        """Return the event that the phase worker owns its phase; none where there is no such worker."""
+        ticket = self.phase_worker
+        if ticket is None:
+            return ()
+        plans = tuple(NewPlan(plan.id, plan.title) for plan in ticket.named_plans)
+        return (PhaseTaken(self.run, self.phase, ticket.worker, self.base, at, self.lead, plans),)
 
     @cached_property
     def blocks(self) -> Mapping[str, tuple[str, ...]]:
@@ -157,11 +187,11 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
     create_file(run.roster_path, json.dumps(roster).encode() + b"\n")
-    earlier = {"done": as_json(manifest.done), "rejected": as_json(manifest.rejected)}
+    names = ("done", "rejected", "messages", "plans")
     whole = {
         "schema": SCHEMA,
         **manifest._asdict(),
-        **earlier,
+        **{name: as_json(getattr(manifest, name)) for name in names},
         "tickets": [ticket._asdict() for ticket in manifest.tickets],
     }
     # Private: what is executed stays exact, so that a runtime that continues the run does the same.

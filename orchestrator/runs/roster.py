@@ -146,7 +146,7 @@ def _tickets(
         templates, problems = read_templates(files)
         if problems:
             return []
-        start = Values(root.name, status.phase_slug, status.deliverable.name, *said)
+        start = Values(root.name, status.phase_slug, status.deliverable.name, said[0], said[1])
         phases = {template.path: phase_of(template, start) for template in templates}
     except TicketError:
         return []

@@ -69,7 +69,7 @@ _UNSET = AgentSettings()
 
 
 def default_settings() -> str:
-    """Return the text of a new orchestrate.toml: every key with its meaning and default, none of them set."""
+    """Return the text of a new orchestrate.toml: every key with its meaning and default."""
     return _DEFAULT.read_text("utf-8")
 
 

@@ -40,17 +40,25 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
 
 
 def _tables_alone(text: bytes) -> dict[str, Any] | None:
-    """Return the tables of a file that sets no key, as `init` writes it; None for any other."""
+    """Return the tables of a file that sets keys to words alone, as `init` writes it; None for any other."""
     found: dict[str, Any] = {}
+    table = found
     headers: set[str] = set()
     for line in text.decode("utf-8", "replace").split("\n"):
         if not line or (line[0] == "#" and line.isprintable() and "\ufffd" not in line):
+            continue
+        if key := re.fullmatch(r'([a-z_]+) = "([a-z]+)"', line):
+            if key[1] in table:
+                return None
+            table[key[1]] = key[2]
             continue
         header = re.fullmatch(r"\[([a-z]+)(?:\.([a-z]+))?\]", line)
         if header is None or line in headers:
             return None
         headers.add(line)
         table = found.setdefault(header[1], {})
-        if header[2]:
-            table[header[2]] = {}
+        if header[2] and isinstance(table, dict):
+            table = table.setdefault(header[2], {})
+        if not isinstance(table, dict):
+            return None  # a key of that name has a value already
     return found

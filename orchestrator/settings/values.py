@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from orchestrator.money import dollars, thousands
 from orchestrator.state import ALWAYS, Family
-from tickets.types import AGENTS
+from tickets.types import AGENTS, BlockerMode, Reporting
 from tickets.value import Value
 from workers.agents.agent import AgentSettings, FenceWanted
 
@@ -239,6 +239,15 @@ class IntegrationSettings(Value):
     commits: Literal["worker", "run"] = "worker"
 
 
+class MessageSettings(Value):
+    """`[messages]`: what phase workers report, what a blocked one does, how long who waits."""
+
+    events: Reporting = "transitions"
+    on_blocker: BlockerMode = "skip"
+    pause_limit: Seconds = 1800.0
+    ack_limit: Seconds = 900.0
+
+
 class GitSettings(Value):
     """`[git]`: what is committed."""
 
@@ -291,6 +300,7 @@ class Tables(NamedTuple):
     limits: OutputLimits = OutputLimits()
     worktree: WorktreeSettings = WorktreeSettings()
     integration: IntegrationSettings = IntegrationSettings()
+    messages: MessageSettings = MessageSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
     secrets: SecretsSettings = SecretsSettings()

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from tickets.types import Outcome, Verdict
+from tickets.types import BlockerMode, Outcome, Verdict
 from tickets.value import Value
 
 
@@ -272,7 +272,6 @@ class EditsAcknowledged(Value):
 
 PlanState = Literal["not started", "in progress", "complete", "failed"]
 TaskState = Literal["todo", "doing", "done", "blocked", "dropped"]
-BlockerMode = Literal["skip", "pause"]
 
 
 class NewPlan(Value):

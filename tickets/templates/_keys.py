@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from tickets.templates.jinja import nearest
-from tickets.ticket import folder_fault
+from tickets.ticket import folder_fault, plan_id_fault, plan_named
 from tickets.types import AgentName, Mode, Priority
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
@@ -106,6 +106,22 @@ def _read_money(text: str) -> float:
     return amount
 
 
+def _read_flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise WrongValueError(f"`{text}` is neither true nor false", "write `true` or `false`")
+    return text == "true"
+
+
+def _read_plan(text: str) -> str:
+    line = _read_line(text)
+    named = plan_named(line)
+    if named is None:
+        raise WrongValueError(f"`{line}` names no plan", 'write it as "02-01: Lexer"')
+    if fault := plan_id_fault(named[0]):
+        raise WrongValueError(f"`{named[0]}` {fault}", "give it another")
+    return line
+
+
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DURATION = re.compile(r"(?:([0-9]+(?:\.[0-9]+)?)h)?(?:([0-9]+(?:\.[0-9]+)?)m)?(?:([0-9]+(?:\.[0-9]+)?)s)?")
 
@@ -134,4 +150,6 @@ KEYS: dict[str, Key] = {
     "max_files_changed": Key("one", _read_count(1), "20"),
     "matrix": Key("matrix", _read_line, "{module: [api, db]}"),
     "command": Key("many", check_text, '["make", "docs"]'),
+    "phase_worker": Key("one", _read_flag, "true"),
+    "plans": Key("many", _read_plan, '["02-01: Lexer"]'),
 }

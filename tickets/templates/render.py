@@ -25,7 +25,7 @@ from tickets.templates.template import (
     read_templates,
     wrong_values,
 )
-from tickets.ticket import Ticket
+from tickets.ticket import AssignedPlan, Ticket, plan_lines, plan_named
 
 __all__ = [
     "FOLDER",
@@ -109,6 +109,7 @@ def render_tickets(templates: Sequence[Template], values: Values, *, is_whole: b
     for draft in drafts:
         draft.fill()
         problems += draft.problems
+    problems += _phase_workers(drafts)
     is_whole = is_whole and not problems
     # The bodies of valid tickets are read nevertheless: a second try should not find further faults.
     drafts = [draft for draft in drafts if not draft.problems]
@@ -162,6 +163,7 @@ def _fill_body(
         seen.setdefault(stem, FanOutOutput.of((id_, seen[id_]) for id_ in ids))
     names = {
         **values._asdict(),
+        "plans": _Plans(ticket.named_plans if values.plans is None else values.plans),
         "phase": ticket.phase,
         "deliverable": ticket.deliverable or "",
         "worker": ticket.worker,
@@ -176,6 +178,15 @@ def _fill_body(
         for fault in filled.faults
     ]
     return filled.text, found or _empty(ticket, filled.text)
+
+
+class _Plans(tuple[AssignedPlan, ...]):
+    """Plans to go through in a prompt, or to insert as a list."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return plan_lines(self)
 
 
 def _shown(ticket: Ticket) -> dict[str, Any]:
@@ -200,6 +211,16 @@ def _twins(templates: Sequence[Template]) -> Iterator[Problem]:
         other = first.setdefault(template.stem, template)
         if other is not template:
             yield Problem(template.path, f"has the same id as {other.path}", "rename one of them")
+
+
+def _phase_workers(drafts: Sequence["_Draft"]) -> Iterator[Problem]:
+    """Yield a problem for each phase worker after the first: a phase has one."""
+    found = [draft for draft in drafts if draft.fields.get("phase_worker")]
+    for draft in found[1:]:
+        if draft.template is not found[0].template:
+            what = f"the phase has a phase worker already: {found[0].template.path}"
+            line = draft.template.fields.values["phase_worker"].line
+            yield Problem(f"{draft.template.path}:{line}", what, "keep one of them")
 
 
 def _natural(stem: str) -> list[Any]:
@@ -284,6 +305,7 @@ class _Draft:
         """Render and read one string of a key; None, and a problem noted, where that fails."""
         names = {
             **self.values._asdict(),
+            "plans": _Plans(self.values.plans or ()),
             "matrix": Choices("matrix", self.matrix, otherwise="add it to `matrix`"),
             "ticket": Choices("ticket", {"id": self.id, "template": self.template.path}),
         }
@@ -314,9 +336,24 @@ class _Draft:
             self._note("command", f"`{agent}` takes no command", "take it out, or write `agent: command`")
         if command and command[0] == "":
             self._note("command", "the program's name is empty", "write the program first")
+        self._check_phase_worker()
         for other in fields.get("fallback", ()):
             if other == "command" or (other is not None and other == agent):
                 self._note("fallback", f"`{other}` cannot replace `{agent}`", "name another agent")
+
+    def _check_phase_worker(self) -> None:
+        fields = self.fields
+        if fields.get("phase_worker") and self.matrix:
+            what = "a phase has one phase worker, and `matrix` makes more"
+            self._note("matrix", what, "take one of the two out")
+        if fields.get("plans") and fields.get("phase_worker", False) is False:
+            self._note("plans", "only a phase worker has plans", "add `phase_worker: true`")
+        seen: set[str] = set()
+        for plan in filter(None, fields.get("plans", ())):
+            id_ = (plan_named(plan) or ("", ""))[0]
+            if id_ in seen:
+                self._note("plans", f"there are two plans `{id_}`", "give one of them another id")
+            seen.add(id_)
 
     def _title(self) -> str:
         """Return a title that is unique among the tickets of a fan-out."""

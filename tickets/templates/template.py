@@ -11,7 +11,7 @@ from tickets.scopes.pattern import PatternError, parse_pattern
 from tickets.templates._front_matter import Fields, Items, Node, Scalar, read_source
 from tickets.templates._keys import AGENTS, KEYS, WrongValueError
 from tickets.templates.jinja import Fault, faults_of, has_marks, nearest, unknown_names
-from tickets.ticket import variable_fault
+from tickets.ticket import AssignedPlan, variable_fault
 from tickets.value import Value
 
 PATTERNS = ("owns", "excludes", "reads")
@@ -31,6 +31,8 @@ class Values(Value):
     """The text of STATUS.md."""
     decisions: str = ""
     """The text of DECISIONS.md."""
+    plans: tuple[AssignedPlan, ...] | None = None
+    """Those of the phase that have not landed; None: those that the phase worker's template names."""
 
 
 BODY_NAMES = (*Values._fields, "worker", "matrix", "outputs", "ticket")

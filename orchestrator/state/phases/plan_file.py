@@ -23,13 +23,12 @@ from tickets.markdown import (
     sections,
 )
 from tickets.problems import Problem
+from tickets.ticket import plan_id_fault, plan_named
 from tickets.value import Value
 
 OWNS: tuple[str, ...] = ("phases/*/PLAN.md",)
 
 PLANS = "Plans"
-_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,31}")
-_HEADING = re.compile(r"(?P<id>\S+?)(?:\s*:(?:\s+|$)|\s+[-\u2013\u2014]\s+)(?P<title>.*)")
 _SPAN = re.compile(r"(?P<marks>`+)(?P<code>[^`](?:.*[^`])?)(?P=marks)$")
 _FORM = "write it as `ID: TITLE`"
 _Planned = PhaseTaken | PlanAdded
@@ -115,34 +114,13 @@ def next_id(name: str, known: Collection[str]) -> str:
     return f"{prefix}{last + 1:02}"
 
 
-def id_fault(plan: str) -> str:
-    """Return what is wrong with the id of a plan; empty where nothing is."""
-    if not _ID.fullmatch(plan):
-        return "is no id: it needs 1 to 32 letters, digits, `.`, `_` and `-`, the first a letter or a digit"
-    # It is the end of a ref's name.
-    if ".." in plan or plan.endswith((".", ".lock")):
-        return "is no id: it holds `..`, or ends in `.` or `.lock`"
-    return ""
-
-
-def new_plan(said: str) -> NewPlan | None:
-    """Read a plan as templates write it, `ID: TITLE`; None where it has another form."""
-    found = _split(" ".join(said.split()))
-    return None if found is None or id_fault(found[0]) else NewPlan(*found)
-
-
-def _split(heading: str) -> tuple[str, str] | None:
-    found = _HEADING.fullmatch(heading)
-    return (found["id"], found["title"].strip()) if found and found["title"].strip() else None
-
-
 def _plan_parts(document: Document) -> Sequence[Part]:
     part = section_like(document, PLANS)
     return sections(document, part) if part else ()
 
 
 def _plan(document: Document, part: Part) -> PhasePlan:
-    id_, title = _split(part.title) or ("", part.title)
+    id_, title = plan_named(part.title) or ("", part.title)
     return PhasePlan(id_, title, _verify(document, part), _tasks(document, part), part.line)
 
 
@@ -177,12 +155,12 @@ def _problems(document: Document) -> list[Problem]:
     seen: dict[str, int] = {}
     for part in _plan_parts(document):
         place = f"{path}:{part.line}"
-        named = _split(part.title)
+        named = plan_named(part.title)
         if named is None:
             found.append(Problem(place, f"`{part.title}` is no plan", _FORM))
             continue
         id_, title = named
-        if fault := id_fault(id_):
+        if fault := plan_id_fault(id_):
             found.append(Problem(place, f"`{id_}` {fault}", "give it another"))
         if id_ in seen:
             what = f"there is a plan `{id_}` already, on line {seen[id_]}"

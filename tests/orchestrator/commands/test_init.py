@@ -358,6 +358,10 @@ def test_the_settings_that_are_written_are_the_defaults(tmp_path):
 
 def test_every_setting_stands_in_the_text_with_its_default():
     lines = default_settings().splitlines()
+    # Two keys are set, and have their other value behind a mark.
+    others = ['# events = "milestones"', '# on_blocker = "pause"']
+    assert all(lines.count(one) == 1 for one in others)
+    lines = [line for line in lines if line not in others]
     live = "\n".join(re.sub(r"^# (?=[\w.]+ = )", "", line) for line in lines)
     values = tomllib.loads(live)
     assert values.keys() == set(Tables._fields)

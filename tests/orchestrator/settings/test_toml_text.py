@@ -1,4 +1,4 @@
-"""The text of `orchestrate.toml`: a file that sets no key is read without a parser, to the same tables."""
+"""The text of `orchestrate.toml`: what `init` writes is read without a parser, to the same tables."""
 
 import subprocess
 import sys
@@ -14,6 +14,7 @@ from orchestrator.settings.toml_text import _tables_alone, read_toml
 LINES = [
     "", "# word", "#", "[a]", "[b]", "[a.b]", "[a.c]", "[b.a]", "x = 1", "# \x00", "# \u00e9", "[a",
     "[a.b.c]", " [a]", "#\ttab", "\r", "# a\r", "[a] ", "[a] # b", "\u2028# a",
+    'x = "y"', 'x = "z"', 'a = "y"', 'b = "y"', 'x= "y"', 'x = "y" ', 'x = "y z"', 'x_y = "z"',
 ]  # fmt: skip
 
 

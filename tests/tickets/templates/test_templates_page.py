@@ -25,7 +25,7 @@ def render(**texts):
 def test_the_long_example_is_a_ticket_with_every_key_but_those_of_its_surroundings():
     ticket, _ = sorted(render(codex_1=PARSER, claude_1="Review.\n"), key=lambda one: one.agent == "claude")
     assert KEYS.keys() - ticket.lines.keys() == {
-        "model", "matrix", "command", "env", "cwd", "setup",
+        "model", "matrix", "command", "env", "cwd", "setup", "phase_worker", "plans",
     }  # fmt: skip
     assert (ticket.priority, ticket.budget_usd, ticket.budget_tokens) == ("P0", 2.5, 200_000)
     assert render_body(ticket, VALUES, {"claude-1": "Two passes."}).endswith(

@@ -4,10 +4,8 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from orchestrator.state.phases.phase_status.read import PhaseStatus
+from tickets.types import Reporting
 from tickets.value import Value
-
-Reporting = Literal["transitions", "milestones"]
-"""What phase workers report: each change of a state, or its results alone."""
 
 PhaseMessage = Literal[
     "plan_started", "plan_complete", "plan_failed", "phase_complete", "task_progress", "state_change"

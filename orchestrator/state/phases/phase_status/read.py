@@ -4,7 +4,7 @@ import re
 from typing import cast, get_args
 
 from orchestrator.state.document import opened, section_like
-from orchestrator.state.events import BlockerMode, PlanState, TaskState
+from orchestrator.state.events import PlanState, TaskState
 from tickets.markdown import (
     Document,
     Item,
@@ -17,6 +17,7 @@ from tickets.markdown import (
     sections,
     tables,
 )
+from tickets.types import BlockerMode
 from tickets.value import Value
 
 STATES: tuple[PlanState, ...] = get_args(PlanState)

@@ -7,7 +7,7 @@ from support.plans import PLAN
 from orchestrator.errors import StateError
 from orchestrator.state.events import NewPlan, PhaseTaken, PlanAdded
 from orchestrator.state.phases import plan_file
-from orchestrator.state.phases.plan_file import changes, new_plan, next_id, read
+from orchestrator.state.phases.plan_file import changes, next_id, read
 
 STATUS = {"STATUS.md": PLAN.encode()}
 NOW = at("14:28:34")
@@ -200,14 +200,3 @@ def test_plans_of_a_template_begin_a_file_and_never_change_one():
 )  # fmt: skip
 def test_the_next_id_has_the_number_of_its_phase(name, known, next_):
     assert next_id(name, known) == next_
-
-
-@pytest.mark.parametrize(
-    ("said", "plan"),
-    [
-        ("02-01: Lexer", NewPlan("02-01", "Lexer")), ("1 -  A\nb", NewPlan("1", "A b")), ("Lexer", None),
-        ("02..1: Lexer", None), ("02-01:", None), ("", None),
-    ],
-)  # fmt: skip
-def test_a_plan_of_a_template_has_the_form_of_a_heading(said, plan):
-    assert new_plan(said) == plan
