@@ -33,7 +33,9 @@ def decider_of(worker: WorkerState) -> Decider:
 def finding_of(worker: WorkerState, harm: str) -> str:
     """Describe what speaks against a worker: as it was found when it ended, and what the gate did with it."""
     is_clean = worker.outcome == "complete" and not worker.evidence.violations
-    found = (worker.found if is_clean else against(worker), worker.doubted, harm)
+    found = [worker.found if is_clean else against(worker), worker.doubted, harm]
+    if worker.verdict == "rejected":
+        found.append(worker.held_up)
     return "; ".join(dict.fromkeys(one for one in found if one))
 
 

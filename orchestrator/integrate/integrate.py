@@ -28,8 +28,8 @@ from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.integrate._secrets import landed_secrets
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
-from orchestrator.runs.next_action import HELD_UP
 from orchestrator.runs.state import shown_of
+from orchestrator.runs.worker_state import HELD_UP
 from orchestrator.state.events import Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready

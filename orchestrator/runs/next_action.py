@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.runs.state import RunState, shown_of
-from orchestrator.runs.worker_state import WorkerState
+from orchestrator.runs.worker_state import HELD_UP, WorkerState
 from orchestrator.step import Step, Waits, Who, step_text
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
@@ -31,8 +31,6 @@ _RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) (?P<phase>[^-\s]\S*)"
 _AS_IT_IS = re.compile(r"orchestrate [\w ./=@:,+-]+")
 """A call without what a shell would act on."""
 _PHASE = re.compile(rb"^phase:", re.MULTILINE)
-HELD_UP = ("gate", "hook", "conflict", "dependency")
-"""What may delay a verdict that the rule, or the lead, had already decided."""
 MENDED_FIRST = ("gate", "hook")
 """Those of them that would delay the work of the other workers as well."""
 MOST_NAMED = 20
@@ -45,6 +43,8 @@ _RAISE = {
 }
 """The remedy, by the beginning of the reason that names the limit."""
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
+_DONE_AGAIN = '--reason "done again on the branch as it is now"'
+"""The reason to reject work that conflicts with the branch, as it is proposed."""
 _LONGEST = 160
 """Characters of a reason in the sentence about a wait."""
 _LONG_PARK = timedelta(minutes=10)
@@ -462,7 +462,10 @@ def settles(run: RunState) -> Step:
         if clash := [name for name in found.held_up if workers[name].settled_by == "conflict"][:MOST_NAMED]:
             # The branch will hardly go back: the work is done again on what it has now.
             do = again_with_fallen(run.phase, clash, workers, run.waits_for)
-            return Waits("lead", f"{what}; `{command} --reject {' '.join(clash)}`, then `{do}` does it again")
+            return Waits(
+                "lead",
+                f"{what}; `{command} --reject {' '.join(clash)} {_DONE_AGAIN}`, then `{do}` does it again",
+            )
         return Waits("lead", f"{what}; fix that, then `{command}` (or `--reject`)")
     if not (found.asked or found.outside):
         return command

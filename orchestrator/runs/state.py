@@ -33,7 +33,7 @@ from orchestrator.runs.events import (
     decoded,
 )
 from orchestrator.runs.letters import EMPTY, Inbox
-from orchestrator.runs.worker_state import STANDINGS, WENT_WRONG, Standing, WorkerState
+from orchestrator.runs.worker_state import HELD_UP, STANDINGS, WENT_WRONG, Standing, WorkerState
 from orchestrator.step import Step, step_keys
 from tickets.problems import Problem
 from tickets.types import AgentName
@@ -223,6 +223,8 @@ class RunState:
                 self.gate.settle(event)
                 if (event.verdict, event.by) == ("pending", "rule"):
                     worker.doubted = event.reason
+                if event.verdict == "pending" and event.by in HELD_UP:
+                    worker.held_up = event.reason
                 if event.by == "lead":
                     worker.lead_said = event.verdict, event.reason
                     if event.verdict != "rejected":

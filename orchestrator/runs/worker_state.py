@@ -21,6 +21,8 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 """In the order in which they are told; `failed` are those that did not end well, whatever was decided."""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
+HELD_UP = ("gate", "hook", "conflict", "dependency")
+"""What may delay a verdict that the rule, or the lead, had already decided."""
 DONE_SINCE = "done since by run "
 """The beginning of the reason of a ticket that a later run has done."""
 
@@ -70,6 +72,8 @@ class WorkerState:
     held_news: tuple[str, ...] = ()
     """Times of the `held` events with something new."""
     settled_by: SettledBy | Literal[""] = ""
+    held_up: str = ""
+    """What kept accepted work from landing last: a gate, a hook, a conflict, a dependency."""
     doubted: str = ""
     """Why a rule left its last verdict to the lead."""
     lead_said: tuple[Verdict | None, str] | None = None

@@ -1,5 +1,6 @@
 """What settles the pending workers of a run: one command for all of them, and one that helps."""
 
+import shlex
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,7 @@ def outside(name):
 
 def follow(lab, command, code):
     """Call the next command that a document names."""
-    called = lab.call(*command.split()[1:], "--json")
+    called = lab.call(*shlex.split(command)[1:], "--json")
     assert called.code == code, called
     return called.document
 
@@ -114,13 +115,18 @@ def test_what_conflicts_with_the_branch_is_rejected_and_done_again(lab):
     run = call(lab, "deploy", "phase-1", code=0)["run"]
     lab.commit({"src/app.py": "user\n"})
     told = call(lab, "integrate", run, code=1)
-    first = f"orchestrate integrate {run} --reject Command-Worker-1"
+    why = '--reason "done again on the branch as it is now"'
+    first = f"orchestrate integrate {run} --reject Command-Worker-1 {why}"
     again = "orchestrate run phase-1 --only command-1 command-2"
     assert told["what"].endswith(f"has changed on main since; `{first}`, then `{again}` does it again")
     assert (told["next_action"], told["waiting_for"]) == (None, "lead")
     assert lab.call("status", "--json").document["what"] == told["what"]
     assert lab.call("run", "phase-1", "--json").document["what"] == told["what"]
     assert set(verdicts(follow(lab, first, 1)).values()) == {"rejected", "accepted"}
+    log = (lab.root / "DECISIONS.md").read_text()
+    entry = log[log.index(": Settled run ") :].partition("\n---\n")[0]
+    assert "Command-Worker-1 (Look around): conflict: src/app.py has changed on main since\n" in entry
+    assert " rejected Command-Worker-1: done again on the branch as it is now.\n" in entry
     assert set(verdicts(follow(lab, again, 0))) == {"command-1", "command-2"}
     assert (lab.root / "src/app.py").read_text() == "user\nworker\nworker\n"
 

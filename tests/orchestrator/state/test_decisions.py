@@ -134,7 +134,7 @@ def test_a_rejection_and_who_was_left_out_are_told_with_the_alternatives_that_th
         (broken(), "Accept Codex-Worker-3 - Rejected because the gate fails with that work"),
         (
             broken(verdict="pending", decider="conflict", reason="conflict: a has changed on main since"),
-            "Reject Codex-Worker-3 - Rejected because it can land once the conflict is resolved",
+            "Land Codex-Worker-3 all the same - Rejected because what the branch has would be lost",
         ),
         (rejected(said=""), "Accept Codex-Worker-2 - Rejected because the lead decided otherwise"),
     ],

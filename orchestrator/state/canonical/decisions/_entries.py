@@ -221,10 +221,18 @@ def _verdicts(lead: str, workers: Sequence[Completion]) -> Iterator[str]:
     ]
     if clauses:
         yield f"{lead or 'The lead'} {' and '.join(clauses)}: {_why(lead_said)}."
-    for decider, why in (("gate", "the gate fails with that work"), ("conflict", "conflict with the branch")):
-        names = [one.worker for one in workers if one.decider == decider]
-        if names:
-            yield f"Left out {_named(names)}: {why}."
+    for why in dict.fromkeys(filter(None, map(_obstacle, workers))):
+        yield f"Left out {_named([one.worker for one in workers if _obstacle(one) == why])}: {why}."
+
+
+def _obstacle(one: Completion) -> str:
+    """Describe what left a worker out; empty where the lead has decided."""
+    if one.decider == "gate":
+        return "the gate fails with that work"
+    if one.decider == "conflict":
+        is_clash = one.reason.startswith("conflict: ")
+        return "conflict with the branch" if is_clash else "its changes cannot be read"
+    return ""
 
 
 def _alternatives(workers: Sequence[Completion], *, others_landed: bool) -> Iterator[str]:
@@ -241,7 +249,7 @@ def _alternatives(workers: Sequence[Completion], *, others_landed: bool) -> Iter
     elif broken:
         yield f"Accept {_named(broken)} - Rejected because the gate fails with that work"
     elif waiting:
-        yield f"Reject {_named(waiting)} - Rejected because it can land once the conflict is resolved"
+        yield f"Land {_named(waiting)} all the same - Rejected because what the branch has would be lost"
 
 
 def _why(workers: Iterable[Completion], otherwise: str = "no reason given") -> str:
