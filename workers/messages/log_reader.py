@@ -92,9 +92,11 @@ class LogReader:
         self.is_behind = False
         try:
             status = os.stat(self._path, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             self._lose("is gone")
             return
+        except OSError:
+            return  # the next poll asks again
         if not stat.S_ISREG(status.st_mode):
             self._lose("is no regular file")
             return

@@ -104,38 +104,35 @@ class OwnLog:
     @contextmanager
     def held(self, patience: float = PATIENCE) -> Iterator["HeldLog"]:
         """Hold the log's lock for the block. Raises NotSentError where it cannot be had or opened."""
-        descriptor = self._locked(patience)
+        with _told(self.path):
+            descriptor = self._locked(patience)
         try:
             yield HeldLog(self, descriptor)
         finally:
-            os.close(descriptor)
+            with suppress(OSError):  # what was written is written
+                os.close(descriptor)
 
     def _locked(self, patience: float) -> int:
         until = time.monotonic() + patience
         while True:
-            descriptor = self._opened()
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NEVER, 0o600)
+            is_had = False
             try:
+                self._refuse_irregular(descriptor)
                 # A log that was moved away while we waited for its lock has no readers.
-                if _lock(descriptor, until) and self._is_at_path(descriptor):
-                    return descriptor
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
+                is_had = _lock(descriptor, until) and self._is_at_path(descriptor)
+            finally:
+                if not is_had:
+                    os.close(descriptor)
+            if is_had:
+                return descriptor
             if time.monotonic() > until:
                 what = f"another process has held the lock for {patience:g} s"
                 raise NotSentError(f"{self.path}: {what}; send it again")
 
-    def _opened(self) -> int:
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NEVER, 0o600)
-        except OSError as error:
-            what = "is a link" if error.errno == errno.ELOOP else f"cannot be written: {error.strerror}"
-            raise NotSentError(f"{self.path}: {what}") from error
+    def _refuse_irregular(self, descriptor: int) -> None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
             raise NotSentError(f"{self.path}: is not a regular file; move it away")
-        return descriptor
 
     def _is_at_path(self, descriptor: int) -> bool:
         try:
@@ -153,6 +150,18 @@ class HeldLog:
 
     def append(self, *drafts: Draft) -> list[Record]:
         """Append records in one write, all or none, and return them. Raises NotSentError."""
+        with _told(self._log.path):
+            return self._append(drafts)
+
+    def resend(self, record: Record) -> Record:
+        """Append a record once more. Raises NotSentError."""
+        again = record._replace(tries=min(record.tries + 1, MAX_TRIES))
+        with _told(self._log.path):
+            size = os.fstat(self._descriptor).st_size
+            self._write([again], size, is_torn=next(self._backwards(size)) != b"")
+        return again
+
+    def _append(self, drafts: Sequence[Draft]) -> list[Record]:
         size = os.fstat(self._descriptor).st_size
         log, now = self._log, round(self._log.clock() * 1000)
         number, at, is_torn = self._last(size)
@@ -166,13 +175,6 @@ class HeldLog:
         self._write(records, size, is_torn=is_torn)
         log.last = number, at
         return records
-
-    def resend(self, record: Record) -> Record:
-        """Append a record once more. Raises NotSentError."""
-        again = record._replace(tries=min(record.tries + 1, MAX_TRIES))
-        size = os.fstat(self._descriptor).st_size
-        self._write([again], size, is_torn=next(self._backwards(size)) != b"")
-        return again
 
     def _last(self, size: int) -> tuple[int, int, bool]:
         """Return the highest number, the last time, and whether the file ends in the middle of a line."""
@@ -229,15 +231,22 @@ class HeldLog:
     def _write(self, records: Sequence[Record], size: int, *, is_torn: bool) -> None:
         # A torn line stays alone: a writer that was killed may have left it.
         data = b"\n" * is_torn + b"".join(encode(record) + b"\n" for record in records)
-        try:
-            written = os.write(self._descriptor, data)
-        except OSError as error:
-            raise NotSentError(f"{self._log.path}: cannot be written: {error.strerror}") from error
+        written = os.write(self._descriptor, data)
         if written != len(data):
             # Not what ends with an LF: somebody may have read that, and its number is not free again.
             with suppress(OSError):
                 os.ftruncate(self._descriptor, size + data.rfind(b"\n", 0, written) + 1)
             raise NotSentError(f"{self._log.path}: cannot be written: the disk is full")
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn any fault of the system into what it means for the sender: the message was not sent."""
+    try:
+        yield
+    except OSError as error:
+        what = "is a link" if error.errno == errno.ELOOP else f"cannot be written: {error.strerror}"
+        raise NotSentError(f"{path}: {what}") from error
 
 
 def _lock(descriptor: int, until: float) -> bool:

@@ -224,16 +224,15 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_then_given_up(post)
 
 def test_a_log_that_was_moved_away_meanwhile_is_opened_again(post, tmp_path, monkeypatch):
     post.send(ONE, TWO)
-    opened, found = own_log.OwnLog._opened, []
+    lock, locked = own_log._lock, []
 
-    def moved(log):
-        descriptor = opened(log)
-        if not found:
+    def moved(descriptor, until):
+        if not locked:
             post.path(ONE).rename(tmp_path / "archived")
-        found.append(descriptor)
-        return descriptor
+        locked.append(descriptor)
+        return lock(descriptor, until)
 
-    monkeypatch.setattr(own_log.OwnLog, "_opened", moved)
+    monkeypatch.setattr(own_log, "_lock", moved)
     post.send(ONE, TWO)
     assert numbers(post, ONE) == [2]
 
