@@ -41,6 +41,8 @@ def _lines(found: Examination) -> list[str]:
 
 def _agent_lines(one: AgentFound) -> list[str]:
     told = wrapped(one.config, " " * 13) if one.config and one.enabled else []
+    if one.messages and one.usable:
+        told.append(f"{'':<13}messages reach it {one.messages}")
     return [f"{one.agent:<12} {_agent(one)}", *told]
 
 

@@ -1,5 +1,7 @@
 """The rendered ticket of a worker, written when its turn comes: only then its dependencies' outputs exist."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -8,13 +10,18 @@ from orchestrator.runs.check_output import last_lines, named_outputs
 from tickets.prompt import PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
+from workers.fence.policy import message_log
 from workers.files.durable import create_file
 from workers.files.read import read_start, read_whole
+from workers.messages.delivery import Reading, delivery
+from workers.messages.own_log import NotSentError, OwnLog
+from workers.messages.record import participant
 
 OUTPUT_SHOWN = 100_000
 """Characters of a dependency's output that a prompt may hold; the rest is named by its path."""
 LINE = 500
 """Characters of one line of an earlier run's output that a prompt may hold."""
+MESSAGES = "Messages for You"
 BESIDE_SHOWN = 20
 """Tickets that may run beside one and are named in its prompt; the rest is counted."""
 
@@ -26,12 +33,21 @@ def write_prompt(runtime: Runtime, ticket: Ticket) -> None:
         create_file(path, runtime.redactor.clean(rendered(runtime, ticket)).encode())
 
 
-def add_to_prompt(runtime: Runtime, ticket: Ticket, number: int, said: str, *, alone: bool) -> Path:
-    """Create `tickets/WORKER.N.md`, the prompt of a later attempt: `alone`, or below the whole ticket."""
+def add_to_prompt(
+    runtime: Runtime, ticket: Ticket, number: int, said: str, *, alone: bool, since: str | None
+) -> Path:
+    """Create `tickets/WORKER.N.md`, the prompt of a later attempt: `alone`, or below the whole ticket.
+
+    It ends with the worker's new messages. With `since` also with those that it was shown from then on and
+    has not answered: the attempt that they were shown to was cut off.
+    """
     path = runtime.run.ticket(ticket.worker, number)
     if not path.exists():
         whole = "" if alone else read_whole(runtime.run.ticket(ticket.worker)).decode() + "\n"
-        create_file(path, runtime.redactor.clean(whole + said).encode())
+        clean = runtime.redactor.clean
+        _show_messages(
+            runtime, ticket, since, lambda text: create_file(path, clean(whole + said + text).encode())
+        )
     return path
 
 
@@ -58,6 +74,20 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         plans=runtime.manifest.plans if ticket.phase_worker else (),
     )
     return long_form(ticket, body, context)
+
+
+def _show_messages(runtime: Runtime, ticket: Ticket, since: str | None, show: Callable[[str], None]) -> None:
+    """Call `show` with the section of a worker's messages, empty without any, and acknowledge them."""
+    log, worker = message_log(runtime.run, ticket.worker), participant(runtime.run.id, ticket.worker)
+    reading = Reading(str(log.parent), worker)
+    reading.catch_up()
+    is_shown = False
+    if reading.book.new_for(worker) or (since and reading.book.shown_since(worker, since)):
+        with suppress(NotSentError), delivery(OwnLog(str(log), worker), reading, since=since) as news:
+            show(f"\n## {MESSAGES}\n\n{news.text}\n" if news.text else "")
+            is_shown = True
+    if not is_shown:
+        show("")
 
 
 def _output(runtime: Runtime, ticket_id: str) -> str:

@@ -19,6 +19,7 @@ from workers.engine.job import (
     TreePlan,
     TreeReady,
 )
+from workers.engine.local import read_ended
 from workers.fence.probe import fence_in_force
 from workers.shim.spec import Limits
 
@@ -30,10 +31,14 @@ async def new_job(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, p
     job = _job(runtime, ticket, number, tree)
     text = "" if ticket.agent == "command" and not begin.answer else text_of(begin)
     if text:
-        prompt = add_to_prompt(runtime, ticket, number, text, alone=begin.thread is not None)
+        since = await _cut_off(runtime, ticket, number - 1)
+        prompt = add_to_prompt(runtime, ticket, number, text, alone=begin.thread is not None, since=since)
         job = job._replace(prompt=prompt)
     return job._replace(
-        thread=begin.thread, budget_usd=most_usd(permit.reservation), lock_fds=tuple(permit.slot.fds)
+        thread=begin.thread,
+        budget_usd=most_usd(permit.reservation),
+        lock_fds=tuple(permit.slot.fds),
+        deadline=runtime.clock().timestamp() + ticket.timeout,
     )
 
 
@@ -41,6 +46,12 @@ def started_job(runtime: Runtime, ticket: Ticket) -> Job:
     """Return the job of the newest attempt, which has been started already; it is not started again."""
     job = _job(runtime, ticket, runtime.of(ticket).attempts, kept_tree(runtime, ticket))
     return job._replace(is_adopted=True)
+
+
+async def _cut_off(runtime: Runtime, ticket: Ticket, number: int) -> str | None:
+    """Return when an attempt began, as records have times, if it ended without a closing record."""
+    before = await read_ended(runtime.run, ticket, number)
+    return runtime.of(ticket).started_at.replace("+00:00", "Z") if before.answer.ended == "none" else None
 
 
 def event_handler(runtime: Runtime, ticket: Ticket, number: int, kind: Kind) -> Emit:

@@ -29,7 +29,7 @@ from orchestrator.schedule.availability import environments_of
 from orchestrator.tamper.guard import Guard
 from tickets.ticket import Ticket
 from tickets.types import Verdict
-from workers.engine.job import Site
+from workers.engine.job import Messages, Site
 from workers.engine.local import LocalEngine
 from workers.engine.process import ForkServer, kill_at_once
 from workers.fence.places import project_reads
@@ -97,7 +97,7 @@ class Runtime:
         )
         self.environments = environments_of(project.settings, project.repository.root, project.environ)
         """How the environments that commands use reach the project's code."""
-        self.site = _site(project, run, self.environments)
+        self.site = _site(project, run, self.environments, manifest.phase)
         self.engine = LocalEngine(self.site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.versions = Versions(project.settings, project.environ)
@@ -208,7 +208,7 @@ class Runtime:
         return self.state.workers[ticket.worker]
 
 
-def _site(project: Project, run: RunDir, environments: Environments) -> Site:
+def _site(project: Project, run: RunDir, environments: Environments, phase: str) -> Site:
     """Return what all jobs of a run have in common."""
     settings, fence = project.settings, fence_in_force(project.settings.fence.level)
     return Site(
@@ -229,4 +229,5 @@ def _site(project: Project, run: RunDir, environments: Environments) -> Site:
             ),
             *(settings_above(run) if fence.level == "landlock" else ()),
         ),
+        messages=Messages(phase=phase),
     )

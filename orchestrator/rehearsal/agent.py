@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from orchestrator.rehearsal._memory import AgentMemory
+from orchestrator.rehearsal._server import Tools
 from orchestrator.rehearsal._streams import VOICES, Claude, Codex, Gemini, Record, new_id
 from orchestrator.rehearsal._troubles import AGES, TROUBLES
 
@@ -101,6 +102,7 @@ class Fake:
         self.name = name
         self.arguments = arguments
         self.memory = AgentMemory(name)
+        self.tools = Tools(name, arguments)
         self.thread = _thread(name, arguments)
         self.prompt = b""
         self.text = "Done."
@@ -151,6 +153,7 @@ class Fake:
 
     def exit(self, code: int) -> NoReturn:
         """Exit."""
+        self.tools.close()
         if self.sum is not None:
             put(2, f"sha256 {self.sum.hexdigest()} of {self.printed} bytes\n".encode())
         sys.exit(code)
@@ -192,6 +195,12 @@ class Fake:
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         time.sleep(max(0.0, until - time.monotonic()))
         self.print_records(self.stream().tool_end(command, done.stdout + done.stderr, done.returncode))
+
+    def do_call(self, step: Record) -> None:
+        """Call a tool of orchestrate: `tool` with what is `given`."""
+        tool, given = str(step["tool"]), dict(step.get("given", {}))
+        self.print_records(self.stream().tool(tool))
+        self.print_records(self.stream().tool_end(tool, self.tools.call(tool, given), 0))
 
     def do_sleep(self, step: Record) -> None:
         """Do nothing for `seconds`."""

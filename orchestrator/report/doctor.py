@@ -23,7 +23,7 @@ from tickets.problems import Problem
 from tickets.types import AGENTS, AgentName
 from tickets.value import Value
 from tickets.wording import some_of
-from workers.agents.agent import FenceWanted, agent_named, find_agent
+from workers.agents.agent import FenceWanted, agent_named, find_agent, hooks_run
 from workers.fence.exposed import sockets, tokens
 from workers.fence.places import git_reads
 from workers.fence.probe import fence_in_force
@@ -60,6 +60,8 @@ class AgentFound(Value):
     """Why it is not usable, or that it is disabled; empty where it is usable."""
     config: str = ""
     """The configuration that its workers use; empty where it has none, or is not installed."""
+    messages: str = ""
+    """When messages reach its workers while they run: `between tool calls` or `with its tools`."""
 
 
 class FenceFound(Value):
@@ -241,7 +243,10 @@ def _agents(settings: Settings, environ: Mapping[str, str]) -> tuple[AgentFound,
     located = {name: find_agent(name, settings.agent(name), environ) for name in AGENTS}
     programs = {name: path for name, path in located.items() if path and name != "command"}
     said = _versions(programs, environ) if programs else {}
-    found = (_agent(name, settings, located[name], said.get(name)) for name in AGENTS)
+    found = (
+        _agent(name, settings, located[name], said.get(name))._replace(messages=_reached(name, environ))
+        for name in AGENTS
+    )
     return tuple(_with_login(one, settings, environ) if one.executable else one for one in found)
 
 
@@ -257,6 +262,13 @@ def _with_login(found: AgentFound, settings: Settings, environ: Mapping[str, str
     ):
         return found._replace(usable=False, reason=found.config)
     return found
+
+
+def _reached(name: AgentName, environ: Mapping[str, str]) -> str:
+    """Return when messages reach an agent's workers; command workers ask for theirs."""
+    if name == "command":
+        return ""
+    return "between tool calls" if hooks_run(agent_named(name), environ) else "with its tools"
 
 
 def _versions(programs: Mapping[str, str], environ: Mapping[str, str]) -> "Mapping[str, Said]":

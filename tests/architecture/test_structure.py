@@ -64,6 +64,7 @@ REPLACES = {
     "workers/messages/own_log.py": (
         {"open", "ftruncate"}, "the own log of a participant: appended to, and a short write undone"
     ),
+    "workers/messages/scratch.py": ({"open"}, "signs and notes of server and hooks, in the worker's scratch"),
     "workers/shim/shim.py": ({"ftruncate"}, "a slot that is given back says nobody any more"),
     "workers/shim/atomic.py": ({"open"}, "a file that gets a free name once it is whole"),
 }  # fmt: skip

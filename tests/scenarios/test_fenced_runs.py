@@ -160,7 +160,8 @@ def test_what_is_not_a_worker_s_own_cannot_even_be_seen(walled, other):
     printed = walled.run()["command-1"]["printed"].split()
     run = next(walled.root.glob(".taskers/runs/2*")).name
     places = [f"scratch/{run}/Command-Worker-1"]
-    files = [f"runs/{run}/tickets/Command-Worker-1.md", f"messages/{run}.Command-Worker-1.jsonl"]
+    messages = [f"messages/{run}.{name}" for name in ("Command-Worker-1.jsonl", "who.json")]
+    files = [f"runs/{run}/tickets/Command-Worker-1.md", *messages]
     # The tree that readers of one base share; it is read-only.
     places += [path[2:] for path in printed if path.startswith(f"./worktrees/{run}/shared-")][:1]
     own = {f"./{path}" for path in (*places, *files)}

@@ -13,6 +13,8 @@ played in order, one a turn; the server keeps no conversations, for each request
     cut                              begin the answer, then close the connection
     mute                             accept the request and send nothing
 
+Each may have `once`, a path that must exist before it is played.
+
 Run by itself: `python stub_model.py --port 0 --port-file F --log F`. Headers hold keys and are never kept.
 """
 
@@ -112,6 +114,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.note(
             api=api, path=self.path, do=due["do"], tools=tools, body=json.dumps(asked, ensure_ascii=False)
         )
+        while "once" in due and not Path(due["once"]).exists() and not self.server.closing.wait(0.02):
+            pass
         with contextlib.suppress(OSError):
             self.play(api, due, tools, streamed="stream" in path.lower() or bool(asked.get("stream")))
 

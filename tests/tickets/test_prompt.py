@@ -96,6 +96,19 @@ def test_it_ends_with_what_the_result_is_judged_by():
     assert headings(last, 2) == []
 
 
+@pytest.mark.parametrize("agent", ["codex", "claude", "gemini"])
+def test_an_agent_is_told_in_three_lines_how_to_ask_and_codex_where_the_tools_are(agent):
+    last = long_form(TICKET._replace(agent=agent), "Port it.\n", CONTEXT).split("### What Holds for You")[1]
+    told = [line for line in last.splitlines() if any(f"`{tool}`" in line for tool in TOOLS)]
+    assert len(told) == 3
+    assert ("search for `orchestrate send_message`" in last) == (agent == "codex")
+
+
+def test_a_command_worker_is_told_how_its_shell_asks():
+    ticket = TICKET._replace(agent="command", command=("make", "docs"))
+    assert '`"$ORCHESTRATE_CLI" worker send --to lead' in long_form(ticket, "", CONTEXT)
+
+
 def test_what_the_author_wrote_stays_and_is_not_written_twice():
     body = """\
 # Codex-Worker-3: the parser
@@ -163,6 +176,7 @@ def test_a_command_owes_no_report():
     assert "## Summary" not in text
 
 
+TOOLS = ("send_message", "blocker", "inbox")
 SCRAPS = st.sampled_from(
     ["# A", "## Task", "## Scope", "### Boundaries", "## Notes", "## X", "```", "<!--", "text", ""]
 )

@@ -245,6 +245,11 @@ def find_agent(name: AgentName, settings: AgentSettings, environ: Mapping[str, s
     return agent_named(name).locate(settings, environ.get("PATH", os.defpath))
 
 
+def hooks_run(agent: Agent, environ: Mapping[str, str]) -> bool:
+    """Return whether our hooks run in an agent's workers; without them messages come with its tools."""
+    return not agent.HOOKS_NEED_KEY or bool(variables_set(agent.KEYS, environ))
+
+
 def find_executable(default: str, settings: AgentSettings, path: str) -> str | None:
     """Return the executable that the settings name, else `default`, from `path`: absolute, or None."""
     import shutil  # noqa: PLC0415 - for start-up time: `ps` reads streams, and finds no executables

@@ -6,7 +6,7 @@ machines takes and returns the same values.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tickets.ticket import Ticket
 from workers.agents.agent import AgentSettings, Answer
@@ -21,6 +21,18 @@ from workers.worktree.environments import Environments
 from workers.worktree.worktree import Place
 
 NO_ANSWER = Answer("none", "")
+
+
+class Messages(NamedTuple):
+    """What the workers of a run report to its coordinator, and what a blocked one does."""
+
+    phase: str = ""
+    phase_worker: str | None = None
+    """The worker that owns the plans of the phase."""
+    events: Literal["transitions", "milestones"] = "transitions"
+    on_blocker: Literal["skip", "pause"] = "skip"
+    pause_limit: float = 1800.0
+    """Seconds that a paused worker waits for an answer."""
 
 
 class Site(NamedTuple):
@@ -38,6 +50,7 @@ class Site(NamedTuple):
     """Further variables for all of them, from the settings."""
     readable: tuple[Path, ...] = ()
     """What workers and checks may read behind a fence, besides what each of them needs."""
+    messages: Messages = Messages()
 
 
 class SetUp(NamedTuple):
@@ -91,6 +104,8 @@ class Job(NamedTuple):
     """The thread of an earlier attempt to resume."""
     budget_usd: float | None = None
     """The most that it may spend, where that is less than in the ticket."""
+    deadline: float = float(2**40)
+    """When its time ends, in epoch seconds, as far as is known before it starts."""
     patch_cap: int = 256 << 20
     """Bytes that its changes may have."""
     lock_fds: tuple[int, ...] = ()

@@ -19,12 +19,14 @@ from workers.agents.agent import (
     variables_set,
 )
 from workers.engine.job import Job, Site
+from workers.engine.mail import forget_server, mail_of, message_environment
 from workers.errors import ProgramMissingError, WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import Fence, enclosed
 from workers.files.durable import create_file, created
 from workers.files.read import opened
 from workers.files.run_dir import AttemptFiles, RunDir
+from workers.shim.atomic import create_whole
 from workers.shim.spec import Launch
 from workers.worktree.environments import search_path
 
@@ -54,7 +56,11 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
     if (folder := folder_in(tree, ticket.cwd)) is None:
         raise WorkerError(f"`cwd`: {ticket.cwd} is not a folder of its tree")
     _make_own(run, ticket, site.fence)
-    common = worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env)
+    common = {
+        **worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env),
+        **message_environment(site, ticket.worker),
+    }
+    is_cli = ticket.agent != "command"
     request = InvocationRequest(
         worker=ticket.worker,
         mode=ticket.mode,
@@ -65,16 +71,16 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         prompt=job.prompt,
         home=run.home(ticket.worker),
         environ=site.environ,
-        instructions=() if ticket.agent == "command" else _instructions(tree),
+        instructions=_instructions(tree) if is_cli else (),
         trust_repository=site.trust_repository,
         variables=tuple(common),
         fenced=site.fence.holds,
         command=ticket.command,
         budget_usd=ticket.budget_usd if job.budget_usd is None else job.budget_usd,
         thread=job.thread,
+        mail=mail_of(site, job, common) if is_cli else None,
     )
     invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, job.number)
-    is_cli = ticket.agent != "command"
     launch = Launch(
         worker=ticket.worker,
         argv=invocation.argv,
@@ -233,10 +239,13 @@ def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
     homes = () if ticket.agent == "command" else (run.home(ticket.worker),)
     for folder in (*homes, run.scratch(ticket.worker)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    forget_server(run, ticket.worker)
     log = message_log(run, ticket.worker)
     log.parent.mkdir(parents=True, exist_ok=True)
     if fence.holds:
-        log.touch()  # a file that is not there cannot be let through a fence; else the first message makes it
+        # A file that is not there cannot be let through a fence; else the first message makes it.
+        with contextlib.suppress(FileExistsError):
+            create_whole(str(log), b"", 0o600)
 
 
 def _place(path: Path, data: bytes) -> None:

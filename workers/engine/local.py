@@ -20,6 +20,7 @@ from workers.engine._trees import Trees
 from workers.engine.check import Check, CheckResult, TreeCommand, free_stem, run_in_tree
 from workers.engine.job import NO_ANSWER, Emit, Ended, Job, PatchDue, Result, Site, TreeReady
 from workers.engine.launch import mark_of, prepare_launch
+from workers.engine.mail import had_server
 from workers.engine.process import ForkServer, stopped_with_runtime, wait_adopted
 from workers.errors import ProgramMissingError, WorkerError
 from workers.files.exit_record import Exit, read_exit
@@ -28,6 +29,9 @@ from workers.git.run import GitError
 from workers.worktree.changes import Checker, Found
 from workers.worktree.checkout import lacks
 from workers.worktree.worktree import Place, left_its_base, remove_place
+
+_UNSEEN = ("not_started", "lost", "cancelled")
+"""Ends of attempts that may not have got as far as their server."""
 
 
 class SharedResult(NamedTuple):
@@ -126,7 +130,11 @@ class LocalEngine:
 
     def _result(self, job: Job, found: Ended, place: Place | None) -> Result:
         is_shared = place is not None and self._trees.is_shared(job, place)
-        return Result(found.exit, found.answer, place, is_shared)
+        answer = found.answer
+        if job.ticket.agent != "command" and found.exit.end not in _UNSEEN:
+            missing = () if had_server(self._site.run, job.ticket.worker) else ("no_messages",)
+            answer = answer._replace(flags=(*answer.flags, *missing))
+        return Result(found.exit, answer, place, is_shared)
 
     def _lacks(self, job: Job, place: Place) -> str:
         files = self._site.run.attempt(job.ticket.worker, job.number)

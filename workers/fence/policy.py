@@ -61,7 +61,8 @@ def worker_walls(
     `login` is what the agent's CLI must write in the user's home, where no key replaces it.
     """
     tree, taskers = tree or run.worktree(worker), run.root / ".taskers"
-    own = (run.scratch(worker), run.home(worker), message_log(run, worker))
+    log = message_log(run, worker)
+    own = (run.scratch(worker), run.home(worker), log)
     mine, locked = _login_paths(login, environ)
     writes = mode == "write"
     home, path = Path(environ.get("HOME") or "/nonexistent"), environ.get("PATH", os.defpath)
@@ -70,6 +71,7 @@ def worker_walls(
         locked=(*((tree / ".git",) if writes else ()), *locked),
         shown=(
             *(run.ticket(worker), *(() if writes else (tree,))),
+            *((log.parent,) if log.exists() else ()),  # all messages are read by all workers, and by no check
             *git_reads(home, repository.common),
             # Not the environments that the tree has of its own: a worker may have changed where they lead.
             *programs_on(":".join(one for one in path.split(":") if not one.startswith(f"{taskers}/")), home),

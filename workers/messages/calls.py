@@ -38,9 +38,10 @@ class Desk:
         """Do a call. Raises KeyError for an unknown name."""
         return call(self._box, name, given)
 
-    def deliver(self, hand_over: Callable[[str], None]) -> None:
-        """Hand over the text of what is new, empty where nothing is, and acknowledge it."""
-        with self._box.delivering() as news:
+    def deliver(self, found: Result, hand_over: Callable[[str], None]) -> None:
+        """Hand over the text of what is new beside a result, empty where nothing is, and acknowledge both."""
+        told = [one["id"] for one in found.get("messages", ())]
+        with self._box.delivering(told=told) as news:
             hand_over(news.text)
 
     def resend(self) -> bool:

@@ -6,7 +6,7 @@ order, so that its server and its hooks never show one twice.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,9 +73,11 @@ def delivery(
     since: str | None = None,
     patience: float = PATIENCE,
     most: int = MOST,
+    told: Collection[str] = (),
 ) -> Iterator[News]:
     """Yield what is to be shown, and acknowledge it where the block ends well.
 
+    `told` are the ids of what the reader is shown in another way: that is acknowledged, too.
     With `since`, what was shown since that time and not answered is shown once more, before what is new.
     Raises NotSentError where the log cannot be written: nothing may be shown then.
     """
@@ -83,10 +85,10 @@ def delivery(
         reading.catch_up()
         new = reading.book.new_for(log.participant)
         again = reading.book.shown_since(log.participant, since) if since else []
-        news = news_of([*again, *new], log.participant, most)
+        known = [message for message in new if message.record.id in told]
+        news = news_of([one for one in (*again, *new) if one not in known], log.participant, most)
         yield news
-        unheard = {message.record.id for message in new}
-        acks = [receipt(one.record) for one in news.shown if one.record.id in unheard]
+        acks = [receipt(one.record) for one in (*known, *news.shown) if one in new]
         if acks:
             held.append(*acks)
 

@@ -6,7 +6,7 @@ Several calls may be under way at once, each in a thread of its own.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
@@ -126,9 +126,12 @@ class Mailbox:
             self._wait(min(_QUICK if passed < _QUICK_FOR else _SLOW, seconds - passed))
 
     @contextmanager
-    def delivering(self, most: int = MOST) -> Iterator[News]:
-        """Yield what is new, to be handed over in the block, and acknowledge it. Raises NotSentError."""
-        with self._lock, delivery(self._log, self.reading, most=most) as news:
+    def delivering(self, most: int = MOST, told: Collection[str] = ()) -> Iterator[News]:
+        """Yield what is new, to be handed over in the block, and acknowledge it. Raises NotSentError.
+
+        `told` are the ids of what the worker is shown in another way at the same time.
+        """
+        with self._lock, delivery(self._log, self.reading, most=most, told=told) as news:
             yield news
 
     def _message(self, id_: str) -> Message:

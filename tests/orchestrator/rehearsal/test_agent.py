@@ -341,7 +341,8 @@ def test_a_fake_starts_with_next_to_nothing():
     assert {name for name in loaded if name.startswith(("orchestrator", "workers", "tickets"))} == {
         "orchestrator", "orchestrator.rehearsal", "orchestrator.rehearsal.agent",
         "orchestrator.rehearsal._memory", "orchestrator.rehearsal._troubles",
-        "orchestrator.rehearsal._streams",
+        "orchestrator.rehearsal._streams", "orchestrator.rehearsal._server",
+        "workers", "workers.messages", "workers.messages.scratch",
     }  # fmt: skip
     assert loaded.isdisjoint({"pathlib", "subprocess", "argparse", "hashlib", "uuid", "datetime"})
 

@@ -70,11 +70,22 @@ def test_agents_are_found_with_what_they_say_their_version_is(doctor, tools, mon
         "usable": True, "reason": "",
         "config": "CODEX_API_KEY is set: each worker has a CODEX_HOME of its own; "
         "nothing of ~/.codex is linked, copied, read or written",
+        "messages": "between tool calls",
     }  # fmt: skip
     assert (agents["claude"]["executable"], agents["claude"]["usable"]) == (None, False)
     assert "was not found" in agents["claude"]["reason"]
     assert "disabled" in agents["gemini"]["reason"]
     assert agents["command"]["usable"]
+
+
+def test_messages_reach_codex_between_tool_calls_only_in_a_directory_of_ours(doctor, monkeypatch):
+    for name in ("CODEX_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    said = {one["agent"]: one["messages"] for one in doctor()["agents"]}
+    between = "between tool calls"
+    assert said == {"codex": "with its tools", "claude": between, "gemini": between, "command": ""}
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-not-real")
+    assert doctor()["agents"][0]["messages"] == between
 
 
 def test_an_agent_that_cannot_say_its_version_is_not_usable(doctor, tools):

@@ -5,6 +5,7 @@
 import ast
 import json
 import os
+import shlex
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from workers.engine.check import Check
 from workers.engine.job import (
     FirstAnswer,
     Job,
+    Messages,
     PatchDue,
     PathsMissing,
     SetUp,
@@ -38,6 +40,7 @@ from workers.errors import WorkerError
 from workers.fence.probe import OPEN
 from workers.files.run_dir import RunDir
 from workers.git.run import Repository, git, git_line
+from workers.messages.scratch import GREETED
 from workers.shim.spec import Limits
 from workers.worktree.changes import Checker
 from workers.worktree.checkout import Furniture
@@ -172,6 +175,82 @@ async def test_an_agents_stream_is_told_while_it_runs_and_its_last_word_ends_it(
     # It did not go by itself: how it went says nothing.
     assert (found.exit.end, found.exit.exit_code) == ("exited", None)
     assert [change.path for change in found.found.changes] == ["prompt-was"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "flags"), [('touch "$TMPDIR/.orchestrate-mail"', ()), ("true", ("no_messages",))]
+)
+async def test_a_cli_that_has_not_started_our_server_is_flagged_in_each_attempt(
+    machine, tmp_path, starts, flags
+):
+    # What an earlier attempt has left says nothing of this one.
+    scratch = machine.run_dir.scratch("Claude-Worker-1")
+    scratch.mkdir(parents=True)
+    (scratch / GREETED).touch()
+    end = '{"type": "result", "subtype": "success", "is_error": false, "result": "Done.", "session_id": "s"}'
+    job = machine.agent_job(tmp_path, f"#!/bin/sh\n{starts}\ncat > /dev/null\necho '{end}'\n")
+    async with machine.engine() as engine:
+        found = await engine.run(job, machine.events.append)
+        assert (found.answer.ended, found.answer.flags) == ("success", flags)
+        again = await engine.read_again(job, machine.events.append)
+        assert again.answer.flags == flags
+
+
+async def test_a_worker_without_a_cli_has_no_server_and_no_flag(machine):
+    async with machine.engine() as engine:
+        found = await engine.run(machine.job(), machine.events.append)
+    assert found.answer.flags == ("silent",)
+
+
+@pytest.mark.parametrize("level", ["advisory", "landlock", "namespaces"])
+async def test_a_shell_of_a_worker_reads_all_messages_and_writes_its_own_log(machine, level):
+    fence = OPEN if level == "advisory" else fence_of(level)
+    folder = machine.run_dir.root / ".taskers" / "messages"
+    folder.mkdir(parents=True)
+    other = folder / f"{machine.run_dir.id}.Command-Worker-2.jsonl"
+    other.write_text("theirs\n")
+    script = """
+        echo mine >> "$ORCHESTRATE_MESSAGES"
+        cat "$ORCHESTRATE_PROJECT"/.taskers/messages/*.Command-Worker-2.jsonl
+        touch "$ORCHESTRATE_PROJECT/.taskers/messages/new" 2> /dev/null && echo reached
+        "$ORCHESTRATE_CLI" --version
+    """
+    async with machine.engine(fence) as engine:
+        found = await engine.run(machine.job(script), machine.events.append)
+    said = machine.run_dir.attempt(W, 1).stdout.read_text().splitlines()
+    assert said[:-1] == ["theirs", *(["reached"] if level == "advisory" else [])], found
+    assert said[-1].startswith("orchestrate ")
+    log = folder / f"{machine.run_dir.id}.{W}.jsonl"
+    assert log.read_text() == "mine\n"
+    assert level == "advisory" or log.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_cli_is_given_the_server_and_the_hooks_of_its_worker(machine, tmp_path):
+    said = 'for word in "$@"; do printf "%s\\n" "$word"; done > "$TMPDIR/words"'
+    messages = Messages("phase-2", "Claude-Worker-1", "milestones", "pause", 90.0)
+    machine.site = machine.site._replace(messages=messages)
+    job = machine.agent_job(tmp_path, f"#!/bin/sh\n{said}\n")
+    job = job._replace(limits=Limits(500, 1), deadline=1771254514.7)
+    async with machine.engine() as engine:
+        await engine.run(job, machine.events.append)
+    worker, run = "Claude-Worker-1", machine.run_dir
+    words = (run.scratch(worker) / "words").read_text().splitlines()
+    server = json.loads(words[words.index("--mcp-config") + 1])["mcpServers"]["orchestrate"]
+    isolated, without_site, program, *rest = server["args"]
+    assert (isolated, without_site, Path(program).name) == ("-I", "-S", "mail_server.py")
+    assert "--phase-worker" in rest
+    rest.remove("--phase-worker")
+    options = dict(zip(rest[::2], rest[1::2], strict=True))
+    log = str(run.root / f".taskers/messages/{run.id}.{worker}.jsonl")
+    assert options == {
+        "--log": log, "--phase": "phase-2", "--events": "milestones", "--on-blocker": "pause",
+        "--pause-limit": "90", "--scratch": str(run.scratch(worker)), "--deadline": "1771254514",
+    }  # fmt: skip
+    hooks = json.loads(words[words.index("--settings") + 1])["hooks"]
+    for event, way in (("PostToolUse", "after"), ("PostToolUseFailure", "after"), ("Stop", "stop")):
+        command = shlex.split(hooks[event][0]["hooks"][0]["command"])
+        assert Path(command[-4]).name == "mail_hook.py"
+        assert command[-3:] == [way, "claude", log]
 
 
 async def test_an_agent_that_is_not_installed_any_more_is_not_started(machine, tmp_path):

@@ -395,11 +395,23 @@ def test_the_inbox_waits_for_a_new_message(run):
 def test_news_go_out_with_the_answer_of_a_call_and_once(run):
     run.send(LEAD, ONE, "here")
     desk, given = Desk(run.box()), []
-    assert desk.call("inbox", {})["new"] == 0
-    desk.deliver(given.append)
-    desk.deliver(given.append)
+    desk.deliver({}, given.append)
+    desk.deliver({}, given.append)
     assert "    | here" in given[0]
     assert given[1:] == [""]
+    assert desk.call("inbox", {})["messages"] == []
+
+
+def test_an_inbox_and_what_came_since_go_out_with_its_answer_each_once(run):
+    shown = run.send(LEAD, ONE, "here")
+    desk, given = Desk(run.box()), []
+    found = desk.call("inbox", {})
+    assert ([one["body"] for one in found["messages"]], found["new"]) == (["here"], 0)
+    later = run.send(LEAD, ONE, "there")
+    desk.deliver(found, given.append)
+    assert "    | there" in given[0]
+    assert "| here" not in given[0]
+    assert [run.stands(one) for one in (shown, later)] == ["shown", "shown"]
     assert desk.call("inbox", {})["messages"] == []
 
 
