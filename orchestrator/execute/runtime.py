@@ -60,11 +60,11 @@ class Wait(NamedTuple):
 class Mail(Protocol):
     """The messages of a run, as the stages use them."""
 
-    async def take(self) -> None:
-        """Take in all that the participants have written."""
+    async def before_judging(self, ticket: Ticket) -> None:
+        """Take in all that a worker has written."""
 
     async def ended(self, ticket: Ticket) -> None:
-        """Ask the lead what a worker has ended with."""
+        """Do what is due when a worker has ended."""
 
     async def follow(self) -> None:
         """Take in what comes, until it is cancelled."""

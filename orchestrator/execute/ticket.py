@@ -248,7 +248,7 @@ async def _judge(
     if runtime.stopping and stopped_with_runtime(result.exit):
         return None
     if runtime.mail is not None:
-        await runtime.mail.take()
+        await runtime.mail.before_judging(ticket)
     before = await read_ended(runtime.run, ticket, number - 1) if is_asked else None
     judged = await judge_attempt(runtime, ticket, number, result, before)
     await runtime.versions.ask(ticket, number)

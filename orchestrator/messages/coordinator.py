@@ -4,19 +4,26 @@ A message is handled once: its effect is recorded first, then it is acknowledged
 was handled stands in the coordinator's own log, so a runtime that takes over reads its copy, then all logs.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import anyio
+from anyio.abc import TaskGroup
 
 from orchestrator.execute.reopen import reopen
 from orchestrator.execute.runtime import Runtime
 from orchestrator.log import warning
 from orchestrator.messages._copy import Copy
+from orchestrator.messages._retries import Retries
+from orchestrator.messages.effects import Effect, open_plans, reported_by, time_of
+from orchestrator.messages.phase_files import PhaseFiles
+from orchestrator.messages.plans import Snapshot, complete, hold
 from orchestrator.runs.events import MessageNoted, MessageUnacknowledged
 from orchestrator.runs.message_log import COPY
-from tickets.problems import Problem
+from orchestrator.state import Tree
+from orchestrator.state.events import PhaseEvent, PlanMoved
+from tickets.problems import Problem, ProblemError
 from tickets.ticket import Ticket
 from workers.files.run_dir import MESSAGES
 from workers.messages.log_reader import Seen
@@ -24,13 +31,17 @@ from workers.messages.logs import Logs, Poll
 from workers.messages.own_log import Draft, NotSentError, OwnLog
 from workers.messages.record import ALL, COORDINATOR, LEAD, Record, log_name, participant, short, split
 from workers.messages.roster import Roster, write_roster
-from workers.messages.standing import Book, Message, Resends
+from workers.messages.standing import Book, Resends
 
 POLL, SOON = 0.05, 0.02
 """Seconds between two polls; between those in the second after a message."""
 AWAKE = 1.0
+WAITED = 25.0
+"""Seconds after which a worker does not wait any more for the receipt of a complete plan: it gets a message."""
 UNTOLD = ("ack", "task_progress")
 """Types that the journal does not have."""
+TRANSITIONS = ("plan_started", "state_change")
+"""Types that it has only where each transition is reported."""
 FOR_LEAD = ("question", "blocker", "error", "plan_started", "plan_complete", "phase_complete", "state_change")
 """Types that a lead who waits for news is told, where they go to the coordinator."""
 _LONGEST = 300
@@ -43,6 +54,7 @@ class Receipt(NamedTuple):
     message: Record
     how: str
     reason: str = ""
+    facts: dict[str, str] = {}
 
 
 @asynccontextmanager
@@ -63,13 +75,20 @@ class Coordinator:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, self._run = runtime, runtime.run.id
         self._name, self._lead = participant(self._run, COORDINATOR), participant(self._run, LEAD)
+        self._settings = runtime.manifest.messages
         self._folder = runtime.run.root / MESSAGES
         self._logs = Logs(str(self._folder), clock=self._now)
         self._log = OwnLog(self._path(self._name), self._name, self._now)
         self._copy = Copy(runtime.run.path / COPY, self._run)
         self._book = Book()
-        self._resends = Resends(self._name)
+        self._resends = Resends(self._name, self._settings.ack_limit)
+        self._files = PhaseFiles(runtime)
+        self._retries = Retries()
         self._taking = anyio.Lock()
+        self._group: TaskGroup | None = None
+        self._completing: dict[str, anyio.Event] = {}
+        """Messages whose plan is being completed."""
+        self._began = self._now()
         self._awake_until = 0.0
         self._late: set[str] = set()
         self._reported: set[Problem] = set()
@@ -81,40 +100,58 @@ class Coordinator:
 
     async def begin(self) -> None:
         """Write down who takes part, and read what was written while no runtime lived. Raises OSError."""
-        manifest = self._runtime.manifest
+        manifest, owner = self._runtime.manifest, self._files.ticket
         self._folder.mkdir(parents=True, exist_ok=True)
         titles = {ticket.worker: ticket.title for ticket in manifest.tickets}
-        write_roster(str(self._folder), Roster(self._run, manifest.phase, manifest.lead, None, titles))
+        name = owner.worker if owner else None
+        write_roster(str(self._folder), Roster(self._run, manifest.phase, manifest.lead, name, titles))
+        self._reported.update(await self._files.take())
         for record in self._copy.read():
             self._book.add(record)
         await self.take()
         # What an earlier runtime had copied and was killed before it handled.
-        await self._handle([message.record for message in self._book])
+        await self._settled([message.record for message in self._book])
 
     async def follow(self) -> None:
         """Take in what comes, as long as this runs."""
-        while True:
-            await self.take()
-            await anyio.sleep(SOON if anyio.current_time() < self._awake_until else POLL)
+        async with anyio.create_task_group() as self._group:
+            while True:
+                await self.take()
+                await anyio.sleep(SOON if anyio.current_time() < self._awake_until else POLL)
 
     async def take(self) -> None:
         """Take in what the logs have, to the end."""
         async with self._taking:
-            while True:
+            poll = self._logs.poll()
+            found = await self._take(poll)
+            while poll.is_behind:
                 poll = self._logs.poll()
-                await self._take(poll)
-                if not poll.is_behind:
-                    return
+                found += await self._take(poll)
+        await self._begin_to_complete(found)
+
+    async def before_judging(self, ticket: Ticket) -> None:
+        """Take in all that a worker has written, and finish the plans that it has called complete."""
+        await self.take()
+        mine = participant(self._run, ticket.worker)
+        for id_, done in list(self._completing.items()):
+            if id_.startswith(f"{mine}:"):
+                await done.wait()
 
     async def ended(self, ticket: Ticket) -> None:
-        """Ask the lead what a worker has ended with, where it asked nothing itself: so it can be answered."""
+        """Leave no plan of an ended worker in progress; ask the lead what it has ended with.
+
+        The lead is asked only where the worker has asked nothing itself: an answer lets it go on.
+        """
         worker, name = self._runtime.of(ticket), participant(self._run, ticket.worker)
+        if name == self._files.owner:
+            await self._close_plans(f"its worker ended ({worker.outcome}) without a word on it")
         if worker.outcome in ("blocked", "needs_clarification") and not self._asks(name):
             phase = self._runtime.manifest.phase
             self._append([Draft("question", self._lead, worker.reason, {"about": name}, phase)])
             await self.take()
 
-    async def _take(self, poll: Poll) -> None:
+    async def _take(self, poll: Poll) -> list[Record]:
+        """Take in one poll; return the messages whose plan is to be completed."""
         for line in poll.void:
             self._report(line.participant, str(line))
         for change in poll.changes:
@@ -123,9 +160,11 @@ class Coordinator:
         if fresh:
             self._awake_until = anyio.current_time() + AWAKE
             self._keep(fresh)
-            await self._handle([seen.record for seen in fresh])
+        records = [*self._retries.due(self._now()), *(seen.record for seen in fresh)]
+        completes = await self._handle(records) if records else []
         self._note_late()
         self._send_again()
+        return completes
 
     def _add(self, seen: Seen) -> bool:
         """Add a record to the book; return whether it is new: a resend is not."""
@@ -141,23 +180,105 @@ class Coordinator:
 
     # What messages bring about
 
-    async def _handle(self, records: Sequence[Record]) -> None:
-        """Make messages effective, then acknowledge them."""
-        mine = [one for one in records if one.type != "ack" and self._concerns_us(one)]
+    async def _settled(self, records: Sequence[Record]) -> None:
+        async with self._taking:
+            found = await self._handle(records)
+        await self._begin_to_complete(found)
+
+    async def _handle(self, records: Sequence[Record]) -> list[Record]:
+        """Make messages effective as one change, then acknowledge them.
+
+        Returns those whose plan is to be completed. One whose effect a file cannot take is tried again.
+        """
+        mine = [one for one in records if self._run in (split(one.sender)[0], split(one.to)[0])]
         for record in mine:
             self._note(record)
-        for record in mine:
             if record.type == "answer" and record.sender == self._lead:
                 await self._answer(record)
-        receipts = (self._receipt_for(record) for record in mine)
-        self._append([_draft(one) for one in receipts if one is not None])
+        receipts: list[Receipt] = []
+        effects: list[tuple[Record, PhaseEvent]] = []
+        completes: list[Record] = []
+        tree = self._files.tree()
+        for record in mine:
+            effect = self._effect(record, tree)
+            if effect is None:
+                continue
+            if effect.completes:
+                completes.append(record)
+            elif effect.event is None:
+                receipts += self._receipt(record, effect.refused)
+            else:
+                effects.append((record, effect.event))
+                tree = self._after(tree, record, effect.event)
+        failed = await self._files.record([event for _, event in effects])
+        for at, (record, _) in enumerate(effects):
+            if at in failed:
+                self._try_again(record, failed[at])
+            else:
+                receipts += self._receipt(record)
+        self._append([_draft(one) for one in receipts])
+        return completes
 
-    def _concerns_us(self, record: Record) -> bool:
-        return self._run in (split(record.sender)[0], split(record.to)[0])
+    def _effect(self, record: Record, tree: Tree) -> Effect | None:
+        """Return what a message brings about; None where it was handled, or waits for another one."""
+        try:
+            if record.to != self._name or record.type == "ack":
+                asked = self._book.get(record.re) if record.re else None
+                return self._files.effect_of_answer(record, asked.record if asked else None, tree)
+            if self._is_acknowledged(record) or record.id in self._completing:
+                return None
+            if self._waits(record):
+                self._retries.soon(record, self._now())
+                return None
+            return self._files.effect_of(record, tree)
+        except ProblemError as error:
+            self._try_again(record, error.problems[0])
+            return None
+
+    def _waits(self, record: Record) -> bool:
+        """Return whether a message has to wait until a plan is completed, or refused."""
+        if reported_by(record) is None:
+            return False
+        others = [self._book.get(id_) for id_ in self._completing]
+        mine = [one.record for one in others if one and one.record.sender == record.sender]
+        return any(record.type == "phase_complete" or one.plan == record.plan for one in mine)
+
+    def _after(self, tree: Tree, record: Record, event: PhaseEvent) -> Tree:
+        try:
+            return self._files.after(tree, event)
+        except ProblemError as error:
+            self._report(record.sender, str(error.problems[0]))
+            return tree
+
+    def _is_acknowledged(self, record: Record) -> bool:
+        message = self._book.get(record.id)
+        return message is not None and any(ack.sender == self._name for ack in message.acks)
+
+    def _receipt(self, record: Record, refused: str = "") -> list[Receipt]:
+        """Return the receipt that is owed for a message, once it is effective."""
+        if record.type == "ack":
+            return []
+        if record.to == self._name:
+            pointer = self._files.pointer(record.id) if record.type == "blocker" and not refused else ""
+            facts = {"pointer": pointer} if pointer else {}
+            return [Receipt(record, "refused" if refused else "handled", refused, facts)]
+        why = self._why_undeliverable(record)
+        return [Receipt(record, "undeliverable", why)] if why else []
+
+    def _why_undeliverable(self, record: Record) -> str:
+        run, name = split(record.to)
+        message = self._book.get(record.id)
+        if run != self._run or name in (LEAD, ALL) or message is None or message.acks or message.answers:
+            return ""
+        worker = self._runtime.state.workers.get(name)
+        if worker is None:
+            return f"run {self._run} has no worker {name}"
+        return f"{name} has ended: {worker.outcome}" if worker.ended else ""
 
     def _note(self, record: Record) -> None:
         """Note a message in the journal, where an earlier runtime has not."""
-        if record.type in UNTOLD or record.id in self._runtime.state.messages:
+        is_lean = self._settings.events == "milestones" and record.type in TRANSITIONS
+        if record.type in UNTOLD or is_lean or record.id in self._runtime.state.messages:
             return
         names = [split(one) for one in (record.sender, record.to)]
         workers = (name for run, name in names if run == self._run and name in self._runtime.state.workers)
@@ -167,25 +288,6 @@ class Coordinator:
         sent = record.id, record.sender, record.to, record.type
         self._runtime.note(MessageNoted(next(workers, ""), *sent, *where, line, told))
 
-    def _receipt_for(self, record: Record) -> Receipt | None:
-        """Return the receipt that the coordinator owes for a message; None where it owes none."""
-        message = self._book.get(record.id)
-        if message is None or any(ack.sender == self._name for ack in message.acks):
-            return None
-        if record.to == self._name:
-            return Receipt(record, "handled")
-        why = self._why_undeliverable(message)
-        return Receipt(record, "undeliverable", why) if why else None
-
-    def _why_undeliverable(self, message: Message) -> str:
-        run, name = split(message.record.to)
-        if run != self._run or name in (LEAD, ALL, COORDINATOR) or message.acks or message.answers:
-            return ""
-        worker = self._runtime.state.workers.get(name)
-        if worker is None:
-            return f"run {self._run} has no worker {name}"
-        return f"{name} has ended: {worker.outcome}" if worker.ended else ""
-
     def _append(self, drafts: Sequence[Draft], log: OwnLog | None = None) -> None:
         if not drafts:
             return
@@ -194,6 +296,78 @@ class Coordinator:
                 held.append(*drafts)
         except NotSentError as error:
             self._report(self._name, str(error))
+
+    def _try_again(self, record: Record, problem: Problem) -> None:
+        self._retries.later(record, self._now())
+        self._reported.add(problem._replace(severity="warning"))
+
+    # Plans that are called complete
+
+    async def _begin_to_complete(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if record.id in self._completing:
+                continue
+            self._completing[record.id] = anyio.Event()
+            if self._group is None:
+                await self._complete(record)
+            else:
+                self._group.start_soon(self._complete, record)
+
+    async def _complete(self, record: Record) -> None:
+        """Complete a plan: its commit, its check, its row, its receipt."""
+        try:
+            phase, ticket = self._files.phase(self._files.tree()), self._files.ticket
+            plan = next((one for one in phase.plans if one.id == record.plan), None) if phase else None
+            if phase is None or ticket is None or plan is None:
+                return
+            made = await complete(self._runtime, ticket, phase.name, plan)
+            async with self._taking:
+                await self._conclude(record, phase.name, made)
+        except ProblemError as error:
+            self._try_again(record, error.problems[0])
+        finally:
+            self._completing.pop(record.id).set()
+
+    async def _conclude(self, record: Record, phase: str, made: Snapshot) -> None:
+        receipt = Receipt(record, "refused", made.refused)
+        if not made.refused and made.commit:
+            hold(self._runtime, phase, record.plan or "", made.commit)
+            late = self._now() - time_of(record).timestamp()
+            event = PlanMoved(
+                self._runtime.manifest.phase,
+                record.plan or "",
+                "complete",
+                record.id,
+                self._runtime.clock(),
+                record.body,
+                made.commit,
+                made.verified,
+                int(late) if time_of(record).timestamp() < self._began else 0,
+            )
+            if failed := await self._files.record([event]):
+                self._try_again(record, failed[0])
+                return
+            facts = {"commit": made.commit, "verified": made.commit if made.verified else ""}
+            receipt = Receipt(record, "handled", "", facts)
+        drafts = [_draft(receipt)]
+        if self._now() - time_of(record).timestamp() > WAITED:
+            said = made.refused or f"{record.plan} is complete: {made.commit}"
+            drafts.append(Draft("answer", record.sender, said, {}, record.phase, record.plan, record))
+        self._append(drafts)
+
+    async def _close_plans(self, why: str) -> None:
+        """Let no plan be in progress of which nobody speaks any more."""
+        try:
+            phase = self._files.phase(self._files.tree())
+        except ProblemError as error:
+            self._reported.update(error.problems)
+            return
+        name, at = self._runtime.manifest.phase, self._runtime.clock()
+        plans = open_plans(phase) if phase else []
+        failed = await self._files.record(
+            [PlanMoved(name, one, "failed", self._name, at, why) for one in plans]
+        )
+        self._reported.update(failed.values())
 
     # Answers to workers that have ended
 
@@ -229,7 +403,7 @@ class Coordinator:
     def _note_late(self) -> None:
         """Note, once, each message of the run that nobody has acknowledged in time."""
         for sender in (one for one in self._logs.participants() if split(one)[0] == self._run):
-            for message in self._book.unacknowledged(sender, self._now()):
+            for message in self._book.unacknowledged(sender, self._now(), self._settings.ack_limit):
                 record = message.record
                 if record.id not in self._late:
                     self._late.add(record.id)
@@ -255,7 +429,7 @@ class Coordinator:
 
 def _draft(receipt: Receipt) -> Draft:
     record = receipt.message
-    facts = {"how": receipt.how}
+    facts = {"how": receipt.how, **receipt.facts}
     return Draft("ack", record.sender, receipt.reason, facts, record.phase, record.plan, record)
 
 

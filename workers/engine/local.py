@@ -89,6 +89,13 @@ class LocalEngine:
             return result._replace(error="its tree is gone")
         return await self._read_changes(job, result, place, emit)
 
+    def look(self, job: Job) -> Found | None:
+        """Return the changes of a worker at work; None where it has no tree of its own. Raises WorkerError."""
+        place = self._trees.find(job)
+        if place is None or self._trees.is_shared(job, place):
+            return None
+        return self._checker.look(place, job.patch_cap)
+
     async def check(self, check: Check, emit: Emit) -> CheckResult:
         """Run a command in a fresh worktree, set up like a worker's; the worktree is removed afterwards.
 

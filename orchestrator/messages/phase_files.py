@@ -1,0 +1,105 @@
+"""The files of the phase that a run's phase worker owns: what a message makes of them, and their record."""
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import anyio.to_thread
+
+from orchestrator.errors import StateError
+from orchestrator.execute.runtime import Runtime
+from orchestrator.messages.effects import Effect, Phase, effect_of, effect_of_answer
+from orchestrator.state import Tree
+from orchestrator.state.events import PhaseEvent, PhaseTaken
+from orchestrator.state.phases import plan_file
+from orchestrator.state.phases.paths import name_of, plan_path, status_path
+from orchestrator.state.phases.phase_status import read as status_file
+from orchestrator.state.transition import transition
+from orchestrator.store.read import FilesRead, read_state
+from orchestrator.store.repo import RepoBlocked
+from orchestrator.store.store import Store
+from tickets.problems import Problem, ProblemError
+from tickets.ticket import Ticket
+from workers.messages.record import Record, participant
+
+
+class PhaseFiles:
+    """The files of a run's phase; without a phase worker, or with the family off, there are none."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        tickets = runtime.manifest.tickets if "phases" in runtime.settings.families else ()
+        self.ticket: Ticket | None = next((one for one in tickets if one.phase_worker), None)
+        """That of the phase worker."""
+        self.owner = participant(runtime.run.id, self.ticket.worker) if self.ticket else ""
+        self._known: tuple[Mapping[str, bytes | None], Phase] | None = None
+
+    def tree(self) -> Tree:
+        """Return the files as they are; each is read when it is asked for."""
+        return FilesRead(lambda path: read_state(self._runtime.repository.root, path))
+
+    def phase(self, tree: Tree) -> Phase | None:
+        """Read the phase; None where no worker of this run owns one. Raises StateError, Refusal."""
+        if self.ticket is None:
+            return None
+        name = name_of(tree, self._runtime.manifest.phase)
+        texts = {path: tree.get(path) for path in (status_path(name), plan_path(name))}
+        if self._known is None or self._known[0] != texts:
+            self._known = texts, self._read(name, *texts.values())
+        return self._known[1]
+
+    def _read(self, name: str, status: bytes | None, plan: bytes | None) -> Phase:
+        found = status_file.read(status_path(name), status or b"")
+        plans = plan_file.read(plan_path(name), plan or b"")
+        reporting = self._runtime.manifest.messages.events
+        return Phase(self._runtime.manifest.phase, name, self.owner, reporting, found, plans)
+
+    def effect_of(self, record: Record, tree: Tree) -> Effect:
+        """Return what a message to the coordinator brings about. Raises StateError, Refusal."""
+        return effect_of(record, self.phase(tree))
+
+    def effect_of_answer(self, record: Record, asked: Record | None, tree: Tree) -> Effect:
+        """Return what an answer or a receipt of the lead's brings about. Raises StateError, Refusal."""
+        return effect_of_answer(record, asked, self.phase(tree))
+
+    def after(self, tree: Tree, event: PhaseEvent) -> Tree:
+        """Return the files after an event that is not recorded yet."""
+        made = transition(tree, [event], self._runtime.settings.families, is_run=True).texts
+        return ChainMap(dict(made), cast("dict[str, bytes | None]", tree))
+
+    def pointer(self, message: str) -> str:
+        """Return where the blocker of a message is; empty where there is none."""
+        try:
+            phase = self.phase(self.tree())
+        except ProblemError:
+            return ""
+        found = (
+            next((one for one in phase.status.blockers if one.message == message), None) if phase else None
+        )
+        return status_file.pointer(status_path(phase.name), found.name) if phase and found else ""
+
+    async def take(self) -> list[Problem]:
+        """Record that this run's phase worker owns the plans of the phase; twice is once."""
+        manifest, ticket = self._runtime.manifest, self.ticket
+        if ticket is None:
+            return []
+        plans = tuple(plan for said in ticket.plans if (plan := plan_file.new_plan(said)))
+        at = self._runtime.clock()
+        taken = PhaseTaken(
+            self._runtime.run.id, manifest.phase, ticket.worker, manifest.base, at, manifest.lead, plans
+        )
+        return list((await self.record([taken])).values())
+
+    async def record(self, events: Sequence[PhaseEvent]) -> dict[int, Problem]:
+        """Record events as one change; return what prevents some of them, by their places."""
+        if not events:
+            return {}
+        return await anyio.to_thread.run_sync(self._record, events)
+
+    def _record(self, events: Sequence[PhaseEvent]) -> dict[int, Problem]:
+        store, families = Store(self._runtime.repository), self._runtime.settings.families
+        try:
+            done = store.record(events, families=families, message="", commit=False, is_run=True)
+        except (StateError, RepoBlocked) as error:
+            return dict.fromkeys(range(len(events)), error.problems[0])
+        return dict(done.left)
