@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from orchestrator.commands._names import live_named
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
+from orchestrator.runs.inbox import InboxReader
 from orchestrator.runs.live import LiveRun, live_runs
 
 LOOK = 0.25
@@ -50,7 +51,10 @@ def pictures(caller: Caller, arguments: Arguments) -> Iterator[Picture]:
     root, name = repository.root, arguments.run
     runs = [live_named(repository, name)] if name is not None else _going(root, [])
     looks, fresh = 0, runs
+    inboxes = {run.state.run.id: InboxReader(root, [run.state]) for run in runs}
     while True:
+        for inbox in inboxes.values():
+            inbox.read(caller.now().timestamp())
         going = [run for run in runs if run.is_going]
         # Asked before the journal is read: records appended in between are still shown.
         yield Picture(runs, [(run, record) for run in runs for record in _events(run, whole=run in fresh)])
@@ -60,6 +64,7 @@ def pictures(caller: Caller, arguments: Arguments) -> Iterator[Picture]:
         looks += 1
         fresh = _going(root, runs) if name is None and looks % RUNS_LOOK == 0 else []
         runs = [*runs, *fresh]
+        inboxes |= {run.state.run.id: InboxReader(root, [run.state]) for run in fresh}
 
 
 def _going(root: Path, known: list[LiveRun]) -> list[LiveRun]:

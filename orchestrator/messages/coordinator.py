@@ -4,7 +4,7 @@ A message is handled once: its effect is recorded first, then it is acknowledged
 was handled stands in the coordinator's own log, so a runtime that takes over reads its copy, then all logs.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from orchestrator.messages.effects import Effect, open_plans, reported_by, time_
 from orchestrator.messages.phase_files import PhaseFiles
 from orchestrator.messages.plans import Snapshot, complete, hold
 from orchestrator.runs.events import MessageNoted, MessageUnacknowledged
+from orchestrator.runs.inbox import inbox_of
 from orchestrator.runs.message_log import COPY
 from orchestrator.state import Tree
 from orchestrator.state.events import PhaseEvent, PlanMoved
@@ -37,7 +38,7 @@ POLL, SOON = 0.05, 0.02
 """Seconds between two polls; between those in the second after a message."""
 AWAKE = 1.0
 WAITED = 25.0
-"""Seconds after which a worker does not wait any more for the receipt of a complete plan: it gets a message."""
+"""Seconds after which a worker waits no longer for the receipt of a complete plan: it gets a message."""
 UNTOLD = ("ack", "task_progress")
 """Types that the journal does not have."""
 TRANSITIONS = ("plan_started", "state_change")
@@ -54,7 +55,7 @@ class Receipt(NamedTuple):
     message: Record
     how: str
     reason: str = ""
-    facts: dict[str, str] = {}
+    facts: Mapping[str, str] = {}  # it is never changed
 
 
 @asynccontextmanager
@@ -162,6 +163,9 @@ class Coordinator:
             self._keep(fresh)
         records = [*self._retries.due(self._now()), *(seen.record for seen in fresh)]
         completes = await self._handle(records) if records else []
+        if fresh:
+            state = self._runtime.state
+            state.inbox = inbox_of(state, self._book, self._now(), self._settings.ack_limit)
         self._note_late()
         self._send_again()
         return completes
@@ -364,9 +368,8 @@ class Coordinator:
             return
         name, at = self._runtime.manifest.phase, self._runtime.clock()
         plans = open_plans(phase) if phase else []
-        failed = await self._files.record(
-            [PlanMoved(name, one, "failed", self._name, at, why) for one in plans]
-        )
+        moves = [PlanMoved(name, one, "failed", self._name, at, why) for one in plans]
+        failed = await self._files.record(moves)
         self._reported.update(failed.values())
 
     # Answers to workers that have ended

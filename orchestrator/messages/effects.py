@@ -90,10 +90,8 @@ def time_of(record: Record) -> datetime:
 def _effect_on_plans(record: Record, what: PhaseMessage, phase: Phase | None) -> Effect:
     if phase is None:
         return Effect(refused=NO_PHASE_WORKER)
-    reported = Reported(record.sender, what, record.plan or "")
-    refused = refusal_of(
-        phase.status, reported, events=phase.reporting, plans=[one.id for one in phase.plans]
-    )
+    reported, plans = Reported(record.sender, what, record.plan or ""), [one.id for one in phase.plans]
+    refused = refusal_of(phase.status, reported, events=phase.reporting, plans=plans)
     if refused:
         return Effect(refused=refused)
     at, by, plan = time_of(record), record.id, record.plan or ""

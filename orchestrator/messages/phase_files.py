@@ -73,9 +73,8 @@ class PhaseFiles:
             phase = self.phase(self.tree())
         except ProblemError:
             return ""
-        found = (
-            next((one for one in phase.status.blockers if one.message == message), None) if phase else None
-        )
+        blockers = phase.status.blockers if phase else ()
+        found = next((one for one in blockers if one.message == message), None)
         return status_file.pointer(status_path(phase.name), found.name) if phase and found else ""
 
     async def take(self) -> list[Problem]:

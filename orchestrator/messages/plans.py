@@ -1,4 +1,4 @@
-"""Plans that are complete: a commit of the worker's scope, held by a ref, on which the plan's check has passed."""
+"""Complete plans: a commit of the worker's scope, held by a ref, on which the plan's check has passed."""
 
 from typing import NamedTuple
 

@@ -32,14 +32,15 @@ class InboxReader:
         for seen in self._logs.read_all().records:
             self._book.add(seen.record)
         for state in self._states:
-            letters = sorted(_letters(state, self._book), key=lambda one: not one.is_new)
-            state.inbox = Inbox(tuple(letters), self._late(state, now))
+            state.inbox = inbox_of(state, self._book, now, self._ack_limit)
 
-    def _late(self, state: RunState, now: float) -> int:
-        if not state.is_unfinished:
-            return 0
-        mine = (one for one in self._book if split(one.record.sender)[0] == state.run.id)
-        return sum(one.stands(now, self._ack_limit) == "unacknowledged" for one in mine)
+
+def inbox_of(state: RunState, book: Book, now: float, ack_limit: float = ACK_LIMIT) -> Inbox:
+    """Return what waits for the lead of a run, by a book of its messages."""
+    letters = sorted(_letters(state, book), key=lambda one: not one.is_new)
+    mine = (one for one in book if split(one.record.sender)[0] == state.run.id)
+    late = sum(one.stands(now, ack_limit) == "unacknowledged" for one in mine) if state.is_unfinished else 0
+    return Inbox(tuple(letters), late)
 
 
 def read_inboxes(root: Path, states: Sequence[RunState], now: float) -> tuple[Letter, ...]:

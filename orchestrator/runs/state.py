@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -43,6 +44,8 @@ from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of
 
 JOURNAL = "events.jsonl"
+TALK = 3
+"""How many of the last messages are kept, to be shown."""
 FINAL = ("accepted", "partial", "rejected", None)
 _AGAIN = r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)"
 
@@ -148,6 +151,8 @@ class RunState:
         self.closed: str | None = None
         self.inbox: Inbox = EMPTY
         """What waits for its lead, as far as it was read (`InboxReader`)."""
+        self.talk: deque[MessageNoted] = deque(maxlen=TALK)
+        """The last messages."""
         self.messages: set[str] = set()
         """Ids of the messages that the journal has."""
         self.parked: dict[str, str] = {}
@@ -158,6 +163,7 @@ class RunState:
         event = noted.event
         if isinstance(event, MessageNoted):
             self.messages.add(event.id)
+            self.talk.append(event)
             return
         worker = self.workers.get(getattr(event, "worker", ""))
         if worker is not None:

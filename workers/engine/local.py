@@ -90,7 +90,7 @@ class LocalEngine:
         return await self._read_changes(job, result, place, emit)
 
     def look(self, job: Job) -> Found | None:
-        """Return the changes of a worker at work; None where it has no tree of its own. Raises WorkerError."""
+        """Return the changes of a worker at work; None where it shares its tree. Raises WorkerError."""
         place = self._trees.find(job)
         if place is None or self._trees.is_shared(job, place):
             return None

@@ -16,6 +16,8 @@ from orchestrator.runs.events import (
     ChangesLanded,
     GateEnded,
     GateStep,
+    MessageNoted,
+    MessageUnacknowledged,
     Noted,
     ProviderParked,
     RunStopped,
@@ -35,6 +37,7 @@ from orchestrator.runs.worker_state import WorkerState
 from orchestrator.step import Step, step_lines
 from tickets.problems import Problem
 from tickets.wording import count_of, rest_of
+from workers.messages.record import short, split
 
 _WIDTH = 12
 SHOWN = 3
@@ -97,7 +100,18 @@ def _event_text(noted: Noted, state: RunState, at: datetime) -> str | None:
             return _line("landed", event.workers[0] if count == 1 else f"{count} workers", f"in {where}")
         case RunStopped():
             return _line(event.status, "", "")
+        case MessageNoted():
+            return message_line(event)
+        case MessageUnacknowledged():
+            return _line("no receipt", event.worker, f"of its message to {short(event.to, state.run.id)}")
     return None
+
+
+def message_line(event: MessageNoted) -> str:
+    """Return a message as one line: who wrote to whom, its type, its first line."""
+    run = split(event.sender)[0]
+    who = f"{short(event.sender, run)} → {short(event.to, run)}"
+    return _line(event.type, who, event.body)
 
 
 def _line(what: str, who: str, rest: str) -> str:

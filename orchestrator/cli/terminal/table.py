@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from orchestrator.budget.totals import told_by
 from orchestrator.cli.terminal.painter import Painter, has_colour
-from orchestrator.cli.terminal.progress import event_line
+from orchestrator.cli.terminal.progress import event_line, message_line
 from orchestrator.cli.terminal.width import cells, cut, elapsed
+from orchestrator.cli.text import clean
 from orchestrator.money import amount, thousands
 from orchestrator.runs.events import Noted
 from orchestrator.runs.live import SHORT, LiveRun, QueueCounts, Row
@@ -28,7 +29,7 @@ WELL = ("accepted", "partial", "skipped", "complete")
 """Outcomes that need no attention; workers with any other are shown above these."""
 EVENTS = 5
 """Lines of a terminal that stay free for the events above the table."""
-GREEN, RED, MAGENTA, BOLD = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m"
+GREEN, RED, MAGENTA, BOLD, REVERSE = "\x1b[32m", "\x1b[31m", "\x1b[35m", "\x1b[1m", "\x1b[7m"
 """Readable on light and on dark; each meaning is shown by a word, too."""
 PLAIN = "\x1b[0m"
 COLOURS = {
@@ -36,6 +37,10 @@ COLOURS = {
     "timed_out": RED, "rate_limited": RED, "over_budget": RED, "lost": RED, "cancelled": MAGENTA,
     "blocked": MAGENTA, "needs_clarification": MAGENTA, "stopping": MAGENTA, "stopped": MAGENTA,
 }  # fmt: skip
+
+
+ASKED = 3
+"""How many questions to the lead are shown."""
 
 
 class Fields(NamedTuple):
@@ -54,19 +59,34 @@ def table_lines(runs: Sequence[LiveRun], now: datetime, size: os.terminal_size, 
     """Return the table as lines, none wider and all of them together no higher than the terminal."""
     lines: list[str] = []
     heads = [_head(run, now, size.columns) for run in runs]
+    asked = [_asked(run.state) for run in runs]
+    talk = [[message_line(one) for one in run.state.talk] for run in runs]
     # One line stays free for the cursor; each run has a head above its workers, and one for what is left out.
-    above = max((len(head) for head in heads), default=1)
+    above = max((sum(map(len, parts)) for parts in zip(heads, asked, talk, strict=True)), default=1)
     room = max(2, (size.lines - 2) // max(1, len(runs)) - 1 - above)
     blocks = [(head, *_fields(run, now, room)) for head, run in zip(heads, runs, strict=True)]
     shown = [fields for _, rows, _ in blocks for fields in rows]
     widths = _widths(shown, size.columns)
     for number, (head, rows, left) in enumerate(blocks):
         lines += [cut(line, size.columns) for line in head]
+        lines += [_waits(cut(clean(line), size.columns), colour=colour) for line in asked[number]]
         if shown and not number:
             lines.append(_line(Fields(*HEADS), widths, colour=False))
         lines += [_line(row, widths, colour=colour) for row in rows]
         lines += [cut(f"  {line}", size.columns) for line in rest_of(left, 0)]
+        lines += [cut(f"  {clean(line)}", size.columns) for line in talk[number]]
     return lines[: max(1, size.lines - 1)]
+
+
+def _asked(state: RunState) -> list[str]:
+    """Return what workers wait for, in the words of the newest ones."""
+    asked = [f"{one.about or 'another run'} asks: {one.title}" for one in state.inbox.open]
+    more = [f"{len(asked) - ASKED} more: orchestrate msg inbox"] if len(asked) > ASKED else []
+    return [*asked[-ASKED:], *more]
+
+
+def _waits(line: str, *, colour: bool) -> str:
+    return f"{REVERSE}{line}{PLAIN}" if colour else line
 
 
 class LiveTable:
