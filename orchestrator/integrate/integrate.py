@@ -28,9 +28,10 @@ from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.integrate._secrets import landed_secrets
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
+from orchestrator.runs.message_log import chat_of
 from orchestrator.runs.state import shown_of
 from orchestrator.runs.worker_state import HELD_UP
-from orchestrator.state.events import Completion, RunIntegrated
+from orchestrator.state.events import ChatMessage, Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
@@ -426,7 +427,12 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         workers=tuple(_completion(runtime, ticket, harm.get(ticket.worker, "")) for ticket in tickets),
         landing=runtime.state.landing,
         is_settled=bool(runtime.state.recorded),
+        chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
+
+
+def _chat(runtime: Runtime) -> tuple[ChatMessage, ...]:
+    return chat_of(runtime.run.root, runtime.run.id, runtime.clock().timestamp())
 
 
 def _gate_of(runtime: Runtime, fresh: Sequence[Ticket]) -> str:

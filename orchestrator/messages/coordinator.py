@@ -106,7 +106,6 @@ class Coordinator:
         titles = {ticket.worker: ticket.title for ticket in manifest.tickets}
         name = owner.worker if owner else None
         write_roster(str(self._folder), Roster(self._run, manifest.phase, manifest.lead, name, titles))
-        self._reported.update(await self._files.take())
         for record in self._copy.read():
             self._book.add(record)
         await self.take()

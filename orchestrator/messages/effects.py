@@ -16,9 +16,10 @@ from orchestrator.state.events import (
     TaskMoved,
     TaskState,
 )
-from orchestrator.state.phases.phase_status.moves import PhaseMessage, Reported, Reporting, refusal_of
+from orchestrator.state.phases.phase_status.moves import PhaseMessage, Reported, refusal_of
 from orchestrator.state.phases.phase_status.read import PhaseStatus
 from orchestrator.state.phases.plan_file import PhasePlan
+from tickets.types import Reporting
 from tickets.value import Value
 from workers.messages.record import Record
 
@@ -30,7 +31,7 @@ OF_PHASE: Mapping[str, PhaseMessage] = {
 NO_PHASE_WORKER = "this run has no phase worker: its template needs `phase_worker: true`"
 
 
-class Phase(Value):
+class OwnedPhase(Value):
     """The phase that a run works on, as its messages are judged by it."""
 
     phase: str
@@ -61,7 +62,7 @@ def reported_by(record: Record) -> PhaseMessage | None:
     return OF_PHASE.get(record.type)
 
 
-def effect_of(record: Record, phase: Phase | None) -> Effect:
+def effect_of(record: Record, phase: OwnedPhase | None) -> Effect:
     """Return what a message to the coordinator brings about."""
     what = reported_by(record)
     if what is not None:
@@ -71,7 +72,7 @@ def effect_of(record: Record, phase: Phase | None) -> Effect:
     return Effect()
 
 
-def effect_of_answer(record: Record, asked: Record | None, phase: Phase | None) -> Effect:
+def effect_of_answer(record: Record, asked: Record | None, phase: OwnedPhase | None) -> Effect:
     """Return what an answer, or a receipt, of the lead's to a blocker brings about."""
     if phase is None or asked is None or asked.type != "blocker" or asked.sender != phase.owner:
         return Effect()
@@ -87,7 +88,7 @@ def time_of(record: Record) -> datetime:
     return datetime.fromisoformat(record.at)
 
 
-def _effect_on_plans(record: Record, what: PhaseMessage, phase: Phase | None) -> Effect:
+def _effect_on_plans(record: Record, what: PhaseMessage, phase: OwnedPhase | None) -> Effect:
     if phase is None:
         return Effect(refused=NO_PHASE_WORKER)
     reported, plans = Reported(record.sender, what, record.plan or ""), [one.id for one in phase.plans]
@@ -147,6 +148,6 @@ def _raised(record: Record, phase: str) -> PhaseEvent:
     )
 
 
-def open_plans(phase: Phase) -> Sequence[str]:
+def open_plans(phase: OwnedPhase) -> Sequence[str]:
     """Return the plans that are in progress."""
     return [row.plan for row in phase.status.plans if row.state == "in progress"]

@@ -8,9 +8,9 @@ import anyio.to_thread
 
 from orchestrator.errors import StateError
 from orchestrator.execute.runtime import Runtime
-from orchestrator.messages.effects import Effect, Phase, effect_of, effect_of_answer
+from orchestrator.messages.effects import Effect, OwnedPhase, effect_of, effect_of_answer
 from orchestrator.state import Tree
-from orchestrator.state.events import PhaseEvent, PhaseTaken
+from orchestrator.state.events import PhaseEvent
 from orchestrator.state.phases import plan_file
 from orchestrator.state.phases.paths import name_of, plan_path, status_path
 from orchestrator.state.phases.phase_status import read as status_file
@@ -28,17 +28,17 @@ class PhaseFiles:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        tickets = runtime.manifest.tickets if "phases" in runtime.settings.families else ()
-        self.ticket: Ticket | None = next((one for one in tickets if one.phase_worker), None)
+        is_on = "phases" in runtime.settings.families
+        self.ticket: Ticket | None = runtime.manifest.phase_worker if is_on else None
         """That of the phase worker."""
         self.owner = participant(runtime.run.id, self.ticket.worker) if self.ticket else ""
-        self._known: tuple[Mapping[str, bytes | None], Phase] | None = None
+        self._known: tuple[Mapping[str, bytes | None], OwnedPhase] | None = None
 
     def tree(self) -> Tree:
         """Return the files as they are; each is read when it is asked for."""
         return FilesRead(lambda path: read_state(self._runtime.repository.root, path))
 
-    def phase(self, tree: Tree) -> Phase | None:
+    def phase(self, tree: Tree) -> OwnedPhase | None:
         """Read the phase; None where no worker of this run owns one. Raises StateError, Refusal."""
         if self.ticket is None:
             return None
@@ -48,11 +48,11 @@ class PhaseFiles:
             self._known = texts, self._read(name, *texts.values())
         return self._known[1]
 
-    def _read(self, name: str, status: bytes | None, plan: bytes | None) -> Phase:
+    def _read(self, name: str, status: bytes | None, plan: bytes | None) -> OwnedPhase:
         found = status_file.read(status_path(name), status or b"")
         plans = plan_file.read(plan_path(name), plan or b"")
         reporting = self._runtime.manifest.messages.events
-        return Phase(self._runtime.manifest.phase, name, self.owner, reporting, found, plans)
+        return OwnedPhase(self._runtime.manifest.phase, name, self.owner, reporting, found, plans)
 
     def effect_of(self, record: Record, tree: Tree) -> Effect:
         """Return what a message to the coordinator brings about. Raises StateError, Refusal."""
@@ -64,7 +64,7 @@ class PhaseFiles:
 
     def after(self, tree: Tree, event: PhaseEvent) -> Tree:
         """Return the files after an event that is not recorded yet."""
-        made = transition(tree, [event], self._runtime.settings.families, is_run=True).texts
+        made = transition(tree, [event], self._runtime.settings.families, leaves=True).texts
         return ChainMap(dict(made), cast("dict[str, bytes | None]", tree))
 
     def pointer(self, message: str) -> str:
@@ -76,18 +76,6 @@ class PhaseFiles:
         blockers = phase.status.blockers if phase else ()
         found = next((one for one in blockers if one.message == message), None)
         return status_file.pointer(status_path(phase.name), found.name) if phase and found else ""
-
-    async def take(self) -> list[Problem]:
-        """Record that this run's phase worker owns the plans of the phase; twice is once."""
-        manifest, ticket = self._runtime.manifest, self.ticket
-        if ticket is None:
-            return []
-        plans = tuple(plan for said in ticket.plans if (plan := plan_file.new_plan(said)))
-        at = self._runtime.clock()
-        taken = PhaseTaken(
-            self._runtime.run.id, manifest.phase, ticket.worker, manifest.base, at, manifest.lead, plans
-        )
-        return list((await self.record([taken])).values())
 
     async def record(self, events: Sequence[PhaseEvent]) -> dict[int, Problem]:
         """Record events as one change; return what prevents some of them, by their places."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from orchestrator.state.events import ChatMessage
 from tickets.value import Value
 from workers.files.read import read_whole
 from workers.files.run_dir import ARCHIVE, MESSAGES, RUNS
@@ -17,6 +18,7 @@ from workers.messages.standing import ACK_LIMIT, Book, Message
 
 COPY = "messages.jsonl"
 """The runtime's copy in a run's folder."""
+_NO_CHAT = ("ack", "task_progress", "report")
 Stored = Literal["same", "altered", "missing", "unseen"]
 """A log's line against the copy; `missing`: the log lacks it, `unseen`: no runtime has copied it."""
 
@@ -66,6 +68,18 @@ def audit(root: Path, run: str | None) -> Audit:
     found += [Audited(one, "unseen") for one in _chats(root, run, there)]
     found.sort(key=lambda one: (one.message.record.at, one.message.record.sender, one.message.record.number))
     return Audit(tuple(found), dict(Counter(logs.void_counts()) + Counter(book.void_acks())))
+
+
+def chat_of(root: Path, run: str, now: float) -> tuple[ChatMessage, ...]:
+    """Return what the participants of a run said to each other, as the chat log keeps it."""
+    found = []
+    for one in audit(root, run).messages:
+        record, message = one.message.record, one.message
+        if record.type not in _NO_CHAT:
+            where = record.id, record.at, record.sender, record.to, record.type
+            about = record.phase, record.plan, record.re, record.body, message.stands(now)
+            found.append(ChatMessage(*where, *about, tuple(answer.id for answer in message.answers)))
+    return tuple(found)
 
 
 def decoded_copy(line: bytes) -> Record | None:

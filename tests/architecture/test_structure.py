@@ -27,6 +27,7 @@ REPLACES = {
         "the sole writer's hands: written beside a target, then moved over it",
     ),
     "orchestrator/messages/_copy.py": ({"append_line"}, "the copy of messages, under the run's lock"),
+    "orchestrator/messages/plans.py": ({"write_text"}, "what a plan's check printed, in scratch"),
     "orchestrator/archive/_pack.py": ({"rename"}, "the folder of an old run that is packed"),
     "orchestrator/schedule/rate_limits.py": ({"replace_file"}, "a provider's state, beside the slots"),
     "orchestrator/store/repo.py": ({"write_bytes"}, "texts to merge, a HEAD for a moment: in own folders"),

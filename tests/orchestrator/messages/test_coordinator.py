@@ -2,31 +2,12 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from support.messages import SENDS, Talk
 from support.repository import SCRIPT
 from support.runtimes import PATIENCE, wait_until
-from support.templates import front
 
-from workers.messages.logs import Logs
-from workers.messages.own_log import OwnLog
-from workers.messages.record import Record
-from workers.messages.standing import Book
-
-CODE = Path(__file__).parents[3]
-WORKER = "Command-Worker-1"
-SENDS = f"""
-import os, pathlib, sys
-sys.path.insert(0, {str(CODE)!r})
-from workers.messages.own_log import OwnLog
-run, name = os.environ["ORCHESTRATE_RUN"], os.environ["ORCHESTRATE_WORKER"]
-folder = pathlib.Path(os.environ["ORCHESTRATE_PROJECT"], ".taskers/messages")
-log = OwnLog(str(folder / f"{{run}}.{{name}}.jsonl"), f"{{run}}.{{name}}")
-def send(type, to, body, **more):
-    return log.append(type, f"{{run}}.{{to}}", body, **more)
-"""
 ASKS = """
 import pathlib, sys
 note, ticket = pathlib.Path("src/note.txt"), sys.stdin.read()
@@ -37,57 +18,6 @@ else:
     note.write_text("begun\\n")
     print('ORCHESTRATE-RESULT {"status": "blocked", "summary": "Which licence holds?"}')
 """
-
-
-def template(number, script):
-    return front(f"""
-        agent: command
-        command: ["{sys.executable}", "{script}"]
-        phase: phase-1
-        title: Work {number}
-        mode: write
-        owns: ["{"src" if number == 1 else "out"}/**"]
-    """)
-
-
-class Talk:
-    """A project, and the messages of its newest run."""
-
-    def __init__(self, lab):
-        self.lab = lab
-
-    def commit(self, *scripts):
-        names = [f"docs/worker-ticket-templates/command-{at}.md" for at in range(1, len(scripts) + 1)]
-        texts = {name: template(at, f"do-{at}.py") for at, name in enumerate(names, 1)}
-        texts |= {f"do-{at}.py": script for at, script in enumerate(scripts, 1)}
-        self.lab.commit({"orchestrate.toml": 'fence = "off"\n', **texts})
-
-    @property
-    def run(self):
-        return max((self.lab.root / ".taskers/runs").iterdir())
-
-    @property
-    def folder(self):
-        return self.lab.root / ".taskers/messages"
-
-    def book(self):
-        book = Book()
-        for seen in Logs(str(self.folder)).read_all().records:
-            book.add(seen.record)
-        return book
-
-    def messages(self):
-        return {message.record.type: message for message in self.book()}
-
-    def lead(self):
-        return OwnLog(str(self.folder / f"{self.run.name}.lead.jsonl"), f"{self.run.name}.lead")
-
-    def answer(self, message: Record, body):
-        self.lead().append("answer", message.sender, body, re=message)
-
-    def journal(self, event):
-        lines = (self.run / "events.jsonl").read_text().splitlines()
-        return [one for one in map(json.loads, lines) if one["event"] == event]
 
 
 @pytest.fixture

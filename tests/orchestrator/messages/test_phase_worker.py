@@ -1,0 +1,175 @@
+"""A phase worker moves the plans of its phase by messages, and only it; a plan is complete once proved."""
+
+import json
+
+import pytest
+from support.messages import SENDS, Talk
+from support.templates import front
+
+from orchestrator.state.phases.phase_status.read import read
+
+PLAN = "phases/phase-1/PLAN.md"
+STATUS = "phases/phase-1/STATUS.md"
+PLANS = """\
+# Phase 1: Review - Plan
+
+**Phase:** phase-1
+
+---
+
+## Plans
+
+### 01-01: Lexer
+
+**Verify:** `test -s src/lex.txt`
+
+**Tasks:**
+- Token kinds
+
+### 01-02: Grammar
+
+**Verify:** `test -s src/grammar.txt || { echo no grammar; exit 3; }`
+
+### 01-03: Errors
+
+**Verify:** none
+
+---
+
+**Plan File End**
+"""
+WAITS = """
+import time
+def receipt(sent):
+    from workers.messages.logs import Logs
+    until = time.monotonic() + 100
+    while time.monotonic() < until:
+        for seen in Logs(str(folder), run).read_all().records:
+            one = seen.record
+            if one.type == "ack" and one.re == sent.id and one.sender.endswith(".coordinator"):
+                return one
+        time.sleep(0.02)
+    raise SystemExit("no receipt")
+def tell(type, plan=None, body="", **facts):
+    return receipt(send(type, "coordinator", body, plan=plan, phase="phase-1", facts=facts))
+def said(ack):
+    print(ack.facts["how"], ack.body, flush=True)
+"""
+WORK = SENDS + WAITS
+
+
+@pytest.fixture
+def talk(lab):
+    found = Talk(lab)
+    assert lab.call("init", "--with", "phases").code == 0
+    lab.commit({PLAN: PLANS, "src/old.txt": "old\n"})
+    return found
+
+
+def phase_worker(talk, script, **more):
+    """Commit the template of a phase worker that does as the script says, and run it."""
+    fields = "".join(f"\n{key}: {value}" for key, value in more.items())
+    template = front(f"""
+        agent: command
+        command: ["{talk.python}", "work.py"]
+        phase: phase-1
+        title: Lead the phase
+        mode: write
+        owns: ["src/**"]
+        phase_worker: true
+    """).replace("phase_worker: true", f"phase_worker: true{fields}")
+    talk.lab.commit({"docs/worker-ticket-templates/command-1.md": template, "work.py": WORK + script})
+    return talk.lab.call("run", "phase-1", "--json")
+
+
+def status_of(talk):
+    return read(STATUS, (talk.lab.root / STATUS).read_bytes())
+
+
+def output(talk):
+    return (talk.run / "Command-Worker-1.stdout").read_text()
+
+
+def test_a_plan_is_complete_once_its_check_has_passed_on_the_commit_of_its_scope(talk):
+    told = phase_worker(talk, """
+import pathlib
+said(tell("plan_started", "01-01"))
+pathlib.Path("src/lex.txt").write_text("tokens")
+said(tell("task_progress", "01-01", task="Token kinds", state="done"))
+said(tell("plan_complete", "01-01", "12 kinds"))
+pathlib.Path("src/lex.txt").write_text("tokens, better")
+""")  # fmt: skip
+    assert told.code == 0, told
+    assert output(talk).split("\n")[:3] == ["handled ", "handled ", "handled "]
+    row = status_of(talk).row("01-01")
+    assert (row.state, row.commit, row.verified) == ("complete", row.verified, row.commit)
+    assert talk.lab.git("show", f"{row.commit}:src/lex.txt") == "tokens"
+    assert talk.lab.git("rev-parse", "refs/orchestrate/plans/phase-1/01-01").strip() == row.commit
+    assert row.landed == told.document["commit"]["landing"]
+    state = (talk.lab.root / "STATE.md").read_text()
+    assert "| 2 | 0 | 1 | 0 |" in state, state
+    assert talk.lab.git("status", "--porcelain") == ""
+    chat = (talk.lab.root / f"phases/phase-1/chat/{talk.run.name}.jsonl").read_text().splitlines()
+    assert [(one["type"], one["stands"]) for one in map(json.loads, chat)] == [
+        ("plan_started", "handled"), ("plan_complete", "handled")]  # fmt: skip
+
+
+def test_what_does_not_pass_is_not_complete_and_its_worker_learns_why(talk):
+    told = phase_worker(talk, """
+said(tell("plan_started", "01-02"))
+said(tell("plan_complete", "01-02", "done, I think"))
+""")  # fmt: skip
+    assert told.document["status"] == "integrated"
+    refused = output(talk).splitlines()[1]
+    assert refused.startswith("refused 01-02 does not pass: test -s src/grammar.txt"), refused
+    assert refused.endswith("exit 3: no grammar")
+    row = status_of(talk).row("01-02")
+    assert (row.state, row.commit) == ("failed", None)
+    text = (talk.lab.root / STATUS).read_text().replace("\\(", "(")
+    assert "01-02 in progress -> failed: its worker ended (complete) without a word on it" in text
+
+
+def test_illegal_moves_are_refused_with_the_reason_and_change_nothing(talk):
+    phase_worker(talk, """
+said(tell("plan_complete", "01-03"))
+said(tell("plan_started", "01-9"))
+said(tell("phase_complete"))
+said(tell("plan_started", "01-03"))
+said(tell("plan_started", "01-03"))
+said(tell("plan_complete", "01-03"))
+said(tell("error", "01-03", "too late", state="failed"))
+""")  # fmt: skip
+    assert output(talk).splitlines()[:7] == [
+        "refused 01-03 was not started; call plan_started first",
+        "refused phase-1 has no plan 01-9; there are 01-01, 01-02, 01-03",
+        "refused not complete: 01-01 not started, 01-02 not started, 01-03 not started",
+        "handled ",
+        "refused 01-03 is in progress already",
+        "handled ",
+        "refused 01-03 is complete already",
+    ]
+    assert status_of(talk).row("01-03").commit == talk.lab.git("rev-parse", f"{talk.base}").strip()
+
+
+def test_a_blocker_stands_in_the_files_and_the_leads_answer_beside_it(talk):
+    told = phase_worker(talk, """
+said(tell("plan_started", "01-03"))
+ack = tell("blocker", "01-03", "Two are named.", title="Which licence?", task="Write", attempted="LICENSE",
+           needs="a yes or no", mode="skip")
+print(ack.facts["pointer"])
+said(tell("state_change", context="The fixtures are Latin-1"))
+said(tell("state_change", decision={"title": "Spans", "context": "bytes", "decision": "a token is a span"}))
+""")  # fmt: skip
+    assert told.document["next_action"] == "orchestrate msg inbox"
+    assert f"{STATUS}#b1" in output(talk)
+    (blocker,) = status_of(talk).blockers
+    assert (blocker.title, blocker.plan, blocker.mode) == ("Which licence?", "01-03", "skip")
+    text = (talk.lab.root / STATUS).read_text()
+    assert "- The fixtures are Latin-1 (" in text
+    assert ": Spans\n" in text
+
+
+def test_another_worker_moves_no_plan_and_a_run_without_a_phase_worker_none(talk):
+    talk.commit(WORK + 'said(tell("plan_started", "01-01"))\n')
+    talk.lab.call("run", "phase-1", "--json")
+    assert output(talk).splitlines()[0].startswith("refused this run has no phase worker")
