@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the heading of an earlier entry, or a unique part of it")  # fmt: skip
     parser.add_argument("--acknowledge-edit", action="store_true",
                         help="record that earlier entries were edited by hand")  # fmt: skip
+    parser.add_argument("--phase", metavar="PHASE", help="keep it with this phase, not in DECISIONS.md")
     add_from(parser, "decisions")
     add_lead(parser)
 

@@ -1,6 +1,8 @@
 """`orchestrate phase` on the command line."""
 
 import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from orchestrator.cli.arguments import add_actions
 from orchestrator.cli.options import add_lead, add_tests
@@ -8,6 +10,7 @@ from orchestrator.cli.text import recorded_lines, with_ending
 from orchestrator.commands._phase_plan import Summary
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.phase import Arguments
+from tickets.wording import count_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +36,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="what it is to bring; may be repeated")  # fmt: skip
     add_lead(add)
     action("list", "show the phases of the plan")
+    show = action("show", "show one phase: its plans, tasks, blockers, decisions and context")
+    show.add_argument("phase", nargs="?", metavar="PHASE", help="which one (default: the current one)")
+    plan = action("plan", "append a plan to the phase's PLAN.md")
+    plan.add_argument("text", nargs="+", metavar="TITLE", help="what it is called")
+    plan.add_argument("--phase", metavar="PHASE", help="whose plan it is (default: the current one's)")
+    plan.add_argument("--id", metavar="ID", help="by what it is known (default: the next number)")
+    plan.add_argument(
+        "--verify", dest="check", metavar="CMD", help="the command that passes once it is complete"
+    )
+    plan.add_argument("--task", action="append", metavar="TEXT", help="a task of it; may be repeated")
+    add_lead(plan)
+    note = action("note", "add a line of context to STATE.md, or to a phase")
+    note.add_argument("text", nargs="*", metavar="TEXT", help="what everybody should know")
+    note.add_argument("--phase", metavar="PHASE", help="whose context it is (default: the whole project's)")
+    note.add_argument("--remove", type=int, metavar="N", help="remove the line with this number, from 1")
+    add_lead(note)
 
 
 def lines(answer: Answer[Summary], arguments: Arguments) -> list[str]:
     """Return the answer as text."""
+    if arguments.action == "show":
+        return with_ending(_shown(answer.document), answer)
     if arguments.action != "list":
         return recorded_lines(answer.view, answer)
     listed = answer.document["phases"]
-    named = [f"{one['name']:<10} {one['status'] or '-':<12} {one['title']}" for one in listed]
+    named = [f"{one['name']:<10} {one['status'] or '-':<12} {one['title']}{_counted(one)}" for one in listed]
     return with_ending(named or ["the plan has no phase"], answer)
+
+
+def _counted(phase: Mapping[str, Any]) -> str:
+    """Return how many plans of a phase are in each state, and how many blockers wait."""
+    counts = phase["counts"] or {}
+    said = [f"{count} {state.replace('_', ' ')}" for state, count in counts.items() if count]
+    said += [count_of(len(phase["blockers"]), "blocker")] if phase["blockers"] else []
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _shown(phase: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of one phase."""
+    yield f"phase         {phase['title']}, {phase['status'] or '-'}; plans: {phase['state'] or 'none yet'}"
+    yield f"milestone     {phase['milestone'] or '-'}"
+    yield f"worker        {phase['worker'] or '-'}"
+    for plan in phase["plans"]:
+        commit = f", commit {plan['commit'][:10]}" if plan["commit"] else ""
+        check = ", verified" if plan["verified"] else ""
+        landed = f", landed as {plan['landed'][:10]}" if plan["landed"] else ""
+        yield f"plan          {plan['plan']} {plan['title']}: {plan['state']}{commit}{check}{landed}"
+        for task in plan["tasks"]:
+            held = f" ({task['blocker']})" if task["blocker"] else ""
+            yield f"{'':<14}- {task['task']}: {task['state']}{held}"
+    for one in phase["blockers"]:
+        if one["state"] != "closed":
+            yield f"blocker       {one['blocker']} {one['title']} ({one['state']}): {one['pointer']}"
+    yield from (f"decision      {one['date']} {one['title']}" for one in phase["decisions"])
+    yield from (f"context {at:<5} {text}" for at, text in enumerate(phase["context"], 1))

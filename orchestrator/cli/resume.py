@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.options import add_checks, add_detach
 from orchestrator.cli.terminal.width import cut
-from orchestrator.cli.text import clean, with_ending
+from orchestrator.cli.text import blocker_lines, clean, with_ending
 from orchestrator.commands import resume
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
@@ -79,6 +79,7 @@ def _lines(document: dict[str, Any]) -> list[str]:
     lines.append(_rules_line(document["rules"]))
     lines += [f"P0            {text}" for text in document["todo"]["P0"][:SHOWN]]
     lines += _more(document["todo"]["P0"], "P0            ")
+    lines += [f"blocker       {text}" for text in blocker_lines(document["phases"])]
     return [clean(line) for line in lines]
 
 

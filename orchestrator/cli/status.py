@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.text import with_ending
+from orchestrator.cli.text import blocker_lines, with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.status import View
@@ -42,6 +42,7 @@ def _lines(document: dict[str, Any], view: View) -> list[str]:
             f"lead          {document['lead']}, {document['last_updated']} UTC",
         ]
         lines += [f"P0            {text}" for text in view.p0[:P0_SHOWN]]
+        lines += [f"blocker       {text}" for text in blocker_lines(document["phases"])]
         # The roster keeps a worker until its run is integrated; one that has ended is counted with its run.
         ended = {
             (run.run.id, name)

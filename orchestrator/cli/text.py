@@ -1,6 +1,6 @@
 """Lines of an answer that commands share: problems, the next step, what was recorded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.commands.answer import Answer
@@ -33,6 +33,16 @@ def recorded_lines(lines: Sequence[str], answer: Answer[Any]) -> list[str]:
     if document.get("report"):
         said.append(f"status report: {document['report']}")
     return with_ending(said, answer)
+
+
+def blocker_lines(phases: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the blockers of phases that wait for an answer."""
+    return [
+        f"{phase['name']} {one['blocker']} {one['title']}: {one['pointer']}"
+        for phase in phases
+        for one in phase["blockers"]
+        if one["state"] == "open"
+    ]
 
 
 def proposal_lines(answer: Answer[Any]) -> list[str]:

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from orchestrator.commands._phase_files import decide_in_phase
+from orchestrator.commands._phase_plan import whole_plan_of
 from orchestrator.commands._proposals import listing, proposed, taken
 from orchestrator.commands._record import Writer, chosen, read_back, record, shortened, writer_of
 from orchestrator.commands.answer import Answer, answer
@@ -36,6 +38,8 @@ class Arguments(Value):
     """The run whose workers' proposals are listed or recorded."""
     take: tuple[str, ...] = ()
     """The numbers of the recorded proposals, or `all`."""
+    phase: str | None = None
+    """The phase whose own decision it is; None: it is the project's."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[None]:
@@ -51,7 +55,21 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     if arguments.run:
         return _proposed(writer, arguments.run, arguments.take)
     said = (arguments.alternative, arguments.consequence, arguments.supersedes)
+    if arguments.phase is not None:
+        return _decide_in_phase(caller, arguments)
     return _decide(writer, Decision(arguments.title, arguments.context, arguments.decision, *said), entries)
+
+
+def _decide_in_phase(caller: Caller, arguments: Arguments) -> Answer[None]:
+    """Record a decision of a phase's own, which has no more than its reason. Raises Refusal."""
+    options = ("alternative", "consequence", "supersedes")
+    what = "is not kept with a phase's own decision"
+    found = [Problem(f"--{name}", what, "leave it out, or leave out `--phase`")
+             for name in options if getattr(arguments, name)]  # fmt: skip
+    made = Decision(arguments.title, arguments.context, arguments.decision)
+    if found or _lacking(made):
+        raise Refusal(*found, *_lacking(made))
+    return decide_in_phase(whole_plan_of(caller), arguments.phase or "", _readable(made))
 
 
 def check(caller: Caller) -> None:
@@ -61,7 +79,14 @@ def check(caller: Caller) -> None:
 
 def _decide(writer: Writer, made: Decision, entries: list[str]) -> Answer[None]:
     """Record a decision that is complete. Raises Refusal."""
-    problems = [
+    if lacking := _lacking(made):
+        raise Refusal(*lacking)
+    old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
+    return _decided(writer, [made._replace(supersedes=tuple(entries[at] for at in old))])
+
+
+def _lacking(made: Decision) -> list[Problem]:
+    return [
         Problem("decide", f"{name} is missing", f"give {option}")
         for name, option, said in (
             ("the title", "TITLE", made.title),
@@ -70,10 +95,6 @@ def _decide(writer: Writer, made: Decision, entries: list[str]) -> Answer[None]:
         )
         if not one_line(said)
     ]
-    if problems:
-        raise Refusal(*problems)
-    old = [chosen(PATH, word, entries, "entry") for word in made.supersedes]
-    return _decided(writer, [made._replace(supersedes=tuple(entries[at] for at in old))])
 
 
 def _proposed(writer: Writer, run: str, numbers: tuple[str, ...]) -> Answer[None]:

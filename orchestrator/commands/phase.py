@@ -1,9 +1,10 @@
-"""`phase add|start|complete|list`: moves from one phase of the plan to the next."""
+"""`phase add|start|complete|list|show|plan|note`: the phases of the project, and the plans of one."""
 
 import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from orchestrator.commands._phase_files import add_plan, note, show
 from orchestrator.commands._phase_plan import (
     TIMEOUT,
     Plan,
@@ -21,11 +22,14 @@ from orchestrator.commands._record import given, read_back, record, refuse_known
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
+from orchestrator.report.phase_list import FAMILY, phase_listed, phases_listed
+from orchestrator.report.phase_plans import project_context
 from orchestrator.runs.next_action import has_templates
+from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
 from orchestrator.state.canonical.status.plan import next_number
 from orchestrator.state.canonical.status.read import PATH, Phase, slug
-from orchestrator.state.events import PhaseAdded, PhaseMoved
+from orchestrator.state.events import NewPlan, PhaseAdded, PhaseMoved
 from tickets.problems import Problem
 from tickets.wording import count_of
 
@@ -33,27 +37,40 @@ from tickets.wording import count_of
 class Arguments(NamedTuple):
     """The arguments of `phase`."""
 
-    action: Literal["add", "start", "complete", "list"]
+    action: Literal["add", "start", "complete", "list", "show", "plan", "note"]
     phase: str | None = None
-    """The one to start or complete: its number, its short name, or a part of its title."""
+    """The one that is meant: its number, its short name, or a part of its title."""
     force: bool = False
     """Complete it although deliverables or criteria are open; needs a reason."""
     reason: str = ""
     verify: bool | None = None
     timeout: float = TIMEOUT
     text: str = ""
-    """The name of the new phase."""
+    """The name of the new phase, the title of the new plan, or the note."""
     milestone: str = ""
     criterion: tuple[str, ...] = ()
     deliverable: tuple[str, ...] = ()
+    id: str = ""
+    """Of the new plan; empty: the next one."""
+    check: str = ""
+    """The command that shows that the new plan is complete."""
+    task: tuple[str, ...] = ()
+    remove: int | None = None
+    """The line of context that goes, counted from 1."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
-    """Move from phase to phase, add one, or list them."""
+    """Move from phase to phase, add one, or list them; show or extend the plans of one."""
     plan = whole_plan_of(caller)
     if arguments.action == "list":
-        listed = [_shown(phase) for phase in plan.status.phases]
-        return answer((), "orchestrate status", phases=listed).showing(())
+        return _list(plan)
+    if arguments.action == "show":
+        return show(plan, arguments.phase)
+    if arguments.action == "plan":
+        made = NewPlan(arguments.id, arguments.text, arguments.check, arguments.task)
+        return add_plan(plan, arguments.phase, made)
+    if arguments.action == "note":
+        return note(plan, arguments.phase, arguments.text, arguments.remove)
     if arguments.action == "add":
         return _add(plan, arguments)
     phase = plan.phase(arguments.phase)
@@ -157,8 +174,16 @@ def _add(plan: Plan, arguments: Arguments) -> Answer[Summary]:
     bullets += ["Logged the change of scope in DECISIONS.md"] if gate else []
     return record(
         writer, event, message(subject, bullets, ""), next_action="orchestrate phase list",
-        added=_shown(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
+        added=phase_listed(after.phases[-1]), gate=gate or None, progress=dict(after.progress),
     ).showing((subject, *bullets))  # fmt: skip
+
+
+def _list(plan: Plan) -> Answer[Summary]:
+    """Show all phases; how their plans stand where the family is on."""
+    families = read_recording(plan.writer.repository.root).families
+    listed = phases_listed(plan.status, families, plan.writer.text)
+    context = project_context(plan.writer.text) if FAMILY in families else []
+    return answer((), "orchestrate status", phases=listed, context=context).showing(())
 
 
 def _counted(left: Sequence[str]) -> str:
@@ -167,14 +192,3 @@ def _counted(left: Sequence[str]) -> str:
     said = [count_of(made, "deliverable")] if made else []
     said += [count_of(len(left) - made, "criterion", "criteria")] if len(left) > made else []
     return " and ".join(said)
-
-
-def _shown(phase: Phase) -> dict[str, Any]:
-    return {
-        "name": slug(phase.title),
-        "title": phase.title,
-        "status": phase.status,
-        "milestone": phase.milestone,
-        "deliverables": list(phase.made),
-        "criteria": [sum(met for met, _ in phase.criteria), len(phase.criteria)],
-    }

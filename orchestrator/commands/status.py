@@ -46,7 +46,7 @@ def call(caller: Caller, _: NoArguments) -> Answer[View]:
     known = {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)}
     return answer(
         problems, found.step.step, project=found.repository.root.name,
-        **(_said(found.status) if found.status else {}),
+        **(_said(found.status) if found.status else {}), phases=found.phases,
         runs=[_shown(run, cost, found.at) for run, cost in known.values()],
         spent={"day": found.day, **today._asdict()},
     ).showing(View(found.p0, known, today))  # fmt: skip

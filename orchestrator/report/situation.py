@@ -6,9 +6,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
+from orchestrator.report.phase_list import phases_listed
 from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.next_action import Outlook, ProjectStep, Rerun, has_work, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run
@@ -125,6 +126,11 @@ class Situation(_Moment):
             return read_recording(self.repository.root).families
         except ProblemError:
             return ALWAYS
+
+    @cached_property
+    def phases(self) -> list[dict[str, Any]]:
+        """The phases of the plan as commands list them, with their plans where the family is on."""
+        return phases_listed(self.status, self.families, self.text) if self.status else []
 
     @cached_property
     def rules(self) -> "Rules":

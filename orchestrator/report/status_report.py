@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from orchestrator.budget.totals import Spending
 from orchestrator.checks.figures import Figure
 from orchestrator.report.history import Happened, happened_since, last_report, status_before
+from orchestrator.report.phase_list import FAMILY
 from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
 from orchestrator.runs.next_action import open_todo
@@ -14,7 +15,7 @@ from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.gates import GateAnswer
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent
+from orchestrator.state.canonical.status.read import Deliverable, Phase, Status, milestone_percent, slug
 from orchestrator.state.facts import percent
 from tickets.problems import ProblemError
 from tickets.value import Value
@@ -292,7 +293,7 @@ def _next_steps(status: Status | None) -> NextSteps:
 
 def blockers_of(found: Situation) -> tuple[Blocker, ...]:
     """Return blocked work: deliverables, workers of the newest runs, failing checks; P0 comes first."""
-    blockers = [*_blocked_deliverables(found.status), *_blocked_workers(found)]
+    blockers = [*_blocked_deliverables(found.status), *_blocked_workers(found), *_blocked_plans(found)]
     blockers += [
         Blocker(
             f"The {one.name} check fails",
@@ -362,6 +363,28 @@ def _blocked_workers(found: Situation) -> list[Blocker]:
                     )
                 )
     return blockers
+
+
+def _blocked_plans(found: Situation) -> list[Blocker]:
+    """Return what phase workers wait for an answer to."""
+    if FAMILY not in found.families or found.status is None:
+        return []
+    from orchestrator.report.phase_plans import phase_shown  # noqa: PLC0415 - most projects have none
+
+    shown = (phase_shown(found.text, slug(phase.title), phase) for phase in found.status.phases)
+    return [
+        Blocker(
+            f"{phase.name} {one.name}: {one.title}",
+            "P1",
+            f"attempted: {one.attempted}" if one.attempted else "not stated",
+            f"{one.task or one.plan or 'a part of the phase'} cannot go on"
+            + (", its worker waits" if one.mode == "pause" else ""),
+            f"needs {one.needs or 'an answer'}: `orchestrate msg inbox` has the command for it",
+        )
+        for phase in shown
+        for one in phase.waiting
+        if one.state == "open"
+    ]
 
 
 def _answers(text: bytes | None) -> dict[str, GateAnswer]:

@@ -68,6 +68,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "progress": dict(status.progress) if status else {},
         "next": found.step.as_json(),
         "todo": {grade: list(open_todo(status, grade)) for grade in ("P0", "P1", "P2")},
+        "phases": found.phases,
         "stale": [one._asdict() for one in stale_of(found)],
         "active_workers": [
             {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}

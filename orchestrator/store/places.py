@@ -14,7 +14,7 @@ from tickets.value import Value
 
 _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
-    "left_open",
+    "left_open", "title", "task", "attempted", "needs", "answer", "body", "summary", "decision", "chat",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 
@@ -24,7 +24,7 @@ _REFERENCES: Mapping[str, frozenset[str]] = {
     "DeliverableChanged": frozenset(("phase", "name")), "DeliverableAdded": frozenset(("phase",)),
     "MilestoneReached": frozenset(("phase", "milestone")), "PhaseMoved": frozenset(("ended", "begun")),
     "EditsAcknowledged": frozenset(("edits",)), "PlanMoved": frozenset(("phase", "plan")),
-    "TaskMoved": frozenset(("phase", "plan", "task")), "BlockerRaised": frozenset(("phase", "plan", "task")),
+    "TaskMoved": frozenset(("phase", "plan")), "BlockerRaised": frozenset(("phase", "plan")),
     "PhaseNoted": frozenset(("phase", "removed")),
 }  # fmt: skip
 """The fields of events that name what a file says already: it would not be found in other words."""

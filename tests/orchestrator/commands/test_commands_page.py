@@ -23,8 +23,22 @@ LISTS = {
     "The items of `todo list`": ("todo", "list"),
     "The deliverables of `deliverable list`": ("deliverable", "list"),
     "The criteria of `criterion list`": ("criterion", "list"),
+}
+PLANS = {
+    "The plan of `phase plan`": (
+        "phase",
+        "plan",
+        "Grammar",
+        "--verify",
+        "make grammar",
+        "--task",
+        "Recursion",
+    ),
+    "The note of `phase note`": ("phase", "note", "Everything must run without a network."),
+    "The plans of `phase show`": ("phase", "show"),
     "The phases of `phase list`": ("phase", "list"),
 }
+"""Calls with the family `phases` on."""
 MESSAGES = {
     "msg": ("msg", "inbox"),
     "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
@@ -110,10 +124,12 @@ def answers(tmp_path_factory):
         "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
-        **LISTS,
+        **LISTS, **PLANS,
     }.items():  # fmt: skip
         if name == "msg":
             ask(lab)
+        if name == next(iter(PLANS)):
+            lab.call("init", "--with", "phases")
         found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
@@ -153,7 +169,15 @@ def differences(example, actual):
 
 def test_every_command_that_exists_has_an_example():
     existing = {name for name, command in COMMANDS.items() if command.module and name[0] != "_"}
-    further = {"A refusal", "The next step", "A brief answer of `wait`", *LISTS, *MESSAGES, *WORKERS} - {
+    further = {
+        "A refusal",
+        "The next step",
+        "A brief answer of `wait`",
+        *LISTS,
+        *PLANS,
+        *MESSAGES,
+        *WORKERS,
+    } - {
         "msg",
         "worker",
     }

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from support.repository import shell
+from support.repository import AT, shell
 
-from orchestrator.state.events import TodoAdded, TodoDone
+from orchestrator.state.events import BlockerRaised, TaskMoved, TodoAdded, TodoDone
 from orchestrator.store.places import in_event, without_new_secrets, without_places
 from tickets.redact import Redactor
 
@@ -85,3 +85,16 @@ def test_nothing_that_a_run_commits_names_the_machine(lab):
     added = [line for line in whole.splitlines() if not line.startswith(("-", " "))]
     assert [line for line in added if str(lab.root) in line and "worker-ticket-templates" not in line] == []
     assert json.dumps(str(Path.home())) not in whole
+
+
+@pytest.mark.parametrize("name", ["title", "task", "attempted", "needs", "body"])
+def test_the_words_of_a_blocker_hold_no_path_of_this_machine(name):
+    event = BlockerRaised("phase-2", "Why?", "r.W:1", AT, "skip", "02-01")._replace(
+        **{name: f"see {ROOT}/src/a.py"}
+    )
+    assert getattr(in_event(event, ROOT, Redactor()), name) == "see src/a.py"
+
+
+def test_a_task_is_found_again_by_the_words_that_are_kept():
+    moved = [TaskMoved("phase-2", "02-01", f"mend {ROOT}/a.py", to, "r.W:1", AT) for to in ("doing", "done")]
+    assert {in_event(one, ROOT, Redactor()).task for one in moved} == {"mend a.py"}

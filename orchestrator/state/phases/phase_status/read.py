@@ -73,6 +73,8 @@ class PhaseBlocker(Value):
     mode: BlockerMode
     raised: str
     message: str
+    attempted: str | None
+    needs: str | None
     answered_by: str | None
 
     @property
@@ -228,6 +230,8 @@ def _blocker(document: Document, part: Part) -> PhaseBlocker:
         "pause" if mode == "pause" else "skip",
         _said(document, part, "Raised") or "",
         _said(document, part, "Message") or "",
+        _said(document, part, "Attempted"),
+        _said(document, part, "Needs"),
         _said(document, part, "Answered By"),
     )
 
