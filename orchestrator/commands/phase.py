@@ -24,7 +24,7 @@ from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.report.phase_list import FAMILY, phase_listed, phases_listed
 from orchestrator.report.phase_plans import project_context
-from orchestrator.runs.next_action import has_templates
+from orchestrator.runs.project_step import has_templates
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
 from orchestrator.state.canonical.status.plan import next_number

@@ -11,7 +11,7 @@ from orchestrator.report.history import HISTORY
 from orchestrator.report.situation import Situation
 from orchestrator.report.status_report import StatusReport
 from orchestrator.report.summary import stale_of
-from orchestrator.runs.next_action import open_todo
+from orchestrator.runs.project_step import open_todo
 from orchestrator.state import is_owned
 from orchestrator.state.canonical.status import status as status_document
 from orchestrator.state.canonical.status.read import PATH

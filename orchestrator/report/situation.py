@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
 from orchestrator.report.phase_list import phases_listed
 from orchestrator.runs.inbox import read_inboxes
-from orchestrator.runs.next_action import Outlook, ProjectStep, Rerun, has_work, next_of_project, open_p0
+from orchestrator.runs.next_action import has_work
+from orchestrator.runs.project_step import Outlook, ProjectStep, Rerun, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state import ALWAYS, NEEDED, Family, owned_among, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS

@@ -10,7 +10,7 @@ from orchestrator.report.history import Happened, happened_since, last_report, s
 from orchestrator.report.phase_list import FAMILY
 from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.next_action import open_todo
+from orchestrator.runs.project_step import open_todo
 from orchestrator.state.canonical.decisions import gates
 from orchestrator.state.canonical.decisions.gates import GateAnswer
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS

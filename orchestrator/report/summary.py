@@ -8,7 +8,8 @@ from orchestrator.checks.figures import Figure
 from orchestrator.errors import Refusal
 from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.next_action import Rerun, next_of_run, open_todo
+from orchestrator.runs.next_action import next_of_run
+from orchestrator.runs.project_step import Rerun, open_todo
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.rules.rules import Pool
 from orchestrator.step import step_keys

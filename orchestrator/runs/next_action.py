@@ -1,10 +1,5 @@
-"""The next step: the one that continues a run, and the one that continues a project.
+"""The next step of a run, decided from its state alone: `status` and `ps` ask often."""
 
-A run's is decided from its state alone: `status` and `ps` ask often.
-"""
-
-import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,25 +7,16 @@ from typing import TYPE_CHECKING
 
 from orchestrator.runs.state import RunState, shown_of
 from orchestrator.runs.worker_state import HELD_UP, WorkerState
-from orchestrator.step import Step, Waits, Who, step_text
+from orchestrator.step import Step, Waits, Who
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
-from tickets.wording import count_of, some_of
+from tickets.wording import some_of
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
 
 STATUS = "orchestrate status"
 INBOX = "orchestrate msg inbox"
-RECOVER = "orchestrate resume"
-"""Completes changes that a killed command had decided, and shows the state of the project."""
-TEMPLATES = "docs/worker-ticket-templates"
-"""As in `tickets.templates.render`, whose import would slow down `status`."""
-_COMMAND = re.compile(r"`(orchestrate [^`]+)`")
-_RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) (?P<phase>[^-\s]\S*)")
-_AS_IT_IS = re.compile(r"orchestrate [\w ./=@:,+-]+")
-"""A call without what a shell would act on."""
-_PHASE = re.compile(rb"^phase:", re.MULTILINE)
 MENDED_FIRST = ("gate", "hook")
 """Those of them that would delay the work of the other workers as well."""
 MOST_NAMED = 20
@@ -53,175 +39,6 @@ _Workers = Mapping[str, WorkerState]
 _WaitsFor = Mapping[str, Collection[str]]
 
 
-class ProjectStep(Value):
-    """The next step of a project, and its P0."""
-
-    p0: str
-    step: Step
-
-    @property
-    def said(self) -> str:
-        """The step in one line: the command, or what is waited for."""
-        return step_text(self.step)
-
-    def as_json(self) -> dict[str, str | None]:
-        """Return the P0 and the command, which is null where there is none."""
-        return {"p0": self.p0, "command": self.step if isinstance(self.step, str) else None}
-
-
-class Rerun(Value):
-    """Tickets of a phase that redo lost work, and the runs that are gone."""
-
-    phase: str
-    tickets: tuple[str, ...]
-    runs: tuple[str, ...] = ()
-
-    @property
-    def command(self) -> str:
-        """Return the command that runs them."""
-        only = " ".join(quoted(ticket) for ticket in dict.fromkeys(self.tickets))
-        return f"orchestrate run {quoted(self.phase)} --only {only}"
-
-    @property
-    def step(self) -> Waits:
-        """Return the wait for the lead: what was done and paid for would be done again."""
-        work = f"the work of run {some_of(self.runs)}, whose folder is gone, is lost"
-        return Waits("lead", f"{work}; `{self.command}` runs it again, once that is wanted")
-
-
-class Outlook(Value):
-    """The facts that decide the next step of a project."""
-
-    root: Path
-    at: datetime
-    status: "Status | None"
-    is_missing: bool
-    """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
-    is_interrupted: bool
-    """Whether a command was killed between its decision and its end."""
-    awaited: str
-    """The branch that its change waits for, where the user is on another one."""
-    in_progress: str
-    """The operation that the user is in the middle of, as a merge: until its end nothing is committed."""
-    waiting: RunState | None
-    """The run that waits for a command."""
-    newest: Sequence[RunState]
-    """The newest runs, the last one first, whatever became of them."""
-    rerun: Rerun | None
-    outlived: tuple[str, ...]
-    """The workers that still run although the folder of their run is gone."""
-    phases_done: Collection[str]
-    """Phases that are complete by the plan, or were run."""
-    phases_complete: Collection[str]
-    """Phases that are complete by the plan."""
-
-
-def next_of_project(outlook: Outlook) -> ProjectStep:
-    """Return the next P0 and the step that continues a project."""
-    first = next(iter(open_p0(outlook.status, outlook.phases_done)), "")
-    return ProjectStep(first, _step_of(outlook, first))
-
-
-def _step_of(outlook: Outlook, first: str) -> Step:
-    status, waiting = outlook.status, outlook.waiting
-    goes_on = waiting is not None and waiting.status() == "running"
-    if outlook.in_progress and not goes_on:
-        return Waits("lead", f"{outlook.in_progress} is in progress: finish or abort it first")
-    if outlook.awaited:
-        return Waits("lead", f"a decided change waits for {outlook.awaited}: switch back, then `{RECOVER}`")
-    if outlook.is_interrupted:
-        return RECOVER
-    if any(run.inbox.new for run in (*outlook.newest, *filter(None, (waiting,)))):
-        return INBOX
-    if waiting is not None and (goes_on or status is not None):
-        return next_of_run(waiting, outlook.at)
-    if status is None:
-        return "orchestrate init" if outlook.is_missing else "orchestrate validate"
-    if outlook.outlived:
-        what = f"{some_of(outlook.outlived)}: still running, although the folder of the run is gone"
-        return Waits("outside", f"{what}; what is done cannot land: wait for its end, or end its process")
-    if outlook.rerun is not None:
-        return outlook.rerun.step
-    phase, command = status.phase_slug, ""
-    if named := _COMMAND.search(first):
-        runs = _RUNS_PHASE.match(named[1])
-        if runs is None or runs["phase"].isupper() or not _AS_IT_IS.fullmatch(named[1]):
-            # Of others it would be named again and again until somebody ticks the item.
-            return Waits("lead", f"the first P0 item is to be done and ticked: {first}")
-        phase, command = runs["phase"], named[1]
-    elif phase and phase not in outlook.phases_done and has_templates(outlook.root, phase):
-        command = f"orchestrate plan {quoted(phase)}"
-    # What is left of another phase gives way to this one; that of a complete phase is over.
-    wanted = {phase} if command else {one.phase for one in outlook.newest} - {*outlook.phases_complete}
-    since: set[str] = set()
-    for run in outlook.newest:
-        if run.phase in wanted:
-            ended = _next_of_ended(run, since | _not_wanted(outlook.root, run))
-            if isinstance(ended, Waits) or ended != STATUS:
-                return ended
-            since |= {worker.ticket for worker in run.workers.values()}
-    if not command and outlook.newest and outlook.newest[0].phase == phase:
-        command = completing(outlook.newest[0], status)
-    if command:
-        return command
-    failed = _failed_again(outlook.newest[0]) if outlook.newest else ""
-    return Waits("lead", f"{_nothing_left(status, first, outlook.phases_done)}{failed}")
-
-
-def _not_wanted(root: Path, run: RunState) -> set[str]:
-    """Return the tickets that are not left to do: without a template, or done before and run once more."""
-    there = root / TEMPLATES
-    return {
-        one.ticket
-        for one in run.workers.values()
-        if one.again or not (there / f"{one.ticket.partition('[')[0]}.md").exists()
-    }
-
-
-def _failed_again(run: RunState) -> str:
-    """Describe the workers that failed although their tickets were done before; empty for none."""
-    names = [name for name in run.to_examine if run.workers[name].again]
-    if not names:
-        return ""
-    return f"; run again, {some_of(names, 1)} failed: `orchestrate logs {run.run.id} {names[0]}` shows why"
-
-
-def _nothing_left(status: "Status", first: str, phases_done: Collection[str]) -> str:
-    """Describe what the lead decides where nothing is under way, and nothing is left to run."""
-    said = f"nothing is under way; {_left_of_plan(status, phases_done)}"
-    if first:
-        return f"{said}; the first open P0 item: {first}"
-    if any(open_todo(status, grade) for grade in ("P1", "P2")):
-        return f"{said}; `orchestrate todo list` shows the open items"
-    return said
-
-
-def _left_of_plan(status: "Status", phases_done: Collection[str]) -> str:
-    """Describe what the plan says of the current phase, or which one is next."""
-    from orchestrator.state.canonical.status.read import slug  # noqa: PLC0415 - for start-up time: `ps` reads no plan
-
-    phase = status.current
-    follows = next((one for one in status.phases if not one.complete and one != phase), None)
-    if phase is None or phase.complete:
-        if follows is not None:
-            return f"next in the plan is {follows.title}: `orchestrate phase start {slug(follows.title)}`"
-        return "all phases are complete" if status.phases else "the plan has no phases"
-    left = [one for one in phase.deliverables if not one.done]
-    unmet = sum(not met for met, _ in phase.criteria)
-    if left:
-        said = f"{phase.title} has {count_of(len(left), 'deliverable')} left"
-    elif unmet:
-        counted = count_of(unmet, "criterion", "criteria")
-        said = f"{phase.title} has {counted} left: `orchestrate criterion list`"
-    elif phase.deliverables or phase.criteria:
-        then = f", then comes {follows.title}" if follows else ""
-        return f"all of {phase.title} is done: `orchestrate phase complete`{then}"
-    else:
-        said = f"{phase.title} has no deliverables yet: `orchestrate deliverable add`"
-    name = slug(phase.title)
-    return said if name in phases_done else f"{said}, and no template is of `{name}`"
-
-
 def next_of_run(run: RunState, now: datetime | None = None) -> Step:
     """Return the step that continues a run; given the time, also a wait for providers that are parked.
 
@@ -231,14 +48,14 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
         return INBOX
     match run.status():
         case "integrated":
-            return _next_of_ended(run)
+            return next_of_ended(run)
         case "running":
             wait = f"orchestrate wait {run.run.id}"
             if now and run.parked and (parked := _parked_as_a_whole(run, now)) is not None:
                 return Waits("outside", f"{parked}; until then nothing of the run goes on, then `{wait}`")
             return f"{wait} --since {run.cursor}"
         case "cancelled" if not has_work(run):
-            return _next_of_ended(run)
+            return next_of_ended(run)
         case "cancelled" | "finished":
             step = settles(run)
             if run.blocked and not run.pending and isinstance(step, str):
@@ -305,7 +122,7 @@ def has_work(run: RunState) -> bool:
     )
 
 
-def _next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
+def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
     """Return what follows a run that is over: to run a ticket once more costs, and is decided by somebody.
 
     `since` are the tickets that a later run has had.
@@ -371,49 +188,6 @@ def quoted(word: str) -> str:
     import shlex  # noqa: PLC0415 - for start-up time: names of phases are plain
 
     return shlex.quote(word)
-
-
-# The next P0 and phase
-
-
-def open_p0(status: "Status | None", done: Collection[str]) -> Sequence[str]:
-    """Return the open P0 items, without the one to run a phase that is done.
-
-    It may not be ticked, and a lead that follows it would run the same phase again and again.
-    """
-    return [text for text in open_todo(status, "P0") if not _is_over(text, done)]
-
-
-def open_todo(status: "Status | None", grade: str) -> tuple[str, ...]:
-    """Return the open TODO items of one priority."""
-    return tuple(text for done, text in status.todo.get(grade, ()) if not done) if status else ()
-
-
-def has_templates(root: Path, phase: str) -> bool:
-    """Return whether some template is of a phase, by its text alone."""
-    from orchestrator.store.read import bytes_of  # noqa: PLC0415 - for start-up time: `ps` reads no template
-
-    named = re.compile(
-        rb"^phase:\s*[\"']?" + re.escape(phase.encode()) + rb"[\"']?\s*(?:#.*)?$", re.MULTILINE
-    )
-    folder = root / TEMPLATES
-    names = sorted(entry.name for entry in os.scandir(folder)) if folder.is_dir() else []
-    for name in names:
-        if name.lower().endswith(".md") and name.lower() != "readme.md" and name[0] != ".":
-            try:
-                text = bytes_of(folder / name)
-            except OSError:
-                continue  # `plan` reports the faults of templates
-            # A template without a phase belongs to every phase.
-            if named.search(text) or not _PHASE.search(text):
-                return True
-    return False
-
-
-def _is_over(text: str, done: Collection[str]) -> bool:
-    named = _COMMAND.search(text)
-    runs = _RUNS_PHASE.match(named[1]) if named else None
-    return bool(runs and runs["phase"] in done)
 
 
 # Verdicts to settle
