@@ -91,7 +91,9 @@ def _note_obstacle(runtime: Runtime, problems: Sequence[Problem]) -> None:
     """Note what has kept the run from its end although no verdict is open: `status` asks no git."""
     errors = [one for one in problems if one.severity == "error"]
     state = runtime.state
-    is_left = state.has_ended and not (state.is_integrated or state.pending)
+    # Accepted work that waits is told beside what waits for a verdict.
+    waits = not state.pending or any(map(state.is_to_land, state.workers.keys() - state.landings.keys()))
+    is_left = state.has_ended and not state.is_integrated and waits
     why = some_of([str(one) for one in errors], 1) if is_left else ""
     if why != state.blocked:
         runtime.note(LandingBlocked(why))

@@ -61,6 +61,8 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
             if run.blocked and not run.pending and isinstance(step, str):
                 then = f"; then `{step}`" if step not in run.blocked else ""
                 return Waits("lead", f"{run.blocked}{then}")
+            if run.blocked and isinstance(step, Waits):
+                return step._replace(what=f"{run.blocked}; and {step.what}")
             return step
         case _:
             return f"orchestrate resume {run.run.id}"

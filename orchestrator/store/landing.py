@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from orchestrator.store._placing import Mark, Placing, mark_of, put_back
@@ -14,6 +15,8 @@ from tickets.value import Value
 from workers.worktree.change import ABSENT, GITLINK, Change
 
 MOVED = "the branch has moved"
+MOST_NAMED = 5
+"""How many paths a command names."""
 Side = tuple[str, str]
 """Mode and sha of the content of a path."""
 Word = Literal["old", "new", "third"]
@@ -65,7 +68,10 @@ def refuse_unready(repo: UserRepo, landing: Landing) -> None:
     mixed = [c.path for c in landing.changes if "third" in (standing[c.path], staged.get(c.path))]
     if mixed:
         what = "has changes of yours that are not committed"
-        raise RepoBlocked(*(Problem(path, what, "commit or stash it") for path in mixed))
+        named = " ".join(map(quote, mixed)) if len(mixed) <= MOST_NAMED else "."
+        do = f"put them aside (`git stash push -u -- {named}`) and, after the landing, back (`git stash pop`)"
+        do += "; committed they would be a conflict"
+        raise RepoBlocked(*(Problem(path, what, do) for path in mixed))
     if closed := _closed(repo.root, [path for path, word in standing.items() if word == "old"]):
         what, do = "this folder cannot be written to", "give it to the user who runs this"
         raise RepoBlocked(*(Problem(folder, what, do) for folder in closed))

@@ -1,6 +1,7 @@
 """Where a run's work lands, and what holds it up: the gate, the user's changes and branch, the hooks."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -104,10 +105,43 @@ def test_an_uncommitted_change_of_the_users_blocks_the_landing_until_it_is_stash
     assert (lab.root / "src/app.py").read_text() == "user\n"
     assert document["status"] == "finished"
     assert "(COMPLETE, accepted" not in (lab.root / "STATUS.md").read_text()
-    lab.git("stash", "push", "src/app.py")
+    (do,) = (one["do"] for one in document["problems"] if one["severity"] == "error")
+    assert do.endswith("; committed they would be a conflict")
+    lab.git(*shlex.split(do.split("`")[1])[1:])
     assert integrate(lab, document)["status"] == "integrated"
     assert (lab.root / "src/app.py").read_text() == "worker\n"
     assert "(COMPLETE, accepted" in (lab.root / "STATUS.md").read_text()
+
+
+def test_changes_of_the_users_in_other_lines_are_back_after_the_landing(lab):
+    lines = [f"{number}\n" for number in range(100)]
+    lab.commit({"src/app.py": "".join(lines)})
+    lab.templates(command_1=shell("echo worker >> src/app.py", mode="write", owns=["src/app.py"]))
+    document = lab.call("deploy", "phase-1", "--json").document
+    lab.write("src/app.py", "user\n" + "".join(lines[1:]))
+    put_aside, bring_back = integrate(lab, document, code=1)["problems"][0]["do"].split("`")[1:4:2]
+    lab.git(*shlex.split(put_aside)[1:])
+    assert integrate(lab, document)["status"] == "integrated"
+    lab.git(*shlex.split(bring_back)[1:])
+    assert (lab.root / "src/app.py").read_text() == "user\n" + "".join(lines[1:]) + "worker\n"
+
+
+def test_what_keeps_accepted_work_from_landing_is_told_beside_a_conflict_of_another_worker(lab):
+    lab.commit({"mine": "old\n", "theirs": "old\n"})
+    lab.templates(
+        command_1=shell("echo worker > mine", mode="write", owns=["mine"]),
+        command_2=shell("echo worker > theirs", mode="write", owns=["theirs"]),
+    )
+    document = lab.call("deploy", "phase-1", "--json").document
+    lab.commit({"theirs": "new\n"})
+    lab.write("mine", "new\n")
+    told = integrate(lab, document, code=1)
+    assert [one["verdict"] for one in told["workers"]] == ["accepted", "pending"]
+    for command in (("status",), ("wait", document["run"])):
+        said = lab.call(*command, "--json").document["what"]
+        assert said == told["what"]
+        assert said.startswith("mine: has changes of yours that are not committed; put them aside (`git ")
+        assert "; and Command-Worker-2 cannot land: conflict: theirs has changed on main since; " in said
 
 
 def test_on_another_branch_nothing_lands_and_no_conflict_is_made_up(lab):
