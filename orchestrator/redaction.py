@@ -4,7 +4,6 @@ Cheap, since every command asks for it: the settings are parsed only where they 
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ DEPTH = 3
 """Folders below the root in which `.env` files are looked for where a pattern has wildcards."""
 _LARGEST = 1 << 20
 """Bytes of a `.env` file, or of the settings, that are read."""
-_KEYS = rb"(?m)^[^#\n]*\b(?:allow|copy)\b"
 
 
 def redactor_of(root: Path | None, environ: Mapping[str, str]) -> Redactor:
@@ -101,7 +99,8 @@ def output_redactor() -> Redactor:
 def _tables(root: Path) -> Mapping[str, Any]:
     try:
         text = read_whole(root / SETTINGS, _LARGEST)
-        if not re.search(_KEYS, text):
+        lines = (line for line in text.splitlines() if not line.lstrip().startswith(b"#"))
+        if not any(b"allow" in line or b"copy" in line for line in lines):
             return {}
         import tomllib  # noqa: PLC0415 - for start-up time
 

@@ -20,7 +20,7 @@ from orchestrator.runs.live import LiveRun, doing_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
 from tickets.problems import Problem
-from tickets.redact import Stream
+from tickets.redact.stream import Stream
 from tickets.value import Value
 from tickets.wording import some_of
 from workers.agents.follow import Follower

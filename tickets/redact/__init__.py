@@ -8,6 +8,5 @@ credsweeper 420 MB of packages. None of them knows our values, chunks of a strea
 from tickets.redact.known import SHORTEST, dotenv, known_values
 from tickets.redact.redactor import Counts, Redactor, added, larger
 from tickets.redact.shapes import Secret
-from tickets.redact.stream import Stream
 
-__all__ = ["SHORTEST", "Counts", "Redactor", "Secret", "Stream", "added", "dotenv", "known_values", "larger"]
+__all__ = ["SHORTEST", "Counts", "Redactor", "Secret", "added", "dotenv", "known_values", "larger"]

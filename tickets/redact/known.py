@@ -31,9 +31,11 @@ def dotenv(text: str) -> dict[str, str]:
 
 def spellings(value: str) -> Iterator[bytes]:
     """Yield a value as it is in a text, and in JSON."""
-    import json  # noqa: PLC0415 - for start-up time: most environments have no secret
-
     yield value.encode("utf-8", "surrogateescape")
+    if value.isascii() and value.isprintable() and not {'"', "\\"} & set(value):
+        return  # JSON has it as it is
+    import json  # noqa: PLC0415 - for start-up time: see above
+
     for is_ascii in (True, False):
         yield json.dumps(value, ensure_ascii=is_ascii)[1:-1].encode("utf-8", "surrogateescape")
 

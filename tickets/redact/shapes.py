@@ -21,16 +21,21 @@ MARK = b"[redacted:"
 
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _DIGITS = frozenset(b"0123456789")
+_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~+/="
 _HINTS = (
-    b"sk-", b"AIza", b"GOCSPX-", b"ya29.", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_",
-    b"glpat-", b"gldt-", b"glrt-", b"glptt-", b"glsoat-", b"AKIA", b"ASIA", b"xox", b"xapp-",
-    b"hooks.slack.com", b"k_live_", b"k_test_", b"npm_", b"pypi-AgE", b"hf_", b"SG.", b"eyJ", b"KEY",
-    b"TOKEN", b"SECRET", b"PASSWORD", b"aws_secret", b"Bearer ", b"Basic ", b"@",
+    (b"sk-", 20), (b"AIza", 35), (b"GOCSPX-", 28), (b"ya29.", 1), (b"ghp_", 36), (b"gho_", 36), (b"ghu_", 36),
+    (b"ghs_", 36), (b"ghr_", 36), (b"github_pat_", 40), (b"glpat-", 20), (b"gldt-", 20), (b"glrt-", 20),
+    (b"glptt-", 20), (b"glsoat-", 20), (b"AKIA", 16), (b"ASIA", 16), (b"xox", 20), (b"xapp-", 20),
+    (b"hooks.slack.com/services", 0), (b"k_live_", 16), (b"k_test_", 16), (b"npm_", 36), (b"pypi-AgE", 20),
+    (b"hf_", 34), (b"SG.", 22), (b"eyJ", 13), (b"aws_secret_access_key", 0), (b"Bearer ", 20), (b"Basic ", 20),
+    (b"PRIVATE KEY-----", 0), (b"AGE-SECRET-KEY-1", 20),
 )  # fmt: skip
-"""One of these is in every text with a secret."""
-_SMALL = 1 << 14
+"""Words of which one is in every text with a secret but for the next two, and how much of a word follows."""
+_NAMES = (b"KEY", b"TOKEN", b"SECRET", b"PASSWORD")
+_SMALL = 1 << 17
 """Bytes of a text in which these are looked for before anything is compiled."""
 _LONGEST_NAME = 100
+_LONGEST_URL = 1300
 _BLOCK = b"PRIVATE KEY-----"
 _PLACEHOLDERS = (b"dummy", b"not-real", b"your-", b"placeholder")
 _PASSWORDS = frozenset((b"password", b"pass", b"secret", b"changeme"))
@@ -53,7 +58,7 @@ class Secret(Value):
 
 def shapes_in(data: bytes) -> Iterator[Secret]:
     """Yield what has the shape of a secret, in no order; one may overlap another."""
-    if len(data) <= _SMALL and not any(hint in data for hint in _HINTS):
+    if len(data) <= _SMALL and not _has_hint(data):
         return
     for kind, start, end, own in _found_in(data):
         if not _stands_for_one(own) and (digest := _digest(data[start:end])) not in _DOCUMENTED:
@@ -82,6 +87,34 @@ def ends_key(data: bytes) -> int:
 def goes_on_as_key(data: bytes) -> bool:
     """Return whether a text reads as lines of a key in a block."""
     return _expressions().lines.fullmatch(data) is not None
+
+
+def _has_hint(data: bytes) -> bool:
+    """Return whether a text may hold a secret, without the expressions, which take milliseconds to compile."""
+    for hint, follows in _HINTS:
+        at = data.find(hint)
+        while at >= 0:
+            at += len(hint)
+            rest = data[at : at + follows]
+            if len(rest) == follows and not rest.strip(_WORD):
+                return True
+            at = data.find(hint, at)
+    return _is_assigned(data) or _has_login(data)
+
+
+def _is_assigned(data: bytes) -> bool:
+    for name in _NAMES:
+        for rest in data.split(name)[1:]:
+            if rest[:10].lstrip(b"\\\"'").startswith((b"=", b": ")):
+                return True
+    return False
+
+
+def _has_login(data: bytes) -> bool:
+    if b"@" not in data:
+        return False
+    hosts = (rest[:_LONGEST_URL].partition(b"/")[0] for rest in data.split(b"://")[1:])
+    return any(b":" in host.rpartition(b"@")[0] for host in hosts)
 
 
 _Found = tuple[str, int, int, bytes]

@@ -78,6 +78,7 @@ def test_status_imports_nothing_slow(lab):
     assert ours == {
         "orchestrator.cli.main", "orchestrator.cli.status", "orchestrator.cli.step", "orchestrator.cli.text",
         "orchestrator.step",
+        "orchestrator.redaction", "tickets.redact.known", "tickets.redact.redactor", "tickets.redact.shapes",
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
         "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.secrets import KNOWN, PLANTED, redactor
 
-from tickets.redact import Redactor, Stream
+from tickets.redact import Redactor
 from tickets.redact.redactor import SEARCHED
-from tickets.redact.stream import HELD
+from tickets.redact.stream import HELD, Stream
 
 WHOLE = "\n".join(["first", *(one.text for one in PLANTED), *KNOWN.values(), "täil ende", "last"])
 
