@@ -27,8 +27,8 @@ _HINTS = (
     (b"ghs_", 36), (b"ghr_", 36), (b"github_pat_", 40), (b"glpat-", 20), (b"gldt-", 20), (b"glrt-", 20),
     (b"glptt-", 20), (b"glsoat-", 20), (b"AKIA", 16), (b"ASIA", 16), (b"xox", 20), (b"xapp-", 20),
     (b"hooks.slack.com/services", 0), (b"k_live_", 16), (b"k_test_", 16), (b"npm_", 36), (b"pypi-AgE", 20),
-    (b"hf_", 34), (b"SG.", 22), (b"eyJ", 13), (b"aws_secret_access_key", 0), (b"Bearer ", 20), (b"Basic ", 20),
-    (b"PRIVATE KEY-----", 0), (b"AGE-SECRET-KEY-1", 20),
+    (b"hf_", 34), (b"SG.", 22), (b"eyJ", 13), (b"aws_secret_access_key", 0), (b"Bearer ", 20),
+    (b"Basic ", 20), (b"PRIVATE KEY-----", 0), (b"AGE-SECRET-KEY-1", 20),
 )  # fmt: skip
 """Words of which one is in every text with a secret but for the next two, and how much of a word follows."""
 _NAMES = (b"KEY", b"TOKEN", b"SECRET", b"PASSWORD")
@@ -90,7 +90,7 @@ def goes_on_as_key(data: bytes) -> bool:
 
 
 def _has_hint(data: bytes) -> bool:
-    """Return whether a text may hold a secret, without the expressions, which take milliseconds to compile."""
+    """Return whether a text may hold a secret, without the expressions: to compile them takes longer."""
     for hint, follows in _HINTS:
         at = data.find(hint)
         while at >= 0:
