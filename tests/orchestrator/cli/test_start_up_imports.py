@@ -82,8 +82,6 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.commands.answer", "orchestrator.commands.caller", "orchestrator.commands.invoke",
         "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
-        "orchestrator.redaction", "tickets.redact.known", "tickets.redact.redactor", "tickets.redact.shapes",
-        "tickets.redact.stream",
         "orchestrator.runs.inbox", "orchestrator.runs.letters", "workers.messages.log_reader",
         "workers.messages.logs", "workers.messages.record", "workers.messages.standing",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
