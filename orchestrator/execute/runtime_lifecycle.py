@@ -141,6 +141,8 @@ def leave_roster(runtime: Runtime, status: Literal["cancelled", "interrupted"]) 
 
 def record(runtime: Runtime, *events: Event) -> list[Problem]:
     """Show events of a run that is on in the state files, without a commit; return what prevents it."""
+    if not (events := tuple(one for one in events if runtime.manifest.shows(one))):
+        return []
     try:
         families = runtime.settings.families
         done = Store(runtime.repository).record(

@@ -26,7 +26,7 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.integrate._secrets import landed_secrets
-from orchestrator.runs.events import ChangesLanded, LandingBlocked, SettledBy, StateRecorded
+from orchestrator.runs.events import ChangesLanded, LandingBlocked, LandingLost, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
 from orchestrator.runs.message_log import chat_of
 from orchestrator.runs.state import shown_of
@@ -35,13 +35,14 @@ from orchestrator.state.events import ChatMessage, Completion, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
-from orchestrator.store.store import Store
+from orchestrator.store.store import Recorded, Store
 from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.types import Verdict
 from tickets.wording import count_of, some_of
 from workers.agents.follow import read_tail
 from workers.errors import WorkerError
+from workers.git.metadata import own_moves
 from workers.git.run import GitError
 from workers.worktree.change import Change
 from workers.worktree.changes import NewCommit
@@ -67,6 +68,7 @@ async def integrate(runtime: Runtime, decision: LeadDecision = NO_DECISION) -> l
     """Settle verdicts, gate, land, record. Twice is the same answer and no second commit."""
     store = Store(runtime.repository)
     problems = await anyio.to_thread.run_sync(store.finish)
+    await anyio.to_thread.run_sync(_find_lost, runtime)
     _apply(runtime, decision)
     try:
         await anyio.to_thread.run_sync(_refuse_unrecordable, runtime, store)
@@ -176,7 +178,7 @@ def _taking_back(runtime: Runtime, name: str) -> str:
 async def _land(runtime: Runtime, store: Store) -> list[Problem]:
     repo = UserRepo(runtime.repository)
     _take_over(runtime, repo)
-    ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
+    ref = runtime.manifest.ref
     for _ in range(TRIES):
         candidates, lost = await _candidates(runtime)
         if not candidates:
@@ -227,21 +229,33 @@ async def _land(runtime: Runtime, store: Store) -> list[Problem]:
         runtime.note(ChangesLanded(new if landing.ref else None, names, own))
         problems += await anyio.to_thread.run_sync(landed_secrets, runtime, fitting)
         if not runtime.manifest.branch:
-            what = f"HEAD was detached, so the work landed on {ref}"
-            problems.append(Problem(ref, what, f"git merge {ref}", "warning"))
+            what = f"HEAD was detached, so the work landed on {ref}, with its record"
+            problems.append(Problem(ref, what, f"git merge --ff-only {ref}", "warning"))
         return problems
     return [Problem(ref, "the branch keeps moving", f"orchestrate integrate {runtime.run.id}")]
 
 
 def _take_over(runtime: Runtime, repo: UserRepo) -> None:
     """Note landings of a runtime that was killed before it noted them; the trailers name the workers."""
-    ref = runtime.manifest.branch or f"refs/orchestrate/{runtime.run.id}"
+    ref = runtime.manifest.ref
     for sha, message in repo.commits_with(
         "Orchestrate-Run", runtime.run.id, runtime.manifest.base, ref
     ).items():
         landing = read_landing(sha, message)
         if landing is not None and not set(landing.workers) <= set(runtime.state.landings):
             runtime.note(ChangesLanded(sha, landing.workers))
+
+
+def _find_lost(runtime: Runtime) -> None:
+    """Note landings and a record that this clone never had: the files of the run came from another one."""
+    repo, state = UserRepo(runtime.repository), runtime.state
+    known = {name: commit for name, commit in state.landings.items() if commit}
+    every = {*known.values(), *((state.state_commit,) if state.state_commit else ())}
+    lost = repo.lacks(every - own_moves(runtime.repository.own))
+    if lost and repo.is_shallow():
+        return  # they may be behind its end
+    if lost:
+        runtime.note(LandingLost(tuple(name for name, commit in known.items() if commit in lost)))
 
 
 async def _candidates(runtime: Runtime) -> tuple[list[Candidate], dict[str, str]]:
@@ -396,14 +410,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     event = _event(runtime, fresh)
     wanted = runtime.settings.git.commit == "integration"
     try:
-        recorded = store.record(
-            [event],
-            families=runtime.settings.families,
-            message=_state_message(runtime, fresh),
-            commit=wanted,
-            branch=runtime.manifest.branch,
-            is_run=True,
-        )
+        recorded = _recorded(runtime, store, event, _state_message(runtime, fresh), commit=wanted)
     except StateError as error:
         # What landed has landed; it is recorded when the files can be edited.
         return _then_again(runtime, error)
@@ -411,12 +418,32 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
         return list(blocked.problems)
     commit = recorded.commit
     if commit is None and wanted:
+        where = runtime.manifest.ref if _is_apart(runtime) else "HEAD"
         made = UserRepo(runtime.repository).commits_with(
-            "Orchestrate-State", runtime.run.id, runtime.manifest.base
+            "Orchestrate-State", runtime.run.id, runtime.manifest.base, where
         )
         commit = next(reversed(made), None)
     runtime.note(StateRecorded(commit, {**runtime.state.recorded, **told}))
     return list(recorded.problems)
+
+
+def _recorded(
+    runtime: Runtime, store: Store, event: RunIntegrated, message: str, *, commit: bool
+) -> Recorded:
+    """Record an event where the work is: a commit that claims work is on no other line than the work."""
+    manifest, families = runtime.manifest, runtime.settings.families
+    if commit and _is_apart(runtime):
+        return store.record_on(manifest.ref, [event], families=families, message=message)
+    branch = manifest.branch
+    return store.record(
+        [event], families=families, message=message, commit=commit, branch=branch, is_run=True
+    )
+
+
+def _is_apart(runtime: Runtime) -> bool:
+    """Return whether the run has landed on a ref of its own."""
+    manifest = runtime.manifest
+    return not manifest.branch and UserRepo(runtime.repository).value_of(manifest.ref) is not None
 
 
 def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:

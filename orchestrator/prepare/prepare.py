@@ -112,7 +112,7 @@ def examine(
     problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *found.remarks, *_warnings(repository.root, found)]
-    warnings += _ignored_patterns(repo, plan)
+    warnings += [*_detached(repo, found), *_ignored_patterns(repo, plan)]
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
     reasons = {
@@ -280,7 +280,8 @@ def _examine(
     values = values._replace(plans=plans.open if plans.is_there else None)
     rendered = _tickets(root, values, problems)
     # Where there is no ticket, or no commit, nothing is done.
-    earlier = earlier_of(root, request.phase, rendered) if rendered and head.sha else Earlier()
+    beyond = repo.refs_beyond(head) if rendered else ()
+    earlier = earlier_of(root, request.phase, rendered, beyond) if rendered and head.sha else Earlier()
     chosen = _only(rendered, request, earlier.done, problems)
     done = [] if request.again else [ticket for ticket in chosen if ticket.id in earlier.done]
     tickets = [ticket for ticket in chosen if ticket not in done]
@@ -297,6 +298,7 @@ def _examine(
     }
     plan = make_plan(tickets, rules, on_overlap=request.on_overlap, done=satisfied)
     problems += plan.problems
+    problems += _done_apart(plan, earlier)
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
     problems += nothing_committed(repo, rules, head)
@@ -305,6 +307,20 @@ def _examine(
         plan, values, head, rules, uncommitted, done, earlier, untracked, plans,
         tuple(one for one in about_plans if one.severity != "error"),
     )  # fmt: skip
+
+
+def _done_apart(plan: Plan, earlier: Earlier) -> list[Problem]:
+    """Refuse tickets whose dependencies are done on another line: they would start without that work."""
+    return [
+        Problem(
+            ticket.place("depends_on"),
+            f"it depends on `{id_}`, whose work is on {ref} and not in HEAD",
+            f"`git merge --ff-only {ref}` first",
+        )
+        for ticket in plan.tickets
+        for id_ in ticket.depends_on
+        if (ref := earlier.apart.get(id_)) and id_ not in {one.id for one in plan.tickets}
+    ]
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:
@@ -419,6 +435,23 @@ def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Proble
             what = f"{ticket.id} would change what you have not committed: {some_of(mine, SHOWN)}"
             problems.append(Problem(ticket.place("owns"), what, "commit or stash it first"))
     return problems
+
+
+def _detached(repo: UserRepo, found: _Examined) -> list[Problem]:
+    """Warn of a detached HEAD: what is accepted lands beside it, and what is recorded is on no branch."""
+    if found.head.branch or not found.head.sha or not found.plan.tickets:
+        return []
+    writes = any(ticket.mode == "write" for ticket in found.plan.tickets)
+    lands = "what is accepted lands on `refs/orchestrate/RUN`, on no branch"
+    what = f"is detached: {lands if writes else 'what is recorded is on no branch'}"
+    do, more = "`git switch BRANCH` first", "holds work that HEAD does not have, and no worker sees it"
+    return [
+        Problem("HEAD", what, do, "warning"),
+        *(
+            Problem(ref, more, f"`git merge --ff-only {ref}`", "warning")
+            for ref in repo.refs_beyond(found.head)
+        ),
+    ]
 
 
 def _ignored_patterns(repo: UserRepo, plan: Plan) -> list[Problem]:

@@ -82,13 +82,15 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunD
     deployed = RunDeployed(run.id, request.phase, at, request.lead, roster)
     families = project.settings.families
     events: list[Event] = [*closed, deployed, *manifest.taken(at)]
+    if not (events := [one for one in events if manifest.shows(one)]):
+        return run, ()
     done = store.record(events, families=families, message="", commit=False, is_run=True)
     return run, tuple(dict.fromkeys(problem for _, problem in done.left))
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:
     plan, values, rules = prepared.plan, prepared.values, prepared.rules
-    done, rejected = prepared.earlier
+    done, rejected = prepared.earlier.done, prepared.earlier.rejected
     running = {ticket.id for ticket in plan.tickets}
     redactor = redactor_of(project.repository.root, project.environ)
     needed = {id_ for ticket in plan.tickets for id_ in ticket.depends_on} - running

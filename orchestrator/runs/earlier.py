@@ -28,10 +28,12 @@ class Earlier(NamedTuple):
     done: Mapping[str, DoneTicket] = {}  # neither is ever changed
     rejected: Mapping[str, Rejection] = {}
     """Of those that are not done: why the newest work was not accepted."""
+    apart: Mapping[str, str] = {}
+    """Of those that are done: the ref beside a detached HEAD that alone has the work."""
 
 
-def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket]) -> Earlier:
-    """Look for the tickets of a phase in its earlier runs, and in the history of HEAD."""
+def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket], beyond: Sequence[str] = ()) -> Earlier:
+    """Look for the tickets of a phase in its earlier runs, in the history of HEAD and in refs `beyond` it."""
     history = _History(root)
     done: dict[str, DoneTicket] = {}
     rejected: dict[str, Rejection] = {}
@@ -58,7 +60,14 @@ def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket]) -> Earlier:
         if ticket.id not in done and (landed := history.landed.get(ticket.digest)):
             commit, name = landed
             done[ticket.id] = DoneTicket(commit.run, name, commit.commit)
-    return Earlier(done, {id_: one for id_, one in rejected.items() if id_ not in done})
+    apart: dict[str, str] = {}
+    for ref in reversed(beyond):
+        landed_there = landed_tickets(root, ref)
+        for ticket in tickets:
+            if ticket.id not in done and (landed := landed_there.get(ticket.digest)):
+                done[ticket.id] = DoneTicket(landed[0].run, landed[1], landed[0].commit)
+                apart[ticket.id] = ref
+    return Earlier(done, {id_: one for id_, one in rejected.items() if id_ not in done}, apart)
 
 
 def done_since(state: RunState, tickets: Sequence[Ticket]) -> Mapping[str, DoneTicket]:

@@ -385,6 +385,12 @@ class ChangesLanded(Value):
     """That of each worker, where each has its own."""
 
 
+class LandingLost(Value):
+    """`landing_lost`: this clone lacks the commits with the work of some, and the record of the run."""
+
+    workers: tuple[str, ...]
+
+
 class LandingBlocked(Value):
     """`landing_blocked`: what kept accepted work from landing, or from its record; empty: nothing now."""
 
@@ -430,8 +436,8 @@ RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReopened | WorkerReassigned
     | WorkerHeld | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked
     | RuntimeWarned | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded
-    | LandingBlocked | MessageNoted | MessageUnacknowledged | StateRecorded | DeliverablesFinished
-    | RunStopped | RunReopened | Unattributed
+    | LandingLost | LandingBlocked | MessageNoted | MessageUnacknowledged | StateRecorded
+    | DeliverablesFinished | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
 
@@ -450,7 +456,8 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
     "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,
     "gate_seen": GateSeen,
-    "gate": GateEnded, "landed": ChangesLanded, "landing_blocked": LandingBlocked, "recorded": StateRecorded,
+    "gate": GateEnded, "landed": ChangesLanded, "landing_lost": LandingLost,
+    "landing_blocked": LandingBlocked, "recorded": StateRecorded,
     "deliverables": DeliverablesFinished, "closed": RunStopped, "opened": RunReopened,
     "unattributed": Unattributed, "message": MessageNoted, "unacknowledged": MessageUnacknowledged,
 }  # fmt: skip

@@ -83,11 +83,11 @@ def landings_of(root: Path, run: str) -> list[LandingCommit]:
     return _landings(messages_of(root, f"--grep=^Orchestrate-Run: {run}$"))
 
 
-def standing_landings(root: Path) -> list[LandingCommit]:
-    """Return the landing commits in the recent history of HEAD that were not reverted, newest first."""
+def standing_landings(root: Path, tip: str = "HEAD") -> list[LandingCommit]:
+    """Return the landing commits in the recent history of a tip that were not reverted, newest first."""
     undone: set[str] = set()
     standing = []
-    for commit, message in messages_of(root, f"--max-count={LOOKED_BACK}"):
+    for commit, message in messages_of(root, f"--max-count={LOOKED_BACK}", tip=tip):
         # Newest first: a revert that was itself reverted counts no more.
         if commit not in undone:
             undone.update(_REVERTS.findall(message))
@@ -95,21 +95,21 @@ def standing_landings(root: Path) -> list[LandingCommit]:
     return _landings(standing)
 
 
-def landed_tickets(root: Path) -> dict[str, tuple[LandingCommit, str]]:
+def landed_tickets(root: Path, tip: str = "HEAD") -> dict[str, tuple[LandingCommit, str]]:
     """Return the tickets that these hold: digest to the newest commit, and the worker that did it."""
     found: dict[str, tuple[LandingCommit, str]] = {}
-    for landing in standing_landings(root):
+    for landing in standing_landings(root, tip):
         for one in landing.tickets:
             found.setdefault(one.digest, (landing, one.worker))
     found.pop("", None)  # of an earlier version
     return found
 
 
-def messages_of(root: Path, *chosen: str) -> Iterator[tuple[str, str]]:
-    """Yield the chosen commits of HEAD's history with their messages, newest first."""
+def messages_of(root: Path, *chosen: str, tip: str = "HEAD") -> Iterator[tuple[str, str]]:
+    """Yield the chosen commits of a tip's history with their messages, newest first."""
     # Whatever the user's own log shows.
     plain = ("--no-show-signature", "--no-decorate", "--basic-regexp", "--format=%x00%H%n%B")
-    said = git("log", *plain, *chosen, "HEAD", cwd=root, check=False).decode("utf-8", "replace")
+    said = git("log", *plain, *chosen, tip, cwd=root, check=False).decode("utf-8", "replace")
     for entry in said.split("\0")[1:]:
         commit, _, message = entry.partition("\n")
         yield commit, message

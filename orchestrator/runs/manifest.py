@@ -10,7 +10,7 @@ from orchestrator.errors import Refusal
 from orchestrator.runs._shapes import Amount, Inside, is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
-from orchestrator.state.events import NewPlan, PhaseTaken
+from orchestrator.state.events import Event, NewPlan, PhaseTaken, RunClosed, RunDeployed
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import Scope
@@ -105,6 +105,19 @@ class Manifest(ManifestFile):
         """Return the values of the project for the templates, as they were when the run began."""
         said = (self.status_text, self.decisions_text, self.plans)
         return Values(self.project, self.phase, self.deliverable, *said)
+
+    @property
+    def ref(self) -> str:
+        """Return what it lands on: its branch, or a ref of its own beside a detached HEAD."""
+        return self.branch or f"refs/orchestrate/{self.run}"
+
+    def shows(self, event: Event) -> bool:
+        """Return whether an event is shown by what is checked out while the run is on.
+
+        Beside a detached HEAD nothing changes there: work and roster are on a ref of the run's own.
+        """
+        is_apart = self.branch is None and any(ticket.mode == "write" for ticket in self.tickets)
+        return not (is_apart and isinstance(event, RunDeployed | RunClosed) and event.run == self.run)
 
     @cached_property
     def rules(self) -> PathRules:

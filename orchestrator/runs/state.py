@@ -17,6 +17,7 @@ from orchestrator.runs.events import (
     GateRun,
     GateSeen,
     LandingBlocked,
+    LandingLost,
     MessageNoted,
     Noted,
     ProviderParked,
@@ -186,6 +187,11 @@ class RunState:
                 self.landing = event.commit
                 own = event.commits or (event.commit,) * len(event.workers)
                 self.landings.update(zip(event.workers, own, strict=False))
+            case LandingLost():
+                for name in event.workers:
+                    self.landings.pop(name, None)
+                self.landing = next(reversed(self.landings.values()), None)
+                self.recorded, self.state_commit = {}, None
             case LandingBlocked():
                 self.blocked = event.reason
             case StateRecorded():

@@ -24,6 +24,7 @@ from orchestrator.store.places import without_places
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.files.read import read_whole
+from workers.files.run_dir import age
 from workers.git.metadata import note_move
 from workers.git.refs import UNSURE, head_of, tree_of, value_of
 from workers.git.run import (
@@ -151,9 +152,17 @@ class UserRepo:
         entries = (field.partition("\t") for field in listed.split("\0"))
         return {path for head, _, path in entries if head.startswith("100")} & wanted
 
-    def committed(self, path: str) -> bytes:
-        """Return a file of the last commit; empty where there is none."""
-        return os.fsencode(self._run("cat-file", "blob", f"HEAD:{path}", fine=UNKNOWN))
+    def committed(self, path: str, commit: str = "HEAD") -> bytes:
+        """Return a file of a commit; empty where there is none."""
+        return os.fsencode(self._run("cat-file", "blob", f"{commit}:{path}", fine=UNKNOWN))
+
+    def refs_beyond(self, head: Head) -> list[str]:
+        """List the refs of runs that hold more than a detached HEAD, the newest last; none on a branch."""
+        if head.branch or not head.sha:
+            return []
+        asked = ("for-each-ref", "--format=%(objectname) %(refname)", f"--contains={head.sha}")
+        found = (line.split(" ") for line in self._run(*asked, "refs/orchestrate/2*").splitlines())
+        return sorted((ref for sha, ref in found if sha != head.sha), key=lambda ref: age(ref.split("/")[-1]))
 
     def setting(self, name: str) -> str:
         """Return a setting of git's, `""` where it is not set."""
@@ -180,6 +189,19 @@ class UserRepo:
         commit, is_tree, _ = ref.partition("^{tree}")
         found = tree_of(self._repository, commit) if is_tree else value_of(self._repository, ref)
         return self._line("rev-parse", "-q", "--verify", ref, fine=NONE) or None if found == UNSURE else found
+
+    def is_shallow(self) -> bool:
+        """Return whether the history ends at commits that have parents elsewhere."""
+        return (self._repository.common / "shallow").exists()
+
+    def lacks(self, commits: Iterable[str]) -> set[str]:
+        """Return those commits that are not here; in a shallow clone they may be behind its end."""
+        wanted = list(dict.fromkeys(commits))
+        feed = b"".join(os.fsencode(one) + b"\n" for one in wanted)
+        found = self._run("cat-file", "--batch-check=%(objectname)", feed=feed) if wanted else ""
+        return {
+            one for one, line in zip(wanted, found.splitlines(), strict=True) if line.endswith(" missing")
+        }
 
     # Commits of state
 
@@ -310,6 +332,21 @@ class UserRepo:
                 raise
             who = {key: value for key, value in WHO.items() if not os.environ.get(key)}
             self._set_index(*commit, feed=feed, env={**env, **who}, limit=LIMIT)
+
+    def commit_on(self, ref: str, texts: Mapping[str, bytes], message: str) -> str | None:
+        """Commit new texts of files on a ref that nobody has checked out; None where it has moved."""
+        import tempfile  # noqa: PLC0415 - for start-up time: it is for a detached HEAD
+
+        old = self._line("rev-parse", "--verify", ref)
+        with tempfile.TemporaryDirectory(dir=self._own, prefix="commit-") as folder:
+            env = {"GIT_INDEX_FILE": f"{folder}/index"}
+            self._run("read-tree", old, env=env)
+            for path, text in texts.items():
+                blob = self._line("hash-object", "-w", "--stdin", feed=text)
+                self._run("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", env=env)
+            tree = self._line("write-tree", env=env)
+        new = self.commit_tree(tree, old, message)
+        return new if self.move_ref(ref, new, old, message) else None
 
     def commit_tree(self, tree: str, parent: str | None, message: str) -> str:
         """Make a commit object, in the user's name where git knows one."""

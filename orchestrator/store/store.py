@@ -102,6 +102,27 @@ class Store:
         told = tuple(dict.fromkeys(problem for _, problem in found.left))
         return done._replace(problems=(*done.problems, *told), left=found.left)
 
+    def record_on(
+        self, ref: str, events: Sequence[Event], *, families: Collection[str], message: str
+    ) -> Recorded:
+        """Make the files of a ref's last commit show a run's events, and commit them there.
+
+        For work that is on a ref of the run alone: what is checked out does not have it, and stays as it is.
+        Raises StateError where a canonical file cannot show an event; then nothing was changed.
+        """
+        events = [in_event(event, self._root, self._redactor) for event in events]
+        message = without_places(message, self._root)
+        with self._locked():
+            while True:
+                at = self._repo.value_of(ref) or "HEAD"
+                tree = FilesRead(lambda path, at=at: self._repo.committed(path, at) or None)  # type: ignore[misc]
+                found = transition(tree, events, families, leaves=True)
+                told = tuple(dict.fromkeys(problem for _, problem in found.left))
+                texts = {path: text for path, text in found.texts.items() if text != tree[path]}
+                made = self._repo.commit_on(ref, texts, message) if texts else None
+                if made or not texts:
+                    return Recorded(tuple(sorted(texts)), made, told, found.left)
+
     def check(self, events: Sequence[Event]) -> None:
         """Raise StateError where the canonical files, as they stand, could not show a run's events.
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 from support.fences import people, walled_for
 from support.judgement import head, integrate, message_of, run, settle, verdicts, write
-from support.repository import SCRIPT, shell
+from support.repository import SCRIPT, Lab, shell
 
 
 def test_a_gate_that_the_landing_breaks_lands_nothing_where_nobody_is_to_be_looked_for(lab):
@@ -163,10 +164,91 @@ def test_a_detached_head_lands_on_a_ref_of_its_own_and_says_so(lab):
     lab.git("switch", "-q", "--detach")
     document = run(lab)
     ref = f"refs/orchestrate/{document['run']}"
-    assert lab.git("rev-parse", ref).strip() == document["commit"]["landing"]
+    assert lab.git("rev-parse", f"{ref}~").strip() == document["commit"]["landing"]
+    assert lab.git("rev-parse", ref).strip() == document["commit"]["state"]
     assert f"the work landed on {ref}" in message_of(document)
     assert not (lab.root / "out").exists()
     assert integrate(lab, document)["commit"] == document["commit"]
+
+
+def test_a_detached_head_claims_no_work_that_it_does_not_have(lab):
+    lab.templates(command_1=write(1), command_2=shell("echo looked"), command_3=shell("false"))
+    lab.git("switch", "-q", "--detach")
+    base = head(lab)
+    document = run(lab, 1)
+    ref = f"refs/orchestrate/{document['run']}"
+    assert (head(lab), lab.git("status", "--porcelain")) == (base, "")
+    assert "Command-Worker" not in (lab.root / "STATUS.md").read_text()
+    assert lab.call("todo", "add", "later", "--json").code == 0
+    assert "Command-Worker" not in lab.git("show", "HEAD:STATUS.md")
+    lab.git("reset", "-q", "--hard", base)
+    lab.git("merge", "--ff-only", ref)
+    assert (lab.root / "out/1").exists()
+    assert lab.git("show", "HEAD:STATUS.md").count("COMPLETE, accepted, integrated") == 2
+    assert lab.git("status", "--porcelain") == ""
+
+
+def test_a_detached_head_records_with_its_work_after_the_leads_decision_as_well(lab):
+    lab.templates(command_1=write(1), command_2=shell("echo 2 >> src/app.py", mode="write", owns=["lib"]))
+    lab.git("switch", "-q", "--detach")
+    base = head(lab)
+    document = run(lab, 1)
+    ref = f"refs/orchestrate/{document['run']}"
+    done = integrate(lab, document, "--reject", "Command-Worker-2", "--reason", "not asked for", code=1)
+    assert done["status"] == "integrated"
+    assert (head(lab), lab.git("status", "--porcelain")) == (base, "")
+    assert "not asked for" in lab.git("show", f"{ref}:DECISIONS.md")
+    assert "Command-Worker-1" in lab.git("show", f"{ref}:STATUS.md")
+
+
+def test_reading_on_a_detached_head_is_recorded_there(lab):
+    lab.templates(command_1=shell("echo looked"))
+    lab.git("switch", "-q", "--detach")
+    document = run(lab)
+    assert head(lab) == document["commit"]["state"]
+    assert "COMPLETE, accepted" in lab.git("show", "HEAD:STATUS.md")
+
+
+def test_what_a_detached_head_means_is_said_before_the_start(lab):
+    lab.templates(command_1=write(1), command_2=shell("echo looked", phase="phase-2"))
+    lab.git("switch", "-q", "--detach")
+    for command in ("plan", "run"):
+        (told,) = [
+            line for line in lab.call(command, "phase-1", "--json").says() if line.startswith("HEAD: ")
+        ]
+        assert "what is accepted lands on `refs/orchestrate/RUN`, on no branch; `git switch BRANCH`" in told
+    (told,) = [line for line in lab.call("plan", "phase-2", "--json").says() if line.startswith("HEAD: ")]
+    assert "what is recorded is on no branch" in told
+    (told,) = [line for line in lab.call("plan", "phase-2", "--json").says() if line.startswith("refs/")]
+    assert "holds work that HEAD does not have, and no worker sees it; `git merge --ff-only refs/" in told
+
+
+def test_what_has_landed_beside_a_detached_head_is_not_done_twice(lab):
+    lab.templates(command_1=write(1), command_2=write(2, depends_on=["command-1"]))
+    lab.git("switch", "-q", "--detach")
+    document = run(lab, 0, "--only", "command-1")
+    ref = f"refs/orchestrate/{document['run']}"
+    assert "1 of 1 tickets is done" in message_of(run(lab, 0, "--only", "command-1"))
+    refused = lab.call("run", "phase-1", "--json")
+    assert refused.code == 2, refused
+    assert f"`command-1`, whose work is on {ref} and not in HEAD" in message_of(refused.document)
+    lab.git("merge", "--ff-only", ref)
+    assert {one["ticket"] for one in run(lab)["workers"]} == {"command-2"}
+
+
+def test_a_landing_that_a_clone_does_not_have_is_made_there(lab):
+    lab.templates(command_1=write(1))
+    document = run(lab)
+    lost = document["commit"]["landing"]
+    lab.git("reset", "-q", "--hard", f"{lost}~")
+    other = Lab(lab.root.parent / "other", lab.home)
+    lab.git("clone", "-q", f"file://{lab.root}", str(other.root))
+    shutil.copytree(lab.root / ".taskers", other.root / ".taskers", symlinks=True)
+    done = integrate(other, document)
+    assert other.git("rev-parse", "HEAD~").strip() == done["commit"]["landing"] != lost
+    assert (other.root / "out/1").exists()
+    assert "COMPLETE, accepted" in other.git("show", "HEAD:STATUS.md")
+    assert integrate(other, document)["commit"] == done["commit"]
 
 
 def test_without_commits_files_are_written_all_the_same(lab):
