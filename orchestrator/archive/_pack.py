@@ -2,7 +2,8 @@
 
 The archive is written beside its name, read back, and linked to its name. Only then does the folder go: out
 of `.taskers/runs` in one rename, then for good, after all that the run has elsewhere. A folder without an
-archive is never deleted. The run's message logs are packed as `RUN/messages/*`.
+archive is never deleted. The run's message logs are packed as `RUN/messages/*`. What it has made of its
+tickets is kept beside the archive, for the plans of later runs.
 """
 
 import os
@@ -11,8 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrator.errors import Refusal
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.kept_refs import drop_refs
+from orchestrator.runs.manifest import read_manifest
+from orchestrator.runs.packed import PACK
+from orchestrator.runs.state import read_run
+from orchestrator.runs.works import TICKETS, keep_works
 from workers.files.durable import created
 from workers.files.run_dir import ARCHIVE, RunDir
 from workers.git.run import GitError, Repository
@@ -35,7 +41,7 @@ class KeptError(Exception):
 
 def archive_of(run: RunDir) -> Path:
     """Return the path of a run's archive."""
-    return run.root / ARCHIVE / f"{run.id}.tar.gz"
+    return run.root / ARCHIVE / f"{run.id}{PACK}"
 
 
 def message_logs(run: RunDir) -> dict[str, Path]:
@@ -67,6 +73,7 @@ def move(run: RunDir) -> Path:
         raise KeptError(f"has `{both[0]}` twice, in its folder and in `.taskers`; move one away first")
     if not archive.exists():
         _write(run, logs, archive)
+    _keep_works(run)
     going = archive.with_name(f"{run.id}{GOING}")
     run.path.rename(going)
     if _listed(archive, run.id) != _contents(going, logs):
@@ -106,7 +113,8 @@ def clear_remains(repository: Repository) -> None:
     folder = repository.root / ARCHIVE
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in sorted(folder.iterdir()):
-            if path.name.endswith(_UNFINISHED):
+            works_of_none = path.name.endswith(TICKETS) and not _pack_beside(path).exists()
+            if path.name.endswith(_UNFINISHED) or works_of_none:
                 path.unlink(missing_ok=True)
     for going in remains(repository.root):
         run = RunDir(repository.root, going.name.removesuffix(GOING))
@@ -116,6 +124,17 @@ def clear_remains(repository: Repository) -> None:
                 drop(repository, run, going)
             elif not run.path.exists():
                 going.rename(run.path)
+
+
+def _keep_works(run: RunDir) -> None:
+    state = read_run(run)
+    with suppress(Refusal):  # a manifest that cannot be read proves nothing where it is, either
+        if state is not None:
+            keep_works(state, read_manifest(run))
+
+
+def _pack_beside(path: Path) -> Path:
+    return path.with_name(f"{path.name.removesuffix(TICKETS)}{PACK}")
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, int]]:

@@ -14,6 +14,7 @@ from orchestrator.archive._pack import GOING, KeptError, archive_of, folders_els
 from orchestrator.budget.totals import entries_of
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.runs.state import RunState, read_run
+from orchestrator.runs.works import works_path
 from tickets.problems import Problem
 from workers.files.journal import read_journal
 from workers.files.locks import held_folder, held_lock, is_locked
@@ -165,6 +166,7 @@ def delete_packed(one: PackedRun) -> None:
     """Delete an archive, and messages of its run from before they were packed. Raises OSError."""
     for log in _unpacked_logs(one.run):
         log.unlink(missing_ok=True)
+    works_path(one.run).unlink(missing_ok=True)
     archive_of(one.run).unlink(missing_ok=True)
 
 

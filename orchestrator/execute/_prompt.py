@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.check_output import last_lines, named_outputs
+from orchestrator.runs.packed import packed_text
 from tickets.prompt import PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
@@ -95,17 +96,20 @@ def _output(runtime: Runtime, ticket_id: str) -> str:
         output, gone = done.output, f"(done in run {done.run}, whose files are gone)"
     else:
         output, gone = runtime.of(runtime.manifest.by_id(ticket_id)).evidence.output, ""
-    try:
-        text = (
-            read_start(runtime.run.root / output, 4 * OUTPUT_SHOWN).decode("utf-8", "replace")
-            if output
-            else gone
-        )
-    except FileNotFoundError:
-        text = gone
+    text = _start_of(runtime.run.root, output, 4 * OUTPUT_SHOWN) if output else None
+    if text is None:
+        return gone
     if len(text) <= OUTPUT_SHOWN:
         return text
     return f"{text[:OUTPUT_SHOWN]}\n[cut here; the whole is in {output}]\n"
+
+
+def _start_of(root: Path, path: str, most: int) -> str | None:
+    """Return the beginning of an output, also from a packed run; None where it is gone."""
+    try:
+        return read_start(root / path, most).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return packed_text(root, path, most)
 
 
 def _rejected(runtime: Runtime, ticket: Ticket) -> str:
@@ -118,7 +122,7 @@ def _rejected(runtime: Runtime, ticket: Ticket) -> str:
     said = [f"{found.worker} of run {found.run} ended as {found.outcome}{verdict}: {found.reason}"]
     said += [f"It had ended with: {found.found}"] if found.found else []
     outputs = list(named_outputs(root, f"{found.reason} {found.found}"))
-    if found.output and (lines := last_lines(root / found.output)):
+    if found.output and (lines := last_lines(root, found.output)):
         outputs.append(("Its last message", lines))
     for name, lines in outputs:
         said += ["", f"{name} ends with:", *(line[:LINE] for line in lines)]

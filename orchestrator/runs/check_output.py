@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from orchestrator.runs.packed import packed_text
 from workers.agents.follow import read_tail
 from workers.agents.stream import plain
 
 TAIL = 20
 """How many lines of a command's output are shown; its file has the others."""
+LONGEST = 4096
+"""Bytes of an output's end in which these are looked for."""
 _SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
 _STREAMS = ("stdout", "stderr")
 
@@ -17,10 +20,14 @@ def named_outputs(root: Path, reason: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the path of each output that is not empty, with its last lines."""
     for path in dict.fromkeys(found["path"] for found in re.finditer(_SEE, reason)):
         for stream in _STREAMS:
-            if lines := last_lines(root / (name := f"{path}.{stream}")):
+            if lines := last_lines(root, name := f"{path}.{stream}"):
                 yield name, lines
 
 
-def last_lines(path: Path) -> list[str]:
-    """Return the last lines of a file, without control characters; none where there is no file."""
-    return [plain(line) for line in read_tail(path).splitlines()[-TAIL:]]
+def last_lines(root: Path, path: str) -> list[str]:
+    """Return the last lines of a file, without control characters; none where there is no file.
+
+    `path` is relative to the root; that of a packed run is read from its archive.
+    """
+    text = read_tail(root / path) or packed_text(root, path, LONGEST, end=True) or ""
+    return [plain(line) for line in text.splitlines()[-TAIL:]]

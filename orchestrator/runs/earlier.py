@@ -1,7 +1,8 @@
 """The earlier runs of a phase: which tickets are done, and why the work of others was not accepted.
 
 A ticket is done if its work was accepted and, where it changed anything, is in the history of HEAD. The
-records of the runs show it; without them, as in another clone, the trailers of the landing commits do.
+records of the runs show it, packed ones included; without them, as in another clone, the trailers of the
+landing commits do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +13,12 @@ from typing import NamedTuple
 
 from orchestrator.errors import Refusal
 from orchestrator.runs.landings import LandingCommit, landed_tickets
-from orchestrator.runs.manifest import DoneTicket, Manifest, Rejection, read_manifest
+from orchestrator.runs.manifest import DoneTicket, Rejection, read_manifest
+from orchestrator.runs.packed import packed_ids
 from orchestrator.runs.state import RunState, read_roster, read_run
-from orchestrator.runs.worker_state import WorkerState
+from orchestrator.runs.works import Work, packed_works, works_of
 from tickets.ticket import Ticket
-from workers.files.run_dir import age, runs_of
+from workers.files.run_dir import RunDir, age, runs_of
 
 MOST_RUNS = 500
 """How many runs of a phase are read, from the newest one on."""
@@ -33,27 +35,22 @@ class Earlier(NamedTuple):
 
 
 def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket], beyond: Sequence[str] = ()) -> Earlier:
-    """Look for the tickets of a phase in its earlier runs, in the history of HEAD and in refs `beyond` it."""
+    """Look for the tickets of a phase in its runs, also packed, in HEAD and in refs `beyond` it."""
     history = _History(root)
     done: dict[str, DoneTicket] = {}
     rejected: dict[str, Rejection] = {}
     seen: set[str] = set()
     """The tickets whose newest work was found."""
     wanted = {ticket.id: ticket.digest for ticket in tickets}
-    for state, manifest in islice(_runs(root, phase), MOST_RUNS):
-        for ticket in manifest.tickets:
-            worker = state.workers.get(ticket.worker)
-            if worker is None or not worker.started or not worker.ended:
+    for works in islice(_works(root, phase), MOST_RUNS):
+        for work in works:
+            if work.ticket not in wanted or work.ticket in done:
                 continue
-            if ticket.id not in wanted or ticket.id in done:
-                continue
-            if worker.lands and wanted[ticket.id] == ticket.digest and history.holds(state, worker, ticket):
-                done[ticket.id] = DoneTicket(
-                    state.run.id, ticket.worker, state.landings.get(ticket.worker), worker.evidence.output
-                )
-            elif not worker.lands and ticket.id not in seen:
-                rejected[ticket.id] = _rejection(state, worker)
-            seen.add(ticket.id)
+            if work.lands and wanted[work.ticket] == work.digest and history.holds(work):
+                done[work.ticket] = DoneTicket(work.run, work.worker, work.commit, work.output)
+            elif not work.lands and work.ticket not in seen:
+                rejected[work.ticket] = _rejection(work)
+            seen.add(work.ticket)
         if len(done) == len(wanted):
             break
     for ticket in tickets:
@@ -91,38 +88,33 @@ class _History:
         """Digest to the newest commit with its work, and the worker that did it."""
         return landed_tickets(self._root)
 
-    def holds(self, state: RunState, worker: WorkerState, ticket: Ticket) -> bool:
+    def holds(self, work: Work) -> bool:
         """Return whether the accepted work of a ticket is there, or there was none to land."""
-        if not state.is_to_land(worker.worker):
-            return True
-        if worker.worker not in state.landings:
-            return False
+        if not work.is_change or not work.has_landed:
+            return not work.is_change
         # Without commits it is in the work tree alone, and a commit may have been rewritten since.
-        return state.landings[worker.worker] is None or ticket.digest in self.landed
+        return work.commit is None or work.digest in self.landed
 
 
-def _runs(root: Path, phase: str) -> Iterator[tuple[RunState, Manifest]]:
-    """Yield the readable runs of a phase, newest first."""
-    for run in reversed(runs_of(root)):
-        roster = read_roster(run)
-        state = read_run(run) if roster is not None and roster.phase == phase else None
-        if state is not None:
-            try:
-                manifest = read_manifest(run)
-            except Refusal:
-                continue  # `validate` and `resume` report it
-            yield state, manifest
+def _works(root: Path, phase: str) -> Iterator[Sequence[Work]]:
+    """Yield what each readable run of a phase has made of its tickets, newest first."""
+    here = {run.id: run for run in runs_of(root)}
+    for name in sorted({*here, *packed_ids(root)}, key=age, reverse=True):
+        found = _works_here(here[name], phase) if name in here else packed_works(root, name, phase)
+        if found:
+            yield found
 
 
-def _rejection(state: RunState, worker: WorkerState) -> Rejection:
-    evidence = worker.evidence
-    found = "" if worker.found == worker.reason else worker.found
-    return Rejection(
-        state.run.id,
-        worker.worker,
-        worker.ended_as,
-        worker.verdict or "",
-        worker.reason,
-        found,
-        evidence.output,
-    )
+def _works_here(run: RunDir, phase: str) -> Sequence[Work]:
+    roster = read_roster(run)
+    state = read_run(run) if roster is not None and roster.phase == phase else None
+    if state is None:
+        return ()
+    try:
+        return tuple(works_of(state, read_manifest(run)))
+    except Refusal:
+        return ()  # `validate` and `resume` report it
+
+
+def _rejection(work: Work) -> Rejection:
+    return Rejection(work.run, work.worker, work.outcome, work.verdict, work.reason, work.found, work.output)

@@ -41,6 +41,11 @@ def archive(made, *arguments, code=0):
     return called.document
 
 
+def archives(*names):
+    """Return the files of packed runs: the archive, and what the run has made of its tickets."""
+    return sorted(f"{name}.{end}" for name in names for end in ("tar.gz", "tickets.json"))
+
+
 def gone(told):
     return [one["what"] for one in told["moved"]]
 

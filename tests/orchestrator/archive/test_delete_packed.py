@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from support.old_runs import ARCHIVE, RUNS, aged, archive, gone, listed, reasons
+from support.old_runs import ARCHIVE, RUNS, aged, archive, archives, gone, listed, reasons
 
 DAY = 86_400
 UNSAID = "--delete-packed: deletes permanently, so there is no default age; state an age: `--older-than 180d`"
@@ -41,7 +41,7 @@ def test_archives_made_so_long_ago_go(packed, age, going):
     old, names = packed
     told = delete(old, "--older-than", age)
     assert (deleted(told), told["moved"]) == (of(names[:going]), [])
-    assert listed(old.root / ARCHIVE) == [f"{name}.tar.gz" for name in names[going:]]
+    assert listed(old.root / ARCHIVE) == archives(*names[going:])
     assert reasons(told) == dict.fromkeys(names[going:], "is young enough")
 
 
@@ -93,7 +93,7 @@ def test_a_call_that_does_not_say_enough_is_refused_and_deletes_nothing(packed, 
     old, names = packed
     called = old.call("archive", *arguments, "--json")
     assert (called.code, called.says()) == (2, [said])
-    assert listed(old.root / ARCHIVE) == [f"{name}.tar.gz" for name in names]
+    assert listed(old.root / ARCHIVE) == archives(*names)
 
 
 def test_what_is_no_pack_of_ours_stays(packed):
@@ -158,4 +158,4 @@ def test_it_is_refused_while_another_process_packs(packed):
         assert told["problems"][0]["what"] == "another process packs runs into it"
     finally:
         os.close(folder)
-    assert listed(old.root / ARCHIVE) == [f"{name}.tar.gz" for name in names]
+    assert listed(old.root / ARCHIVE) == archives(*names)

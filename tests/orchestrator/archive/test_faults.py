@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 from support.crash import done_in_child, faults_of
-from support.old_runs import ARCHIVE, RUNS, aged, furnished, listed, packed, traces
+from support.old_runs import ARCHIVE, RUNS, aged, archives, furnished, listed, packed, traces
 from support.repository import SCRIPT, seen_in
 
 from orchestrator.cli.main import main
@@ -95,7 +95,7 @@ class Stage:
         self.holds(why)
         assert self.packed() is not None, why
         assert traces(self.lab, self.name) == [], why
-        assert listed(self.lab.root / ARCHIVE) == [f"{self.name}.tar.gz"], why
+        assert listed(self.lab.root / ARCHIVE) == archives(self.name), why
         assert not (self.lab.root / f".taskers/homes/{GONE}").exists(), why
         assert not (self.lab.root / DAY).exists(), why
         assert self.lab.git("for-each-ref", "refs/orchestrate/keep") == "", why

@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from support.old_runs import ARCHIVE, RUNS, aged, archive, gone, listed, packed, reasons, settled
+from support.old_runs import ARCHIVE, RUNS, aged, archive, archives, gone, listed, packed, reasons, settled
 from support.paths import ROOT
 from support.repository import seen_in
 
@@ -42,7 +42,7 @@ def test_what_goes_is_packed_to_the_byte_and_comes_back_by_unpacking(closed):
     assert one["archive_bytes"] == (old.root / one["to"]).stat().st_size < one["bytes"]
     assert not (old.root / RUNS / name).exists()
     assert packed(old, name) == before
-    assert [path.name for path in (old.root / ARCHIVE).iterdir()] == [f"{name}.tar.gz"]
+    assert listed(old.root / ARCHIVE) == archives(name)
     assert old.git("status", "--porcelain") == ""
     refused = old.call("logs", name, "command-1")
     assert f"`tar -xzf {ARCHIVE}/{name}.tar.gz -C {RUNS}` brings it back" in refused.out + refused.err
