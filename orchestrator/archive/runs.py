@@ -238,7 +238,11 @@ def _why_needed(state: RunState) -> str:
     places = run.worktree("").parent / run.id
     with suppress(FileNotFoundError, NotADirectoryError):
         if kept := sorted(entry.name for entry in os.scandir(places)):
-            return f"the worktree of {kept[0]} is still there, and may hold what nothing else does"
+            path = run.relative(places / kept[0])
+            return (
+                f"the worktree of {kept[0]} is still there, and may hold what nothing else does: look, then"
+                f" `git worktree remove --force {path}`"
+            )
     return ""
 
 

@@ -131,7 +131,7 @@ async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged
     if runtime.guard is not None and kept is not None:
         await anyio.to_thread.run_sync(runtime.guard.judged, ticket.worker, kept)
     if judgement.outcome not in ("cancelled", "interrupted") and kept is None:
-        await _clear(runtime, ticket, result)
+        await clear(runtime, ticket, result)
 
 
 def _doubt(runtime: Runtime, ticket: Ticket, changes: Sequence[Change]) -> str:
@@ -306,7 +306,7 @@ async def _after_its_code_ran(runtime: Runtime, ticket: Ticket, judged: Judged) 
     return judged._replace(violations=(*judged.violations, *map(harm_at, new)))
 
 
-async def _clear(runtime: Runtime, ticket: Ticket, result: Result) -> None:
+async def clear(runtime: Runtime, ticket: Ticket, result: Result) -> None:
     """Remove what the patch and the record have made superfluous; a CLI's own sessions stay."""
     if result.tree is not None and not result.is_shared:
         await anyio.to_thread.run_sync(remove_place, result.tree)

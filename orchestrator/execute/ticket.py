@@ -26,13 +26,13 @@ from orchestrator.execute.dispatch import (
     wait_for_budget,
     watch_room,
 )
-from orchestrator.execute.evidence import Judged, account, conclude, end, judge_attempt, so_far
+from orchestrator.execute.evidence import Judged, account, clear, conclude, end, judge_attempt, so_far
 from orchestrator.execute.judgement import CANCELLED, Judgement
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import close_shared_trees
 from orchestrator.log import warning
 from orchestrator.runs.earlier import done_since
-from orchestrator.runs.events import AttemptRepeated, Begin, Evidence, Try, WorkerSkipped
+from orchestrator.runs.events import AttemptRepeated, Begin, Try, WorkerSkipped
 from orchestrator.runs.worker_state import DONE_SINCE
 from orchestrator.schedule.availability import why_disabled, why_off
 from orchestrator.schedule.rate_limits import LONGEST_PAUSE
@@ -119,7 +119,7 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
         except (WorkerError, GitError, TicketError, OSError) as error:
             # The other tickets continue.
             if not runtime.of(ticket).ended:
-                end(runtime, ticket, Judgement("failed", _in_words(runtime, error)), _left(runtime, ticket))
+                await _end_between(runtime, ticket, Judgement("failed", _in_words(runtime, error)))
     if runtime.of(ticket).ended and runtime.mail is not None:
         await runtime.mail.ended(ticket)
     if runtime.of(ticket).ended and ticket.id in done:
@@ -152,7 +152,7 @@ async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
             missed += 1
             continue
         if off:
-            _close_off(runtime, now, off)
+            await _close_off(runtime, now, off)
             return
         begin = await _make_attempt(runtime, now, begin)
         if begin is not None and begin.kind != "asked" and len(worker.tries) > tries:
@@ -218,7 +218,7 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
         hold_up(runtime, ticket, f"not asked for it: {permit.reason}")
         await _accept_report(runtime, ticket)
     else:
-        end(runtime, ticket, Judgement("over_budget", permit.reason), _left(runtime, ticket))
+        await _end_between(runtime, ticket, Judgement("over_budget", permit.reason))
     return None
 
 
@@ -362,18 +362,36 @@ def _close_waiting(runtime: Runtime, ticket: Ticket) -> None:
         runtime.note(WorkerSkipped(ticket.worker, CANCELLED))
 
 
-def _close_off(runtime: Runtime, ticket: Ticket, why: str) -> None:
+async def _close_off(runtime: Runtime, ticket: Ticket, why: str) -> None:
     """Close a ticket whose agent was disabled after the run began: other tickets wait for it."""
     if runtime.of(ticket).started:
-        end(runtime, ticket, Judgement("interrupted", why), _left(runtime, ticket))
+        await _end_between(runtime, ticket, Judgement("interrupted", why))
     else:
         runtime.note(WorkerSkipped(ticket.worker, why))
 
 
-def _left(runtime: Runtime, ticket: Ticket) -> Evidence:
-    """Return the known facts of a worker, with its tree, which may be the only copy of its work."""
+async def _end_between(runtime: Runtime, ticket: Ticket, judgement: Judgement) -> None:
+    """Close a ticket whose last attempt is not judged; its tree stays if no patch has all of its work."""
     place = runtime.run.worktree(ticket.worker)
-    return so_far(runtime, ticket)._replace(worktree=runtime.run.relative(place) if place.is_dir() else None)
+    result = await _read_left(runtime, ticket) if place.is_dir() else None
+    is_in_patch = result is not None and result.found is not None and not result.found.inside
+    kept = runtime.run.relative(place) if place.is_dir() and not is_in_patch else None
+    end(runtime, ticket, judgement, so_far(runtime, ticket)._replace(worktree=kept))
+    if result is not None and kept is None:
+        await clear(runtime, ticket, result)
+
+
+async def _read_left(runtime: Runtime, ticket: Ticket) -> Result | None:
+    """Read what is in the tree of a worker, and write its patch; None where that is not known."""
+    number, kind = runtime.of(ticket).attempts, runtime.of(ticket).kind
+    files = runtime.run.attempt(ticket.worker, number)
+    if not number or (files.started.exists() and not files.exit.exists()):
+        return None  # not a tree of this runtime's, or the worker may still be alive in it
+    try:
+        emit = event_handler(runtime, ticket, number, kind)
+        return await runtime.engine.read_again(started_job(runtime, ticket), emit)
+    except (WorkerError, GitError, OSError):
+        return None
 
 
 def _in_words(runtime: Runtime, error: Exception) -> str:

@@ -26,8 +26,8 @@ def clear_run(repository: Repository, state: RunState, base: str) -> None:
         for folder in (repository.own / "runs" / run.id, scratch):
             remove_tree(folder)
         # A worktree of which no patch could be made holds the only copy of its worker's changes.
-        if not any(worker.evidence.worktree for worker in state.workers.values()):
-            remove_places_below(repository.common, root / "worktrees" / run.id)
+        kept = [name for name, worker in state.workers.items() if worker.evidence.worktree]
+        remove_places_below(repository.common, root / "worktrees" / run.id, kept)
         with contextlib.suppress(OSError):
             (root / "homes" / run.id).rmdir()
     state.mark_end()

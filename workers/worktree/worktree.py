@@ -5,7 +5,7 @@ import itertools
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -237,14 +237,20 @@ def _link_to(admin: Path) -> bytes:
     return b"gitdir: " + os.fsencode(admin) + b"\n"
 
 
-def remove_places_below(common: Path, folder: Path) -> None:
-    """Remove every worktree in a folder, with its metadata, also half-made ones."""
+def remove_places_below(common: Path, folder: Path, kept: Collection[str] = ()) -> None:
+    """Remove the worktrees in a folder, with their metadata, also half-made ones; `kept` names stay."""
     for directory in (common, *module_directories(common / "modules")):
         for pointer in (directory / "worktrees").glob("*/gitdir"):
             with contextlib.suppress(OSError):
-                if folder in Path(os.fsdecode(read_whole(pointer).strip())).parents:
+                path = Path(os.fsdecode(read_whole(pointer).strip()))
+                if folder in path.parents and path.relative_to(folder).parts[0] not in kept:
                     _vanish(pointer.parent, common / "orchestrate")
-    remove_tree(folder)
+    if not kept:
+        remove_tree(folder)
+        return
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name not in kept:
+            remove_tree(path)
 
 
 def remove_tree(top: Path) -> None:

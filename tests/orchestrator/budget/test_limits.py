@@ -99,6 +99,19 @@ def test_claude_is_told_the_least_of_what_is_left_and_nothing_where_nothing_is_l
     assert most_usd(lab, "Claude-Worker-1") is None
 
 
+def test_a_ticket_whose_budget_allows_no_retry_leaves_its_work_in_a_patch_and_no_tree(prepare):
+    steps = (step("write", path="src/half.py"), *failure(3.0))
+    write = {"mode": "write", "owns": ["src/**"]}
+    lab = prepare({"claude-1": ticket(*steps, retries=3, budget_usd=2.00, **write)})
+    document = lab.run()
+    (worker,) = document["workers"]
+    assert (worker["outcome"], worker["attempts"]) == ("over_budget", 1)
+    record = json.loads((lab.run_folder() / "Claude-Worker-1.json").read_text())
+    assert "src/half.py" in (lab.root / record["patch"]).read_text()
+    assert record["worktree"] is None
+    assert not (lab.root / ".taskers/worktrees" / document["run"]).exists()
+
+
 def test_an_agent_that_stops_at_its_own_limit_is_over_budget(prepare):
     said = {
         "type": "result", "subtype": "error_max_budget_usd", "is_error": True, "session_id": "a-thread",

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from support.repository import shell
 from support.runtimes import PATIENCE, UNFENCED, kill_and_see_dead, pids, wait_until
 
@@ -103,6 +104,34 @@ def test_pipes_and_what_is_in_a_submodule_are_violations_and_their_tree_is_kept(
     assert (lab.root / "out" / "y").exists()
     assert not (lab.root / "vendor" / "lib" / "new").exists()
     assert (lab.root / record["worktree"] / "vendor" / "lib" / "new").exists()
+
+
+@pytest.mark.parametrize("mode", [{"mode": "read-only"}, {"mode": "write", "owns": ["out/**"]}])
+def test_a_worker_that_could_not_be_started_leaves_no_tree(lab, mode):
+    lab.templates(command_1=shell("true", cwd="no/where", **mode), command_2=shell("true"))
+    called = lab.call("run", "phase-1", "--json")
+    failed, _ = called.document["workers"]
+    assert (failed["outcome"], failed["attempts"]) == ("failed", 1)
+    assert "no/where is not a folder of its tree" in failed["reason"]
+    assert not (lab.root / ".taskers/worktrees" / called.document["run"]).exists()
+
+
+def test_a_tree_that_is_the_only_copy_stays_alone_and_the_run_can_be_packed_once_it_is_removed(lab):
+    lab.commit({"orchestrate.toml": '[limits]\npatch_cap = "1 KB"\n'})
+    big = shell("mkdir out; head -c 5000 /dev/zero > out/big", mode="write", owns=["out/**"])
+    lab.templates(command_1=big, command_2=shell("sleep 600", mode="write", owns=["more/**"], timeout="1s"))
+    run = lab.call("run", "phase-1", "--json").document["run"]
+    assert [path.name for path in (lab.root / ".taskers/worktrees" / run).iterdir()] == ["Command-Worker-1"]
+    lab.templates(command_9=shell("true", phase="phase-2"))
+    assert lab.call("run", "phase-2", "--json").code == 0
+    told = lab.call("archive", "--runs", "--keep", "1", "--json").document
+    (reason,) = [one["reason"] for one in told["kept"] if one["run"] == run]
+    command = reason.partition("`")[2].partition("`")[0]
+    assert command == f"git worktree remove --force .taskers/worktrees/{run}/Command-Worker-1"
+    lab.git(*command.split()[1:])
+    assert lab.git("worktree", "list").count("\n") == 1
+    moved = lab.call("archive", "--runs", "--keep", "1", "--json").document["moved"]
+    assert [one["what"] for one in moved] == [run]
 
 
 def test_a_setup_that_outlived_its_runtime_is_dead_before_the_tree_is_made_anew(lives):
