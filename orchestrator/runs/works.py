@@ -11,7 +11,7 @@ from orchestrator.runs.manifest import Manifest
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from tickets.ticket import Ticket
-from workers.files.durable import replace_file
+from workers.files.durable import create_file
 from workers.files.read import read_whole
 from workers.files.run_dir import ARCHIVE, RunDir
 
@@ -62,7 +62,8 @@ def keep_works(state: RunState, manifest: Manifest) -> None:
     """Write what a run has made of its tickets beside its archive: it outlives the run's folder there."""
     works = [one._asdict() for one in works_of(state, manifest)]
     text = json.dumps({"schema": SCHEMA, "phase": state.phase, "tickets": works})
-    replace_file(works_path(state.run), text.encode() + b"\n", synced=True)
+    works_path(state.run).unlink(missing_ok=True)  # of a call that did not come further
+    create_file(works_path(state.run), text.encode() + b"\n")
 
 
 def works_path(run: RunDir) -> Path:
