@@ -11,10 +11,10 @@ from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import Entry, dated_headings
 from orchestrator.state.canonical.status import backlog, todo
+from orchestrator.state.canonical.status.read import ARCHIVED, Phase, read, refuse_doubts, slug
 from orchestrator.state.canonical.status.read import PATH as STATUS
-from orchestrator.state.canonical.status.read import Phase, read, refuse_doubts, slug
 from orchestrator.state.canonical.status.status import dated
-from orchestrator.state.document import editable, opened, refuse_open_fence, section_like, state_errors
+from orchestrator.state.document import editable, inert, opened, refuse_open_fence, section_like, state_errors
 from orchestrator.state.facts import day
 from tickets.markdown import (
     Document,
@@ -40,7 +40,6 @@ from tickets.problems import Problem
 MOST = 100
 """How many decisions the log may hold before old ones are moved."""
 KEPT = 50
-_MARK = "archived:"
 
 
 class Moved(NamedTuple):
@@ -101,8 +100,9 @@ def _phases(texts: Tree, at: datetime) -> Archived:
         path = _phase_path(phase)
         content = document.text(part.body, part.content_end).strip("\r\n")
         made[path] = _with_phase({**texts, **made}, path, phase, content, at)
-        line = f"**Status:** {_state_of(document, part)} ({_MARK} {path})"
-        document = set_section(document, part, line)
+        document = set_section(
+            document, part, _shortened(phase, f"{_state_of(document, part)} ({ARCHIVED} {path})")
+        )
         moved.append(Moved("phase", phase.title, path))
     return Archived({**made, STATUS: document.data} if moved else {}, tuple(moved))
 
@@ -114,9 +114,16 @@ def _finished(document: Document) -> tuple[Phase, Part] | None:
     parts = {part.line: part for part in sections(document, plan)} if plan else {}
     for phase in status.phases:
         part = parts[phase.line]
-        if phase.complete and phase != status.current and _MARK not in phase.status:
+        if phase.complete and phase != status.current and ARCHIVED not in phase.status:
             return phase, part
     return None
+
+
+def _shortened(phase: Phase, state: str) -> str:
+    """Return the lines that stay of a phase in the plan."""
+    reached = " (COMPLETE)" if phase.achieved else ""
+    milestone = [f"**Milestone:** {inert(phase.milestone)}{reached}"] if phase.milestone else []
+    return "\n".join([f"**Status:** {state}", *milestone])
 
 
 def _state_of(document: Document, part: Part) -> str:

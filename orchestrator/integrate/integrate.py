@@ -456,6 +456,7 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         workers=tuple(_completion(runtime, ticket, harm.get(ticket.worker, "")) for ticket in tickets),
         landing=runtime.state.landing,
         is_settled=bool(runtime.state.recorded),
+        left_out=runtime.manifest.left_out,
         chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
 

@@ -85,6 +85,8 @@ class Prepared(Value):
     earlier: Earlier
     warnings: tuple[Problem, ...]
     phase_plans: PlansFound
+    left_out: tuple[str, ...]
+    """The tickets that were not chosen, and are not done."""
 
 
 def prepare(project: Project, request: Request) -> Prepared:
@@ -135,7 +137,7 @@ def examine(
         ]
     prepared = Prepared(
         plan, found.values, found.head, found.rules, doers, skipped, found.done, found.earlier,
-        tuple(dict.fromkeys(warnings)), found.phase_plans,
+        tuple(dict.fromkeys(warnings)), found.phase_plans, found.left_out,
     )  # fmt: skip
     return prepared, tuple(dict.fromkeys(problems))
 
@@ -262,6 +264,7 @@ class _Examined(Value):
     phase_plans: PlansFound
     remarks: tuple[Problem, ...]
     """About the plans of the phase."""
+    left_out: tuple[str, ...]
 
 
 def _examine(
@@ -306,6 +309,7 @@ def _examine(
     return _Examined(
         plan, values, head, rules, uncommitted, done, earlier, untracked, plans,
         tuple(one for one in about_plans if one.severity != "error"),
+        tuple(one.id for one in rendered if one.id not in running and one.id not in earlier.done),
     )  # fmt: skip
 
 

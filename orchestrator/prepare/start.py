@@ -115,6 +115,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         decisions_text=redactor.clean(values.decisions),
         done={id_: one for id_, one in done.items() if id_ in needed},
         rejected={id_: one for id_, one in rejected.items() if id_ in running},
+        left_out=prepared.left_out,
         again=tuple(id_ for id_ in done if id_ in running),
         messages=MessageRules(*project.settings.messages),
         plans=redactor.value(values.plans or ())[0],

@@ -95,6 +95,8 @@ class ManifestFile(NamedTuple):
     messages: MessageRules = MessageRules()
     plans: tuple[AssignedPlan, ...] = ()
     """The plans of the phase that had not landed when the run began."""
+    left_out: tuple[str, ...] = ()
+    """Ids of tickets of the phase that `--only` left out, and that are not done."""
 
 
 class Manifest(ManifestFile):

@@ -71,6 +71,8 @@ class RunIntegrated(Value):
     """Sha of the landing commit, if anything landed."""
     is_settled: bool = False
     """Whether verdicts of this run were recorded before."""
+    left_out: tuple[str, ...] = ()
+    """The tickets of the phase that were not chosen, and are not done: the phase has not been run."""
     can_resume: tuple[str, ...] = ()
     """Workers that an answer would resume: the blockers of such a phase worker stay open."""
     chat: "tuple[ChatMessage, ...]" = ()

@@ -161,16 +161,27 @@ def test_a_completed_phase_leaves_its_heading_and_status_and_still_counts(lab):
         {"kind": "phase", "what": "Phase 0: Foundation", "to": "docs/history/phase-0.md"}
     ]
     after = (lab.root / "STATUS.md").read_text()
-    line = (
-        "### Phase 0: Foundation\n\n**Status:** COMPLETE (archived: docs/history/phase-0.md)\n\n### Phase 1"
-    )
-    assert line in after
+    state = "**Status:** COMPLETE (archived: docs/history/phase-0.md)\n**Milestone:** It builds (COMPLETE)"
+    assert f"### Phase 0: Foundation\n\n{state}\n\n### Phase 1" in after
     assert read(after.encode()).milestones == (1, 2)
     kept = (lab.root / "docs/history/phase-0.md").read_text()
     assert kept.startswith("# Phase 0: Foundation\n")
     assert DONE.partition("\n\n")[2].strip() in kept
     assert archive(lab)["moved"] == []
     assert lab.git("status", "--porcelain") == ""
+
+
+def test_a_phase_that_was_left_open_counts_no_more_once_it_is_archived(lab):
+    left = DONE.replace("- [x]", "- [ ]")
+    text = (lab.root / "STATUS.md").read_text().replace("### Phase 1", f"{left}### Phase 1", 1)
+    lab.commit({"STATUS.md": text})
+    before = read(text.encode()).milestones
+    archive(lab)
+    after = (lab.root / "STATUS.md").read_text()
+    assert "**Milestone:** It builds\n" in after
+    assert read(after.encode()).milestones == before == (0, 2)
+    shown = {"phase": "Phase 0: Foundation", "milestone": "It builds", "percent": 0, "reached": False}
+    assert shown in lab.call("milestone", "list", "--json").document["milestones"]
 
 
 def test_the_current_phase_stays_also_when_it_is_complete(lab):

@@ -86,7 +86,7 @@ def test_a_phase_that_ends_hands_over_to_the_next_in_both_files():
     assert (read.phase, read.current.status) == ("Phase 3 - Polish", "IN PROGRESS")
     assert [phase.complete for phase in read.phases] == [True, True, False]
     assert read.deliverable[:3] == ("Manual", "NEXT", "Lead")
-    assert dict(read.progress)["Overall"] == "67% (2/3 milestones complete)"
+    assert dict(read.progress)["Overall"] == "33% (1/3 milestones complete)"  # work of the second is open
     assert dict(read.progress)["Current Phase"] == "0% (0/1 deliverables complete)"
     assert b"Phase transition: Phase 2: Core is complete, Phase 3: Polish begins" in texts["DECISIONS.md"]
     assert status.problems(texts["STATUS.md"]) == decisions.problems(texts["DECISIONS.md"]) == []
@@ -248,19 +248,48 @@ def test_a_phase_that_ends_leaves_a_status_report_with_the_newest_run(planned):
 
 
 READING = "Read the reports under `.taskers/runs/` and settle what is pending"
+RUN = "Run the second phase: `orchestrate run phase-2`"
 
 
-def test_the_last_phase_that_is_left_so_says_what_it_ticked_and_not_that_the_plan_is_done(planned):
-    whole = PLAN.replace("- [ ] New thing", f"- [ ] New thing\n- [ ] {READING}")
-    planned.commit({"STATUS.md": whole[: whole.index("### Phase 3")] + whole[whole.index("## Progress") :]})
+def force(planned):
+    """Complete the current phase as it is, with the user's word; it is the last one."""
+    items = PLAN.replace("- [ ] New thing", f"- [ ] New thing\n- [ ] {RUN}\n- [ ] {READING}")
+    items = items.replace("- [ ] Command line\n", "- [ ] Command line (NEXT)\n")
+    planned.commit({"STATUS.md": items[: items.index("### Phase 3")] + items[items.index("## Progress") :]})
     options = ("--force", "--reason", "we stop here", "--no-verify", "--json")
     asked = planned.call("phase", "complete", *options).document["when_approved"]
     planned.call(*shlex.split(asked.replace("NAME", "Ada"))[1:])
-    assert planned.call("phase", "complete", *options).code == 0
+    called = planned.call("phase", "complete", *options)
+    assert called.code == 0, called
+    return called.document
+
+
+def test_the_last_phase_that_is_left_so_says_what_it_ticked_and_not_that_the_plan_is_done(planned):
+    force(planned)
     entry = (planned.root / "DECISIONS.md").read_text().partition("Phase 2: Core is complete")[2]
     assert "- Neutral: it was the last phase of the plan\n- Negative: left open: deliverable" in entry
     assert "the plan is done" not in entry
-    assert f"\n- Ticked: {READING}\n" in planned.git("show", "-s", "--format=%B")
+    said = planned.git("show", "-s", "--format=%B")
+    assert f"\n- Ticked: {RUN}\n" in said
+    # Whoever leaves work open has not read every report for that.
+    assert READING not in said
+    assert f"- [ ] {READING}\n" in (planned.root / "STATUS.md").read_text()
+
+
+def test_a_phase_that_is_left_so_has_not_reached_its_milestone_in_any_place(planned):
+    document = force(planned)
+    assert document["progress"]["Overall"] == "50% (1/2 milestones complete)"
+    assert "(1/2 milestones complete)" in planned.git("show", "-s", "--format=%B")
+    text = (planned.root / "STATUS.md").read_text()
+    assert "- [ ] Command line (PLANNED)\n" in text
+    report = planned.call("report", "--json").document["report"]["progress"]
+    (mark,) = [one for one in report["milestones"] if one["name"] == "Parser usable"]
+    assert (mark["done"], mark["status"]) == (False, "IN PROGRESS")
+    shown = {"phase": TWO, "milestone": "Parser usable", "percent": 50, "reached": False}
+    assert shown in planned.call("milestone", "list", "--json").document["milestones"]
+    assert not [
+        one for one in planned.call("validate", "--json").document["problems"] if "figure" in one["what"]
+    ]
 
 
 def test_an_answer_is_written_once_and_the_newest_counts(planned):

@@ -19,6 +19,16 @@ def test_a_phase_that_was_run_is_not_proposed_once_more(lab):
         assert (told["next_action"], told["waiting_for"]) == (None, "lead")
 
 
+def test_a_phase_of_which_some_tickets_were_chosen_is_run_once_all_of_them_are(lab):
+    lab.templates(command_1=template(), command_2=template(), command_3=template())
+    item = "- [{}] Run the first phase"
+    for name in ("command-1", "command-2"):
+        assert lab.call("run", "phase-1", "--only", name, "--json").code == 0
+        assert item.format(" ") in (lab.root / "STATUS.md").read_text()
+    assert lab.call("run", "phase-1", "--only", "command-3", "--json").code == 0
+    assert item.format("x") in (lab.root / "STATUS.md").read_text()
+
+
 ASKED = (("status",), ("resume",), ("report",), ("handoff", "--check"))
 
 

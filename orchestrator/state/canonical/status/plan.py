@@ -281,6 +281,7 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
         found = phase_of(read(document.data).phases, event.ended)
         if found is None or not found.complete:
             document = with_field(document, part, "Status", "COMPLETE")
+            document = _without_next(document, event.ended)
         document = remove_items(document, prunable(document, 0))
     if event.begun is None:
         return document

@@ -38,6 +38,8 @@ DELIVERABLE = re.compile(
     r"(?:[,;]\s*Owner:\s*(?P<owner>[^)]*))?[^)]*\)\s*$",
     re.IGNORECASE,
 )
+ARCHIVED = "archived:"
+"""The word in the status of a complete phase whose details are in `docs/history`."""
 BLOCKER = r"(?i)(Impact|Mitigation|Priority): (.*)$"
 """A line below a blocked deliverable."""
 _REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>(?<!\\)\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
@@ -89,8 +91,14 @@ class Phase(NamedTuple):
 
     @property
     def achieved(self) -> bool:
-        """Whether its milestone counts as complete: it is reached, or the phase is complete."""
-        return self.complete or self.reached
+        """Whether its milestone counts as complete: it is reached, or the phase ended with all work done.
+
+        Of an archived phase the milestone's line says it; old ones have none.
+        """
+        if self.reached or not self.complete:
+            return self.reached
+        is_open = not all(one.done for one in self.deliverables) or not all(met for met, _ in self.criteria)
+        return not is_open and not (self.milestone and ARCHIVED in self.status)
 
     @property
     def made(self) -> tuple[int, int]:

@@ -85,7 +85,7 @@ _NOTE = r"(?:\s+[-\u2013\u2014(]|\s*[,;])"
 """How a note begins behind a value."""
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2})?$")
 READING = "Read the reports under `.taskers/runs/`"
-"""The item of a new file that the end of the phase ticks."""
+"""The item of a new file that the end of the phase ticks, unless work of it is left open."""
 _INIT = "`orchestrate init` appends what is missing"
 _NEW = Path(__file__).with_name("new.md")
 _Shown = RunDeployed | RunIntegrated | RunClosed | TodoAdded | TodoDone | TodoMoved | plan_edits.PlanEvent
@@ -113,7 +113,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
             before = editable(PATH, tree)
             after = _recounted(plan_edits.edited(before, event))
             if isinstance(event, PhaseMoved) and event.ended:
-                after = todo_edits.ticked(after, READING, _running(slug(event.ended)))
+                read_all = () if event.left_open else (READING,)
+                after = todo_edits.ticked(after, *read_all, _running(slug(event.ended)))
             return _stamped(before, after, event)
     if not isinstance(event, RunDeployed | RunIntegrated | RunClosed):
         return {}
@@ -326,6 +327,7 @@ def _integrated(document: Document, event: RunIntegrated) -> Document:
     document = _left(document, event.run, {worker.worker for worker in settled})
     document = _completed(document, settled, event, left)
     is_over = len(settled) == len(event.workers) and any(worker.is_done for worker in settled)
+    is_over = is_over and not event.left_out
     return todo_edits.ticked(document, _running(event.phase)) if is_over else document
 
 
