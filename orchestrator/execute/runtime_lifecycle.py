@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from orchestrator.errors import HELD, Refusal, StateError
 from orchestrator.execute.runtime import ALL, Runtime
+from orchestrator.prepare.prepare import UNSHALLOW
 from orchestrator.prepare.start import START_WAIT
 from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
@@ -19,7 +20,7 @@ from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.schedule.availability import unmet_fence
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
-from orchestrator.store.repo import RepoBlocked, import_gitpython
+from orchestrator.store.repo import RepoBlocked, UserRepo, import_gitpython
 from orchestrator.store.store import Store
 from orchestrator.tamper.run_files import refuse_altered
 from tickets.problems import Problem
@@ -57,6 +58,7 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
             async with open_fork_server(run.path / "nursery.log") as fork_server:
                 runtime = Runtime(project, run, manifest, fork_server, journal)
                 _refuse_forgotten(runtime.state)
+                _refuse_without_base(runtime)
                 runtime.checker.prepare()
                 run.closed_path.unlink(missing_ok=True)
                 yield runtime
@@ -174,6 +176,17 @@ def _refuse_forgotten(state: RunState) -> None:
         what = f"says nothing of an attempt of {some_of(lost, 1)}: its records are lost"
         do = "restore it, or run its phase again with `--new`; the run's files stay"
         raise Refusal(Problem(f"{state.run.relative(state.run.path)}/{JOURNAL}", what, do))
+
+
+def _refuse_without_base(runtime: Runtime) -> None:
+    """Refuse to continue a run of another clone, where the commit is missing that it began at."""
+    if not any(worker.started for worker in runtime.state.workers.values()):
+        return  # it begins here
+    repo, base = UserRepo(runtime.repository), runtime.manifest.base
+    if repo.lacks([base]):
+        what = f"this clone does not have the commit that it began at, {base[:10]}"
+        do = UNSHALLOW if repo.is_shallow() else "fetch the branch that holds it"
+        raise Refusal(Problem(f"run {runtime.run.id}", what, do))
 
 
 async def _import_what_lands() -> None:

@@ -48,6 +48,8 @@ from workers.git.run import Repository
 from workers.worktree.environments import CACHES
 
 BUILDS = frozenset(("dist", "build", "target", "coverage", "htmlcov", ".coverage"))
+LANDED = ("accepted", "partial")
+UNSHALLOW = "`git fetch --unshallow`"
 SHOWN = 5
 """How many paths a message names before it counts the rest."""
 
@@ -114,6 +116,7 @@ def examine(
     problems += unmet_fence(settings, fence_in_force(settings.fence.level))
     doers, skipped = _available(plan.tickets, settings, environ)
     warnings = [*settings.warnings, *plan.notes, *found.remarks, *_warnings(repository.root, found)]
+    warnings += _cut_off_warnings(repo, plan) if not request.again else []
     warnings += [*_detached(repo, found), *_ignored_patterns(repo, plan)]
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
@@ -302,6 +305,7 @@ def _examine(
     plan = make_plan(tickets, rules, on_overlap=request.on_overlap, done=satisfied)
     problems += plan.problems
     problems += _done_apart(plan, earlier)
+    problems += [] if request.again else _cut_off(repo, values, plan)
     uncommitted = repo.uncommitted() if head.sha else []
     problems += _uncommitted_in_scope(plan, uncommitted)
     problems += nothing_committed(repo, rules, head)
@@ -325,6 +329,33 @@ def _done_apart(plan: Plan, earlier: Earlier) -> list[Problem]:
         for id_ in ticket.depends_on
         if (ref := earlier.apart.get(id_)) and id_ not in {one.id for one in plan.tickets}
     ]
+
+
+def _cut_off(repo: UserRepo, values: Values, plan: Plan) -> list[Problem]:
+    """Refuse tickets that have landed by STATUS.md, where a shallow clone may just lack their commits."""
+    writers = [ticket for ticket in plan.tickets if ticket.mode == "write"]
+    if not (writers and values.status and repo.is_shallow()):
+        return []
+    listed = status.read(values.status.encode()).completions
+    known = {one.worker for one in listed if one.phase == values.phase and one.verdict in LANDED}
+    # Of a full list the oldest lines have gone: who is not on it may have been.
+    is_full = known and len(listed) >= status.KEPT
+    again = [ticket.id for ticket in writers if is_full or ticket.worker in known]
+    if not again:
+        return []
+    names = some_of(gathered(again, [ticket.id for ticket in plan.tickets]), SHOWN)
+    what = (
+        f"STATUS.md says that {names} have landed, and this clone is shallow: it does not have their commits"
+    )
+    return [Problem("history", what, f"{UNSHALLOW} first; `--again` runs them again")]
+
+
+def _cut_off_warnings(repo: UserRepo, plan: Plan) -> list[Problem]:
+    """Warn of a shallow clone before it does work: what has landed behind its end is not known."""
+    if not (any(ticket.mode == "write" for ticket in plan.tickets) and repo.is_shallow()):
+        return []
+    what = "this clone is shallow: work that landed before its first commit is not known, and would run again"
+    return [Problem("history", what, UNSHALLOW, "warning")]
 
 
 def _repository_problems(repo: UserRepo, head: Head) -> list[Problem]:

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from support.judgement import head, integrate, message_of, run, settle, write
-from support.repository import shell
+from support.repository import Lab, shell
 
 
 def counted(script, **more):
@@ -263,3 +263,76 @@ def test_work_that_another_run_has_landed_makes_no_empty_commit(lab):
     assert (told.code, told.document["status"], told.document["problems"]) == (0, "integrated", [])
     assert told.document["commit"]["landing"] == new["commit"]["landing"]
     assert lab.git("log", "--format=%s", f"{base.strip()}..") == f"Integrated run {old} (phase-1)\n"
+
+
+def clone_of(lab, *options):
+    """Clone a repository as CI systems do."""
+    other = Lab(lab.root.parent / "clone", lab.home)
+    lab.git("clone", "-q", *options, f"file://{lab.root}", str(other.root))
+    return other
+
+
+def test_a_shallow_clone_does_no_work_again_whose_commits_it_does_not_have(lab):
+    lab.templates(command_1=write(1), command_2=write(2), command_3=shell("echo looked"))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    lab.templates(command_4=write(4))
+    other = clone_of(lab, "--depth", "1")
+    for command in ("plan", "run", "deploy"):
+        told = other.call(command, "phase-1", "--json")
+        assert told.code == 2, told
+        (said,) = [line for line in told.says() if "shallow" in line and "says" in line]
+        assert said.startswith("history: STATUS.md says that command-1, command-2 have landed, ")
+        assert said.endswith("`git fetch --unshallow` first; `--again` runs them again")
+    for left in (("--only", "command-4"), ("--only", "command-1", "--again")):
+        assert other.call("plan", "phase-1", *left, "--json").code == 0
+    warned = other.call("run", "phase-1", "--only", "command-4", "--json")
+    assert warned.code == 0, warned
+    (said,) = [line for line in warned.says() if line.startswith("history: ")]
+    assert said.startswith("history: this clone is shallow")
+    assert said.endswith("`git fetch --unshallow`")
+    other.git("fetch", "-q", "--unshallow")
+    done = other.call("run", "phase-1", "--json")
+    assert {one["ticket"] for one in done.document["workers"]} == {"command-3"}
+
+
+def test_a_shallow_clone_that_has_the_commits_is_as_good_as_any(lab):
+    lab.templates(command_1=write(1))
+    assert lab.call("run", "phase-1", "--json").code == 0
+    other = clone_of(lab, "--depth", "5")
+    told = other.call("run", "phase-1", "--json")
+    assert (told.code, told.document["workers"]) == (0, [])
+
+
+def test_of_a_long_list_of_completions_a_shallow_clone_does_not_conclude_that_the_rest_is_open(lab):
+    numbers = {"number": list(range(1, 23))}
+    n = "{{ matrix.number }}"
+    lab.templates(
+        command_1=shell(f"mkdir -p out; echo {n} > out/{n}", mode="write", owns=[f"out/{n}"], matrix=numbers)
+    )
+    assert lab.call("run", "phase-1", "--json").code == 0
+    other = clone_of(lab, "--depth", "1")
+    refused = other.call("run", "phase-1", "--json")
+    assert (refused.code, refused.document["run"]) == (2, None)
+    assert "command-1 (22 tickets) have landed" in refused.says()[0]
+
+
+@pytest.mark.parametrize("is_shallow", [True, False])
+def test_a_run_of_another_clone_is_refused_where_the_commit_is_missing_that_it_began_at(lab, is_shallow):
+    lab.templates(command_1=write(1))
+    document = lab.call("deploy", "phase-1", "--json").document
+    lab.commit({"later": "1\n"})
+    other = clone_of(lab, "--depth", "1")
+    shutil.copytree(lab.root / ".taskers", other.root / ".taskers", symlinks=True)
+    if not is_shallow:
+        (other.root / ".git/shallow").unlink()
+    for command in ("integrate", "resume"):
+        told = other.call(command, document["run"], "--json")
+        assert told.code == 2, told
+        (said,) = told.says()
+        assert said.startswith(
+            f"run {document['run']}: this clone does not have the commit that it began at, "
+        )
+        assert said.endswith("`git fetch --unshallow`" if is_shallow else "fetch the branch that holds it")
+    if is_shallow:
+        other.git("fetch", "-q", "--unshallow")
+        assert integrate(other, document)["status"] == "integrated"
