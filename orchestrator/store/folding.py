@@ -32,9 +32,14 @@ def may_fold(paths: Iterable[str], message: str) -> bool:
 
     The decision log is append-only: its entries as they were first committed stay in the history.
     """
-    if "Orchestrate-State: " in message:
+    if is_record_of_run(message):
         return False
     return all(path != DECISIONS and is_owned(path) for path in paths)
+
+
+def is_record_of_run(message: str) -> bool:
+    """Return whether a commit records a run's verdicts."""
+    return "Orchestrate-State: " in message
 
 
 def whole_message(messages: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from orchestrator.state import is_pattern
 from orchestrator.store.folding import (
     Folded,
     is_elsewhere,
+    is_record_of_run,
     may_fold,
     note_folded,
     read_folded,
@@ -57,6 +58,8 @@ _COMMIT = (
     "-c", "gc.auto=0", "-c", "maintenance.auto=false",
     "-c", "core.splitIndex=false",  # a shared part would be written beside our temporary HEAD
 )  # fmt: skip
+_AMENDING = ("--amend", "--reset-author", "--allow-empty")
+"""The parent's parent is that of the new commit."""
 _NAMELESS = ("auto-detection is disabled", "empty ident name", "ident name consists only")
 _NUMBERS = itertools.count(1)
 
@@ -223,10 +226,11 @@ class UserRepo:
                 return None
             feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
             before = self._folding(head, known, message) if folds else ()
-            text, amends = whole_message((*before, message)), bool(before)
+            text = whole_message((*before, message))
+            amending = _AMENDING if before else ()
             # The index goes first: an index behind its branch would show our commit undone.
             try:
-                new = self._commit_only(feed, head.sha, text, amends=amends)
+                new = self._commit_only(feed, head.sha, text, *amending)
             except RepoBlocked as error:
                 if "did not match any file" not in error.said:
                     raise
@@ -236,7 +240,10 @@ class UserRepo:
                     return None
                 feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(known))
                 self._set_index("update-index", "--add", "--remove", "-z", "--stdin", feed=feed, limit=LIMIT)
-                new = self._commit_only(feed, head.sha, text, amends=amends)
+                new = self._commit_only(feed, head.sha, text, *amending)
+            if new is None and is_record_of_run(message) and self._message_of("HEAD") != text:
+                # The verdicts of a run that changed nothing are told by the commit alone.
+                new = self._commit_only(feed, head.sha, text, "--allow-empty")
             if new is None:
                 return None
             if folds:
@@ -249,6 +256,9 @@ class UserRepo:
         feed = b"".join(os.fsencode(path) + b"\0" for path in sorted(paths))
         found = self._run("check-ignore", "-z", "--stdin", feed=feed, fine=NONE)
         return {path for path in found.split("\0") if path}
+
+    def _message_of(self, commit: str) -> str:
+        return self._run("log", "-1", "--no-show-signature", "--format=%B", commit, fine=UNKNOWN)[:-1]
 
     def _folding(self, head: Head, paths: Iterable[str], message: str) -> tuple[str, ...]:
         """Return the messages of the last commit, if this change can fold into it; else none.
@@ -274,12 +284,8 @@ class UserRepo:
         options = ("-z", "--full-tree", "--name-only")
         return missing - set(self._run("ls-tree", *options, commit, "--", *sorted(missing)).split("\0"))
 
-    def _commit_only(
-        self, feed: bytes, parent: str | None, message: str, *, amends: bool = False
-    ) -> str | None:
+    def _commit_only(self, feed: bytes, parent: str | None, message: str, *options: str) -> str | None:
         """Make a commit of files as they are, on no branch; None where they are committed already.
-
-        It `amends` its parent: the parent's parent is that of the new one.
 
         As `git commit --only`, with a HEAD of its own: a reader of the user's HEAD learns of the commit first
         (`note_move`).
@@ -307,8 +313,7 @@ class UserRepo:
                 "GIT_INDEX_FILE": str(self._git_dir / "index"), "GIT_LITERAL_PATHSPECS": "1",
             }  # fmt: skip
             try:
-                more = ("--amend", "--reset-author", "--allow-empty") if amends else ()
-                self._committed_by(feed, folder / "message", env, *more)
+                self._committed_by(feed, folder / "message", env, *options)
             except RepoBlocked as error:
                 # Code 1 without a word: there is nothing to commit.
                 if error.code != 1 or error.said:

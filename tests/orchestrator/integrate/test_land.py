@@ -493,3 +493,23 @@ def test_what_the_machine_refuses_after_the_start_is_told_of_the_run_that_was_st
     done = lab.call("integrate", document["run"], "--json")
     assert done.code == 0, done
     assert done.document["workers"][0]["verdict"] == "accepted"
+
+
+@pytest.mark.parametrize("before", ["a minute ago", "long ago"])
+def test_verdicts_that_change_no_state_file_are_recorded_by_a_commit_all_the_same(lab, before):
+    lab.templates(command_1=shell("exit 3"))
+    if before == "a minute ago":
+        # In the same minute even the date stays.
+        assert lab.call("todo", "add", "Something").code == 0
+    document = run(lab, 1)
+    assert document["status"] == "integrated"
+    assert lab.git("rev-parse", "HEAD").strip() == document["commit"]["state"]
+    message = lab.git("show", "--no-patch", "--format=%B")
+    assert "\n- Command-Worker-1: failed, rejected\n" in message
+    assert integrate(lab, document, code=1)["commit"] == document["commit"]
+    # As after a kill between the commit and the end of its intent.
+    commit = {"paths": ["STATUS.md"], "message": message[:-1], "branch": "refs/heads/main", "saved": {}}
+    (lab.root / ".git/orchestrate/intent.json").write_text(json.dumps({"moves": [], "commit": commit}))
+    assert lab.call("resume", "--json").document["repaired"]
+    assert lab.git("log", "--format=%s").count("Integrated run") == 1
+    assert lab.git("status", "--porcelain") == ""
