@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal
-from orchestrator.state import FAMILIES, owned_paths
+from orchestrator.state import owned_paths
 from orchestrator.store.read import in_the_way, read_file
 from orchestrator.store.repo import UserRepo
 from tickets.plan import make_plan
@@ -26,8 +26,11 @@ class TemplatesFound(Value):
     """The problems and warnings of the templates alone."""
 
 
-def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
-    """Read the templates and prove each phase of them. `values` are those of no phase."""
+def examine_templates(repository: Repository, values: Values, families: Sequence[str]) -> TemplatesFound:
+    """Read the templates and prove each phase of them. `values` are those of no phase.
+
+    `families` are those that are on: no ticket owns their files.
+    """
     problems: list[Problem] = []
     files = template_files(repository.root, problems)
     is_whole = not problems
@@ -47,7 +50,7 @@ def examine_templates(repository: Repository, values: Values) -> TemplatesFound:
     if not every:
         return TemplatesFound(phases, tuple(problems))
     repo = UserRepo(repository)
-    rules = path_rules(repository.root, repo, FAMILIES, every, has_base=repo.head().sha is not None)
+    rules = path_rules(repository.root, repo, families, every, has_base=repo.head().sha is not None)
     for some in tickets.values():
         plan = make_plan(some, rules)
         problems += [*plan.problems, *plan.notes]

@@ -99,7 +99,8 @@ def template_problems(found: Situation) -> list[Problem]:
     repository, status = found.repository, found.status
     said = [(found.text(path) or b"").decode("utf-8", "replace") for path in (STATUS, DECISIONS)]
     deliverable = status.deliverable.name if status else ""
-    templates = examine_templates(repository, Values(repository.root.name, "", deliverable, said[0], said[1]))
+    values = Values(repository.root.name, "", deliverable, said[0], said[1])
+    templates = examine_templates(repository, values, found.families)
     problems = [*_unplanned(status, templates.phases), *templates.problems]
     # Only unreadable templates have no phase, and those are reported already.
     about = [problem for problem in problems if problem.place != f"{FOLDER}/"]

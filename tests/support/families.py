@@ -27,7 +27,7 @@ def turn_on(monkeypatch):
     copy.complete = lambda text, facts: text or f"# All notes of {facts.project}\n".encode()
     files = {f"{FAMILY}.notes": notes.OWNS, f"{FAMILY}.copy": copy.OWNS}
     monkeypatch.setattr(state, "_FILES", {**state._FILES, **files})
-    monkeypatch.setattr(state, "_COPIES", (f"{FAMILY}.copy",))
+    monkeypatch.setattr(state, "_COPIES", (*state._COPIES, f"{FAMILY}.copy"))
 
 
 def home_of(event):

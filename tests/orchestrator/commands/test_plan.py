@@ -51,6 +51,22 @@ def test_the_map_counts_what_each_owns_and_names_what_nobody_does(lab):
     assert "nobody owns 3 files: README.md, lib/a b.py, src/gen/x.py" in plain
 
 
+def test_no_ticket_owns_the_files_of_a_family_while_it_is_on(lab):
+    lab.commit({"phases/notes.txt": "", "STATE.md": "# Ours\n"})
+    lab.templates(command_1=writer("phases/**"), command_2=writer("STATE.md", "src/**"))
+    assert lab.call("plan", "phase-1").code == 0
+    valid = lab.call("validate", "--json").document["problems"]
+    lab.commit({"orchestrate.toml": 'families = ["phases"]\n'})
+    told = lab.call("plan", "phase-1", "--json")
+    assert told.code == 2
+    places = [f"docs/worker-ticket-templates/command-{number}.md:8" for number in (1, 2)]
+    wrong = [one for one in told.document["problems"] if one["severity"] == "error"]
+    assert [one["place"] for one in wrong] == places
+    assert ["phases/**" in wrong[0]["what"], "STATE.md" in wrong[1]["what"]] == [True, True]
+    more = [one for one in lab.call("validate", "--json").document["problems"] if one not in valid]
+    assert {*places} <= {one["place"] for one in more}
+
+
 def test_of_tickets_that_write_nothing_nobody_is_told_what_they_do_not_own(lab):
     lab.templates(command_1=shell("true"), command_2=shell("true"))
     said = lab.call("plan", "phase-1").out
