@@ -173,7 +173,7 @@ async def _permit(
     runtime: Runtime, ticket: Ticket, number: int, held: AsyncExitStack
 ) -> Permit | Refused | None:
     schedule = runtime.schedule
-    mark = mark_of(runtime.run, ticket.worker, number)
+    mark = mark_of(runtime.run, ticket.worker, number, runtime.site.runtime)
     holder = {"run": runtime.run.id, "worker": ticket.worker, "mark": mark}
 
     async def ask() -> Slot | None:

@@ -1,5 +1,6 @@
 """A run while a runtime works on it: the values that its stages share, and its one journal."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC
@@ -217,6 +218,7 @@ def _site(project: Project, run: RunDir, environments: Environments, phase: str)
         project.environ,
         fence,
         settings.trust_repository,
+        runtime=os.urandom(6).hex(),
         stops_with_runtime=settings.on_runtime_death == "stop",
         environments=environments,
         variables=settings.checks.env,

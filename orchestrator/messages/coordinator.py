@@ -108,9 +108,12 @@ class Coordinator:
         write_roster(str(self._folder), Roster(self._run, manifest.phase, manifest.lead, name, titles))
         for record in self._copy.read():
             self._book.add(record)
-        await self.take()
-        # What an earlier runtime had copied and was killed before it handled.
-        await self._settled([message.record for message in self._book])
+        async with self._taking:
+            fresh = self._read(self._logs.read_all())
+            # Among them what an earlier runtime had copied, and was killed before it handled.
+            waiting = sorted((message.record for message in self._book), key=_order)
+            found = await self._handle([*waiting, *(one for one in fresh if one.type == "ack")])
+        await self._begin_to_complete(found)
 
     async def follow(self) -> None:
         """Take in what comes, as long as this runs."""
@@ -152,22 +155,29 @@ class Coordinator:
 
     async def _take(self, poll: Poll) -> list[Record]:
         """Take in one poll; return the messages whose plan is to be completed."""
-        for line in poll.void:
-            self._report(line.participant, str(line))
-        for change in poll.changes:
-            self._report(change.participant, f"the log {change.what}")
-        fresh = [seen for seen in poll.records if self._add(seen)]
-        if fresh:
-            self._awake_until = anyio.current_time() + AWAKE
-            self._keep(fresh)
-        records = [*self._retries.due(self._now()), *(seen.record for seen in fresh)]
+        fresh = self._read(poll)
+        records = [*self._retries.due(self._now()), *fresh]
         completes = await self._handle(records) if records else []
         if fresh:
+            self._awake_until = anyio.current_time() + AWAKE
             state = self._runtime.state
             state.inbox = inbox_of(state, self._book, self._now(), self._settings.ack_limit)
         self._note_late()
         self._send_again()
         return completes
+
+    def _read(self, poll: Poll) -> list[Record]:
+        """Add the records of a poll to the book and to the copy; return the new ones."""
+        for line in poll.void:
+            self._report(line.participant, str(line))
+        for change in poll.changes:
+            self._report(change.participant, f"the log {change.what}")
+        fresh = [seen for seen in poll.records if self._add(seen)]
+        try:
+            self._copy.add(one.line for one in fresh if split(one.record.sender)[0] == self._run)
+        except OSError as error:
+            warning("messages not copied", run=self._run, reason=str(error))
+        return [seen.record for seen in fresh]
 
     def _add(self, seen: Seen) -> bool:
         """Add a record to the book; return whether it is new: a resend is not."""
@@ -175,18 +185,7 @@ class Coordinator:
         self._book.add(seen.record)
         return is_new
 
-    def _keep(self, fresh: Sequence[Seen]) -> None:
-        try:
-            self._copy.add(one.line for one in fresh if split(one.record.sender)[0] == self._run)
-        except OSError as error:
-            warning("messages not copied", run=self._run, reason=str(error))
-
     # What messages bring about
-
-    async def _settled(self, records: Sequence[Record]) -> None:
-        async with self._taking:
-            found = await self._handle(records)
-        await self._begin_to_complete(found)
 
     async def _handle(self, records: Sequence[Record]) -> list[Record]:
         """Make messages effective as one change, then acknowledge them.
@@ -207,6 +206,7 @@ class Coordinator:
             if effect is None:
                 continue
             if effect.completes:
+                self._completing[record.id] = anyio.Event()
                 completes.append(record)
             elif effect.event is None:
                 receipts += self._receipt(record, effect.refused)
@@ -296,7 +296,9 @@ class Coordinator:
             return
         try:
             with (log or self._log).held() as held:
-                held.append(*drafts)
+                # Known at once, and not with the next poll: until then it would be said once more.
+                for record in held.append(*drafts):
+                    self._book.add(record)
         except NotSentError as error:
             self._report(self._name, str(error))
 
@@ -308,9 +310,6 @@ class Coordinator:
 
     async def _begin_to_complete(self, records: Iterable[Record]) -> None:
         for record in records:
-            if record.id in self._completing:
-                continue
-            self._completing[record.id] = anyio.Event()
             if self._group is None:
                 await self._complete(record)
             else:
@@ -433,6 +432,10 @@ def _draft(receipt: Receipt) -> Draft:
     record = receipt.message
     facts = {"how": receipt.how, **receipt.facts}
     return Draft("ack", record.sender, receipt.reason, facts, record.phase, record.plan, record)
+
+
+def _order(record: Record) -> tuple[str, str, int]:
+    return record.at, record.sender, record.number
 
 
 def _line(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 import sys
 
 from support.paths import ROOT
+from support.runtimes import UNFENCED
 from support.templates import front
 
 from workers.messages.logs import Logs
@@ -31,7 +32,9 @@ class Talk:
 
     def __init__(self, lab):
         self.lab = lab
-        lab.commit({"orchestrate.toml": 'fence = "off"\n'})
+        settings = lab.root / "orchestrate.toml"
+        if not settings.exists() or settings.read_text() != UNFENCED:
+            lab.commit({"orchestrate.toml": UNFENCED})
 
     def commit(self, *scripts):
         """Commit a template for each script; the first may write below src, the others below out."""

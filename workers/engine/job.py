@@ -45,6 +45,8 @@ class Site(NamedTuple):
     fence: Fence = OPEN
     trust_repository: bool = False
     stops_with_runtime: bool = False
+    runtime: str = ""
+    """Unique to this runtime among all of the run: a part of the marks of what it launches."""
     environments: Environments = Environments()
     variables: Mapping[str, str] = {}  # it is never changed
     """Further variables for all of them, from the settings."""

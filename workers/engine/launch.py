@@ -39,11 +39,16 @@ ALLOWED = frozenset({
 ALLOWED_PREFIXES = ("LC_",)
 
 
-def mark_of(run: RunDir, worker: str, number: int = 1) -> str:
-    """Return the mark that the processes of an attempt, and no others, have in their environment."""
+def mark_of(run: RunDir, worker: str, number: int = 1, runtime: str = "") -> str:
+    """Return the mark that the processes of an attempt, and no others, have in their environment.
+
+    With the `runtime` that launches them it is the whole mark, without it the beginning that all have.
+    """
     # Of an attempt, not of a worker: a late cleaner of a dirty slot must not kill the next attempt.
     # By the run's path, not its id: two repositories may each begin a run in the same second.
-    return f"{run.path}/{worker}/{number}"
+    # Of a runtime: one that was killed before it launched leaves a slot in the name of the attempt, which the
+    # next runtime makes; who cleans that slot must not kill it.
+    return f"{run.path}/{worker}/{number}" + (f"/{runtime}" if runtime else "")
 
 
 def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
@@ -97,7 +102,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         # An interrupted agent CLI closes its stream; a terminated one may just exit.
         soft_signal=signal.SIGINT if is_cli else signal.SIGTERM,
         stops_with_runtime=site.stops_with_runtime,
-        mark=mark_of(run, ticket.worker, job.number),
+        mark=mark_of(run, ticket.worker, job.number, site.runtime),
     )
     return enclosed(launch, site.fence, _walls(site, job, launch, tree)) if site.fence.holds else launch
 

@@ -240,11 +240,13 @@ def kill_at_once(started_record: Path) -> None:
 
 
 def kill_marked(mark: str) -> int:
-    """Kill every process with a mark, and all below it; return how many, once they have exited.
+    """Kill every process with a mark, or one that begins so, and all below it; return how many, once dead.
 
     Raises WorkerError naming those that do not exit.
     """
     wanted = f"{MARK}={mark}".encode()
+    if not mark:
+        return 0
     killed: set[int] = set()
     until = time.monotonic() + _DEATH_DEADLINE
     while found := _marked(wanted):
@@ -264,7 +266,9 @@ def _marked(wanted: bytes) -> set[int]:
     found: set[int] = set()
     for pid, _ in descendants.processes():
         with suppress(OSError):
-            if pid != os.getpid() and wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            environ = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            is_marked = b"\0" + wanted + b"\0" in environ or b"\0" + wanted + b"/" in environ
+            if pid != os.getpid() and is_marked:
                 found |= {pid, *descendants.below(pid)}
     return found
 

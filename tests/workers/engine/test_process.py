@@ -268,3 +268,14 @@ def test_only_what_carries_the_mark_and_what_is_below_it_dies(mark):
         assert marked.wait(5) == -signal.SIGKILL
         assert bystander.poll() is None
         bystander.kill()
+
+
+def test_a_slot_that_a_killed_runtime_left_kills_nothing_that_the_next_one_has_launched(tmp_path):
+    run = RunDir(tmp_path, "20260216_142834")
+    stale, lives = (mark_of(run, "Command-Worker-1", 1, runtime) for runtime in ("0a", "0b"))
+    with subprocess.Popen(["sleep", "60"], env=dict(os.environ, ORCHESTRATE_MARK=lives)) as worker:
+        assert kill_marked(stale) == 0
+        assert worker.poll() is None
+        # Whoever closes the attempt means all that any runtime has launched for it.
+        assert kill_marked(mark_of(run, "Command-Worker-1", 1)) == 1
+        assert worker.wait(5) == -signal.SIGKILL
