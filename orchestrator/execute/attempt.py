@@ -74,7 +74,8 @@ def event_handler(runtime: Runtime, ticket: Ticket, number: int, kind: Kind) -> 
             case Throttled(seconds, message):
                 # A provider that its worker waits for is left alone by the others, too.
                 until = runtime.clock().timestamp() + seconds if seconds else None
-                park(runtime, ticket, f"{worker} has to wait: {message}"[:300], until)
+                said = runtime.redactor.clean(f"{worker} has to wait: {message}")
+                park(runtime, ticket, said[:300], until)
             case PatchDue(path):
                 if guard is not None:
                     guard.writing(worker, path)

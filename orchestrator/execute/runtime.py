@@ -98,7 +98,7 @@ class Runtime:
         )
         self.environments = environments_of(project.settings, project.repository.root, project.environ)
         """How the environments that commands use reach the project's code."""
-        self.site = _site(project, run, self.environments, manifest.phase)
+        self.site = _site(project, run, self.environments, manifest.phase)._replace(redactor=self.redactor)
         self.engine = LocalEngine(self.site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.versions = Versions(project.settings, project.environ)

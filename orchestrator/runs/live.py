@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from orchestrator.redaction import printable
 from orchestrator.runs.state import JOURNAL, RunState, read_roster, unreadable
 from orchestrator.runs.worker_state import WorkerState
 from tickets.problems import Problem
@@ -182,7 +183,8 @@ class LiveRun:
         from workers.agents.follow import last_said  # noqa: PLC0415 - for start-up time: most runs have ended
 
         key = (worker.worker, worker.attempts)
-        said = last_said(worker.agent, self.state.run.attempt(*key).stdout)
+        # Before a line is cut: half of a secret is not known as one.
+        said = printable(last_said(worker.agent, self.state.run.attempt(*key).stdout))
         # In the middle of a record that is longer than the part that is read, nothing can be parsed.
         self._said[key] = said or self._said.get(key, "")
         return self._said[key]

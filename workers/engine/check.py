@@ -131,6 +131,7 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
         hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), walls.shown, tail)
         hint = await anyio.to_thread.run_sync(said) or "; ".join(filter(None, (signs, hidden)))
     output = run.relative(ran.output)
+    tail = site.redactor.clean(tail)
     return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, hint)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tickets.redact import Redactor
 from tickets.ticket import Ticket
 from workers.agents.agent import AgentSettings, Answer
 from workers.fence.probe import OPEN, Fence
@@ -52,6 +53,8 @@ class Site(NamedTuple):
     """Further variables for all of them, from the settings."""
     readable: tuple[Path, ...] = ()
     """What workers and checks may read behind a fence, besides what each of them needs."""
+    redactor: Redactor = Redactor()
+    """For the words of an output that are cut, and after that not known as a secret."""
     messages: Messages = Messages()
 
 
