@@ -2,11 +2,15 @@
 
 import os
 import shlex
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from orchestrator.commands import deliverable
+import anyio
+import anyio.to_thread
+
+from orchestrator.commands import deliverable, msg
 from orchestrator.commands._project import project_of
 from orchestrator.commands._stages import finish
 from orchestrator.commands.answer import Answer
@@ -22,6 +26,10 @@ from orchestrator.state.facts import Facts
 from orchestrator.store.store import Store
 
 FOLDER = "orchestrate-demo"
+ANSWER = "No: fix the faults, and leave the rest to a person."
+LOOK = 0.2
+"""Seconds between two looks of the demo's lead for questions."""
+Beside = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Arguments(NamedTuple):
@@ -39,7 +47,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
 def make(caller: Caller, arguments: Arguments) -> Path:
     """Make the repository with its two commits: the package, then what `init` writes. Raises Refusal."""
     folder = Path(os.path.normpath(caller.folder / arguments.dir))
-    facts = Facts(folder.name, _lead(caller), caller.now(), "Repair", "The shop without faults")
+    facts = Facts(folder.name, _name_of_lead(caller), caller.now(), "Repair", "The shop without faults")
     sample = make_sample(folder, facts, caller.environ)
     state = {one.path: one.text for one in files_to_write(facts, sample.there, sample.templates)}
     Store(sample.repository).write({**state, FILE: sample.settings}, message=MESSAGE, commit=True)
@@ -49,8 +57,9 @@ def make(caller: Caller, arguments: Arguments) -> Path:
 def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
     """Run the phase of a new sample."""
     inside = caller._replace(folder=folder)
+    inside = inside._replace(beside=partial(_lead, inside, caller.beside))
     project = project_of(inside)
-    request = Request(phase=PHASE, lead=_lead(caller))
+    request = Request(phase=PHASE, lead=_name_of_lead(caller))
     ended = finish(inside, project, partial(run_phase, project, request))
     document = {**ended.document, "project": str(folder), "deliverables": [], "tests": ""}
     made = finished_deliverables(folder, PHASE) if not ended.exit_code else []
@@ -66,5 +75,22 @@ def run_sample(caller: Caller, folder: Path) -> Answer[RunState]:
     return ended._replace(document=document)
 
 
-def _lead(caller: Caller) -> str:
+async def _lead(caller: Caller, beside: Beside | None) -> None:
+    """Be the lead while the phase runs: answer the workers' questions."""
+    async with anyio.create_task_group() as group:
+        if beside is not None:
+            group.start_soon(beside)
+        while True:
+            await anyio.sleep(LOOK)
+            await anyio.to_thread.run_sync(_answer_questions, caller)
+
+
+def _answer_questions(caller: Caller) -> None:
+    found = msg.call(caller, msg.Arguments("inbox"))
+    for one in found.document["messages"]:
+        if one["open"]:
+            msg.call(caller, msg.Arguments("send", ANSWER, re=one["id"]))
+
+
+def _name_of_lead(caller: Caller) -> str:
     return caller.environ.get("ORCHESTRATE_LEAD") or LEAD

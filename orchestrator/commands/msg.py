@@ -6,6 +6,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Literal
 
+from orchestrator.commands._names import run_named
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
 from orchestrator.errors import Refusal
@@ -85,10 +86,20 @@ class _Office:
         self.folder = self.root / MESSAGES
         self.now = caller.now
         self.by = lead_of(caller, self.repository)
-        runs = [run for run in runs_of(self.root) if arguments.run in (None, run.id)]
-        if arguments.run and not runs and arguments.action != "log":
-            raise _refusal(arguments.run, "there is no such run", "`orchestrate ps` lists those that are on")
+        self.run = self._named_run(arguments)
+        runs = [run for run in runs_of(self.root) if self.run in (None, run.id)]
         self.states = [state for run in runs[-NEWEST:] if (state := read_run(run)) is not None]
+
+    def _named_run(self, arguments: Arguments) -> str | None:
+        """Return the run of an id, `last` or a beginning; of one that is gone the log may be left."""
+        if arguments.run is None:
+            return None
+        try:
+            return run_named(self.repository, arguments.run).id
+        except Refusal:
+            if arguments.action != "log" or arguments.run == "last":
+                raise
+            return arguments.run
 
     # Sending
 
@@ -239,7 +250,7 @@ class _Office:
         said, now = self.arguments, self.now().timestamp()
         if said.type not in (None, *TYPES):
             raise _refusal("--type", f"`{said.type}` is no type", f"write one of: {', '.join(sorted(TYPES))}")
-        found = audit(self.root, said.run)
+        found = audit(self.root, self.run)
         by = Selection(said.named, said.type, said.standing, said.since)
         chosen = selected(found.messages, by, now)
         shown = chosen[-said.limit :] if said.limit else chosen

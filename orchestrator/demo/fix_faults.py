@@ -7,15 +7,20 @@ An edit inserts or replaces bytes: every byte that is not part of a fault stays.
 import argparse
 import ast
 import json
+import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FINDING = re.compile(r"^(\S+\.py):\d+: (fixed: )?(.+)$", re.MULTILINE)
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.BoolOp, ast.comprehension)
 MANY_BRANCHES = 4
+PATIENCE = 50.0
+"""Seconds to wait for another worker's word, or the lead's."""
 
 
 class Fault(NamedTuple):
@@ -99,6 +104,38 @@ def _no_encoding(source: Source, call: ast.Call) -> "Iterator[Fault]":
     yield Fault(call.lineno, "open() without an encoding reads differently on each system", edit)
 
 
+# What workers and their lead say to each other
+
+
+def ask(whom: str, question: str) -> str:
+    """Ask another worker, or the lead, and wait for the answer."""
+    sent = _orchestrate("send", "--to", whom, "--type", "question", question)
+    return f"asked {whom}: {question} It said: {_heard(lambda one: one['re'] == sent['id'])['body']}"
+
+
+def answer(text: str) -> str:
+    """Wait for a question, and answer it."""
+    question = _heard(lambda one: one["type"] == "question")
+    _orchestrate("send", "--to", question["from"], "--re", question["id"], text)
+    return f"was asked: {question['body']} Answered: {text}"
+
+
+def _heard(is_it: "Callable[[dict[str, str]], bool]") -> "dict[str, str]":
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for one in _orchestrate("inbox", "--wait", "5")["messages"]:
+            if is_it(one):
+                return one
+    sys.exit("nobody has said anything")
+
+
+def _orchestrate(*call: str) -> "dict[str, Any]":
+    command = [os.environ["ORCHESTRATE_CLI"], "worker", *call, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 # What a worker is asked for
 
 
@@ -168,16 +205,20 @@ def main() -> int:
     what.add_argument("--survey", action="store_true", help="list what is hard to read")
     what.add_argument("--fix", action="store_true", help="fix the faults")
     what.add_argument("--report", type=Path, metavar="FILE", help="write what the outputs in the ticket say")
+    said = parser.add_mutually_exclusive_group()
+    said.add_argument("--ask", nargs=2, metavar=("WHOM", "TEXT"), help="ask somebody first")
+    said.add_argument("--answer", metavar="TEXT", help="answer a question first")
     parser.add_argument("paths", nargs="+", type=Path, help="files, or folders of Python files")
     given = parser.parse_args()
     paths = [
         file for path in given.paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
     ]
+    talk = [ask(*given.ask)] if given.ask else [answer(given.answer)] if given.answer else []
     if given.report:
         lines = report(given.report, sys.stdin.read(), paths)
     else:
         lines = (audit if given.audit else survey if given.survey else fix)(paths)
-    summary = "\n".join(lines)
+    summary = "\n".join([*lines, *talk])
     sys.stdout.write(
         f"{summary}\nORCHESTRATE-RESULT {json.dumps({'status': 'complete', 'summary': summary})}\n"
     )
