@@ -123,9 +123,9 @@ def answer(text: str) -> str:
 def _heard(is_it: "Callable[[dict[str, str]], bool]") -> "dict[str, str]":
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        for one in _orchestrate("inbox", "--wait", "5")["messages"]:
-            if is_it(one):
-                return one
+        heard: list[dict[str, str]] = _orchestrate("inbox", "--wait", "5")["messages"]
+        for one in filter(is_it, heard):
+            return one
     sys.exit("nobody has said anything")
 
 
