@@ -8,7 +8,7 @@ from orchestrator.cli.text import with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import NoArguments
 from orchestrator.commands.ps import Seen
-from orchestrator.runs.live import SHORT, QueueCounts, Row
+from orchestrator.runs.live import SHORT, STAGES, QueueCounts, Row
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +27,7 @@ def _lines(seen: list[Seen]) -> list[str]:
     lines = []
     for state, own, queue, cost in seen:
         counted = _counted(own) + (f", {_queue_words(queue)}" if queue.total else "")
+        counted = STAGES.get(state.stage or "", counted)
         counted += "" if cost.is_nothing else f"; {cost.in_words()}"
         lines.append(f"run {state.run.id} ({state.phase}) {state.status()}: {counted}")
         for row in own:

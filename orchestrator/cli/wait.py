@@ -7,6 +7,7 @@ from orchestrator.cli.terminal.progress import counted, record_line, summary_lin
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.wait import Arguments, WaitView, wait
+from orchestrator.runs.live import STAGES
 from orchestrator.step import step_lines
 
 
@@ -38,5 +39,6 @@ def lines(answer: Answer[WaitView], _: Arguments) -> list[str]:
     said = [line for record in events if (line := record_line(record, state))]
     if answer.document["status"] != "running":
         return [*said, *summary_lines(state, answer.problems, answer.step)]
-    running = f"run {state.run.id} is running; tickets: {counted(state)}"
+    stage = STAGES.get(state.stage or "", "")
+    running = f"run {state.run.id} is running{stage and f': {stage}'}; tickets: {counted(state)}"
     return [*said, running, *step_lines(answer.step)]

@@ -83,11 +83,13 @@ def _parked(repository: Repository, now: datetime) -> dict[str, str]:
 def _shown(run: LiveRun, queue: QueueCounts, cost: Spent, now: datetime) -> dict[str, Any]:
     workers = run.state.workers.values()
     retrying = sum(one.retrying and not one.ended for one in workers)
+    running = run.state.counts["running"]
     return {
         "run": run.state.run.id,
         "phase": run.state.phase,
         "status": run.state.status(),
-        "running": sum(one.started and not one.ended for one in workers) - retrying,
+        "stage": run.state.stage,
+        "running": running - retrying if run.is_running else running,
         "retrying": retrying,
         "queued": queue.total,
         "ended": sum(one.ended for one in workers),

@@ -85,9 +85,10 @@ def _said(found: Status) -> dict[str, Any]:
 
 def _shown(state: RunState, cost: Spent, now: datetime) -> dict[str, Any]:
     outcomes: dict[str, int] = {}
-    started = "running" if state.status() == "running" else "started"
-    for worker in state.workers.values():
-        going = "retrying" if worker.retrying else started
+    lives = state.stage is not None
+    for name, worker in state.workers.items():
+        going = "running" if lives or state.outlives(name) else "stopped"
+        going = "retrying" if worker.retrying else going
         word = worker.outcome or (going if worker.started else "waiting")
         word = worker.standing if worker.standing == "rejected" else word
         outcomes[word] = outcomes.get(word, 0) + 1

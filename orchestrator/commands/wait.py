@@ -14,7 +14,7 @@ from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.inbox import InboxReader
-from orchestrator.runs.live import LiveRun
+from orchestrator.runs.live import STAGES, LiveRun
 from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_keys
@@ -120,12 +120,14 @@ def _answer(
             "schema": 1, "run": state.run.id, "status": status, "counts": counts,
             "changed": [_changed(live, name) for name in changed],
         }  # fmt: skip
+        if state.stage in STAGES:
+            document["stage"] = state.stage
         if parked := state.parked_at(now):
             document["parked"] = parked
         if any(state.inbox.counts().values()):
             document["messages"] = state.inbox.counts()
     else:
-        document = {**state.document(step), "events": events}
+        document = {**state.document(step), "stage": state.stage, "events": events}
     document |= {
         "problems": [problem.as_json() for problem in problems],
         "cursor": str(live.cursor),

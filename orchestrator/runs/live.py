@@ -67,6 +67,13 @@ class QueueCounts(Value):
     first: tuple[Waiting, ...]
 
 
+STAGES = {
+    "gate": "all tickets have ended, the gate runs on their work",
+    "integration": "all tickets have ended, their work is integrated",
+}
+"""The stage of a run in which no worker runs, in words."""
+
+
 class LiveRun:
     """One run by its files, read again and again."""
 

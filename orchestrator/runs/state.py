@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.events import (
@@ -47,6 +47,7 @@ from workers.files.run_dir import RunDir, read_json, runs_of
 JOURNAL = "events.jsonl"
 TALK = 3
 """How many of the last messages are kept, to be shown."""
+Stage = Literal["workers", "gate", "integration"]
 FINAL = ("accepted", "partial", "rejected", None)
 _AGAIN = r"(/checks/[\w.-]+?)\.\d+(?=\.std(?:out|err)\b)"
 
@@ -287,9 +288,26 @@ class RunState:
     def counts(self) -> dict[Standing, int]:
         """Count the workers by what became of their work."""
         found = dict.fromkeys(STANDINGS, 0)
-        for worker in self.workers.values():
-            found[worker.standing] += 1
+        lives = is_locked(self.run.path / "run.lock")
+        for name, worker in self.workers.items():
+            word = worker.standing
+            found["stopped" if word == "running" and not (lives or self.outlives(name)) else word] += 1
         return found
+
+    def outlives(self, name: str) -> bool:
+        """Return whether the newest attempt of a worker goes on, although it may have no runtime."""
+        worker = self.workers[name]
+        return not worker.retrying and is_locked(self.run.attempt(name, worker.attempts).started)
+
+    @property
+    def stage(self) -> Stage | None:
+        """What its runtime does; None where it has none."""
+        if not is_locked(self.run.path / "run.lock"):
+            return None
+        if not self.has_ended:
+            return "workers"
+        gates = self.run.path.glob("checks/gate-*.started.json")
+        return "gate" if any(map(is_locked, gates)) else "integration"
 
     @property
     def failed(self) -> tuple[str, ...]:

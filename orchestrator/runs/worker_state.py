@@ -16,9 +16,13 @@ from tickets.types import AgentName, Outcome, Verdict
 
 LANDS = ("accepted", "partial")
 """Verdicts with which a worker's changes land."""
-Standing = Literal["accepted", "pending", "rejected", "failed", "skipped", "running", "waiting"]
+Standing = Literal["accepted", "pending", "rejected", "failed", "skipped", "running", "stopped", "waiting"]
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
-"""In the order in which they are told; `failed` are those that did not end well, whatever was decided."""
+"""In the order in which they are told.
+
+`failed` are those that did not end well, whatever was decided; `stopped` those that have no outcome, and that
+nobody works on.
+"""
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
 HELD_UP = ("gate", "hook", "conflict", "dependency")
@@ -136,7 +140,7 @@ class WorkerState:
 
     @property
     def standing(self) -> Standing:
-        """What became of its work, for a count."""
+        """What became of its work, for a count; `running` is to be told from `stopped` by the run's files."""
         if self.lands:
             return "accepted"
         if not self.ended:

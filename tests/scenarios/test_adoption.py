@@ -260,8 +260,23 @@ def test_a_signal_stops_an_attached_run_in_order_and_keeps_its_work(lives, numbe
         "interrupted", f"orchestrate resume {run.name} --detach",
     )  # fmt: skip
     assert document["workers"][0]["outcome"] is None
+    assert {word: count for word, count in document["counts"].items() if count} == {"stopped": 1}
     assert partial_work(lives, run) == "half\n"
     assert lives.living() == []
+    told = {name: lives.call(name, "--json").document["runs"][0] for name in ("status", "ps")}
+    assert told["status"]["outcomes"] == {"stopped": 1}
+    assert (told["ps"]["stage"], told["ps"]["running"]) == (None, 0)
+    assert "1 stopped" in lives.call("ps").out
+
+
+def test_a_worker_that_outlives_its_runtime_is_told_as_running(lives):
+    one(lives, f"mkdir out; echo half > out/1; {lives.waits}")
+    run, runtime = lives.detached()
+    wait_until(lambda: started(run) and list((lives.root / ".taskers/worktrees").glob("*/*/out/1")))
+    kill_and_see_dead(runtime)
+    told = {name: lives.call(name, "--json").document["runs"][0] for name in ("status", "ps")}
+    assert (told["status"]["outcomes"], told["ps"]["running"]) == ({"running": 1}, 1)
+    assert lives.call("wait", run.name, "--json").document["counts"]["running"] == 1
 
 
 def in_the_middle(lives):

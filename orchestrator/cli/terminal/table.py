@@ -117,17 +117,20 @@ def _head(run: LiveRun, now: datetime, columns: int) -> list[str]:
     """Return a run's own line, or two: its workers counted by state, failures first."""
     state = run.state
     counted: dict[str, int] = {}
-    for worker in state.workers.values():
-        word = _word(worker) if worker.ended else "running" if worker.started else "queued"
+    lives = run.is_running
+    for name, worker in state.workers.items():
+        going = "running" if lives or state.outlives(name) else "stopped"
+        word = _word(worker) if worker.ended else going if worker.started else "queued"
         counted[word] = counted.get(word, 0) + 1
-    order = ["running", "queued", "pending", "", *WELL]
+    order = ["running", "stopped", "queued", "pending", "", *WELL]
     words = sorted(counted, key=lambda word: order.index(word if word in order else ""))
     began = min((one.started_at for one in state.workers.values() if one.started_at), default="")
-    time = f", {elapsed((now - _time(began)).total_seconds())}" if began and run.is_running else ""
+    time = f", {elapsed((now - _time(began)).total_seconds())}" if began and lives else ""
     said = ", ".join(f"{counted[word]} {word}" for word in words)
     cost = told_by(state)  # at every drawing: not from the ledger
     money = "" if cost.is_nothing else f", {cost.in_short()}"
-    head = f"run {state.run.id} of {state.phase}, {state.status()}{time}{money}"
+    doing = {"gate": "the gate runs", "integration": "integrating"}.get(state.stage or "", state.status())
+    head = f"run {state.run.id} of {state.phase}, {doing}{time}{money}"
     return [f"{head}: {said}"] if cells(f"{head}: {said}") <= columns else [head, f"  {said}"]
 
 

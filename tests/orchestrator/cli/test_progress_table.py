@@ -57,7 +57,7 @@ def test_a_worker_has_its_ticket_state_time_tokens_cost_and_last_words(tmp_path)
     start(live, 1, 2)
     end(live, 1, reason="two tests were flaky")
     head, names, running, waiting, ended = table(live, WIDE)
-    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25: 1 running, 1 queued, 1 accepted"
+    assert head == "run 20260216_142834 of phase-1, interrupted, $0.25: 1 stopped, 1 queued, 1 accepted"
     assert names.split() == ["WORKER", "TICKET", "STATE", "TIME", "TOKENS", "USD", "LAST"]
     assert running.split() == ["Codex-Worker-2", "codex-2", "lost", "1:15", "Part", "2"]
     assert waiting.split()[:3] == ["Codex-Worker-3", "codex-3", "waiting"]
@@ -75,7 +75,7 @@ def test_where_room_is_short_the_counts_have_a_line_and_what_is_said_has_the_roo
     )
     head, counts, names, *_, ended = table(live)
     assert head == "run 20260216_142834 of phase-1, interrupted, $0.25"
-    assert counts == "  1 running, 2 queued, 1 blocked"
+    assert counts == "  1 stopped, 2 queued, 1 blocked"
     assert names.split() == ["WORKER", "STATE", "TIME", "TOKENS", "USD", "LAST"]
     assert "blocked" in ended
     assert "no permission for run_shell_comm" in ended

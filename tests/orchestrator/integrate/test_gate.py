@@ -269,3 +269,20 @@ def test_what_a_cancelled_run_had_completed_lands_through_the_gate(lives):
     document = call(lives, "integrate", run.name, code=1)
     assert verdicts(document) == {"command-1": "accepted", "command-2": "rejected"}
     assert out(lives.lab) == {"1"}
+
+
+def test_a_gate_that_runs_is_told_by_all_who_are_asked(lives):
+    begun = lives.outside / "begun"
+    gate(lives.lab, f"touch {begun}; {lives.waits}", fence="off")
+    lives.lab.templates(command_1=writer(1))
+    runtime = lives.begin("run", "phase-1")
+    wait_until(begun.exists)
+    (shown,) = lives.call("ps", "--json").document["runs"]
+    assert (shown["stage"], shown["running"], shown["ended"]) == ("gate", 0, 1)
+    for options in ((), ("--since", "0")):
+        assert lives.call("wait", "last", "--timeout", "0", *options, "--json").document["stage"] == "gate"
+    for command in (("ps",), ("wait", "last", "--timeout", "0")):
+        assert "the gate runs on their work" in lives.call(*command).out
+    lives.let_go(1)
+    runtime.communicate()
+    assert lives.call("wait", "last", "--json").document["stage"] is None
