@@ -11,6 +11,7 @@ EXACT = (".stdout", ".stderr", ".patch")
 VALUES = [*(one.value.split("\n")[1] if "\n" in one.value else one.value for one in PLANTED), *KNOWN.values()]
 """What must not be seen; of a key in a block its first line."""
 TOKEN = next(one.value for one in PLANTED if one.kind == "github-token")
+MESSAGE = f"May I use {TOKEN}?\n"
 SHOWN = "\n".join([*(one.text for one in PLANTED), *KNOWN.values()])
 
 
@@ -30,6 +31,7 @@ def leaks(lab):
     for path in lab.root.rglob("*"):
         name = path.relative_to(lab.root).as_posix()
         is_users = name.startswith(("docs/worker-ticket-templates/", "src/", ".git/objects/"))
+        is_users = is_users or name.startswith(".taskers/messages/") or name.endswith("/messages.jsonl")
         if path.is_file() and not path.is_symlink() and not is_users and path.suffix not in EXACT:
             values = seen_in(path.read_bytes().decode("utf-8", "replace"))
             # The names of files that are there are in git's own index, and in our copies of it.
@@ -52,6 +54,7 @@ def test_a_run_keeps_no_secret_in_a_file_and_shows_none(lab):
             "echo x > docs/x.md", mode="write", owns=["docs/x.md"],
             acceptance=[f"{spoken(SHOWN)}; {spoken(SHOWN)} >&2; {spoken('last ' + TOKEN)}; false"],
         ),
+        command_6=shell(f'"$ORCHESTRATE_CLI" worker send --to lead --type question "$({spoken(MESSAGE)})"'),
         command_5=shell(f"{spoken('a ' + TOKEN[:9])}; sleep 0.3; {spoken(TOKEN[9:])}; echo; exit 3"),
     )  # fmt: skip
     screens = [lab.call("run", "phase-1", env={**KNOWN, "COLUMNS": "100"})]
@@ -71,7 +74,8 @@ def test_a_run_keeps_no_secret_in_a_file_and_shows_none(lab):
     assert checked["reason"].startswith("acceptance failed: `echo")
     calls = [
         ("status",), ("status", "--json"), ("report",), ("wait", "last", "--json"), ("watch", "last"),
-        ("ps",), ("validate",), ("todo", "add", f"use {TOKEN} and {SHOWN}"), ("todo", "list"), ("handoff",),
+        ("ps",), ("validate",), ("msg", "inbox"), ("msg", "inbox", "--json"), ("msg", "log"),
+        ("msg", "log", "--json"), ("todo", "add", f"use {TOKEN} and {SHOWN}"), ("todo", "list"), ("handoff",),
         ("decide", "Use it", "--context", SHOWN, "--decision", f"{TOKEN}, for now"),
         ("integrate", "last", "--json"),
         *(
@@ -81,12 +85,15 @@ def test_a_run_keeps_no_secret_in_a_file_and_shows_none(lab):
         ),
     ]  # fmt: skip
     screens += [lab.call(*words, env=KNOWN) for words in calls]
+    assert any("May I use [redacted:github-token]?" in screen.out for screen in screens)
     for screen in screens:
         assert seen_in(screen.out + screen.err) == []
     assert leaks(lab) == {}
     assert seen_in(lab.git("log", "--all", "--format=%B")) == []
-    for path in run.rglob("*"):
-        if path.suffix in EXACT:
+    messages = run / "messages.jsonl"
+    assert TOKEN in messages.read_text()
+    for path in (*run.rglob("*"), *(lab.root / ".taskers/messages").glob("*[0-9].jsonl")):
+        if path.suffix in EXACT or path == messages or path.parent.name == "messages":
             assert path.stat().st_mode & 0o777 == 0o600, path
     raw = lab.call("logs", "last", "command-1", "--raw", env=KNOWN)
     assert raw.out == SHOWN
