@@ -18,6 +18,7 @@ from workers.messages.mailbox import Mailbox
 from workers.messages.own_log import NotSentError
 from workers.messages.record import log_name, participant
 from workers.messages.roster import read_roster
+from workers.messages.standing import ACK_LIMIT
 
 PLACE = "orchestrate worker"
 STDIN = "-"
@@ -96,6 +97,7 @@ def mailbox_of(caller: Caller, arguments: Arguments) -> Mailbox:
         pause_limit=_seconds(said, "ORCHESTRATE_PAUSE_LIMIT") or 1800.0,
         deadline=_seconds(said, "ORCHESTRATE_DEADLINE"),
         is_phase_worker=roster is not None and roster.phase_worker == worker,
+        ack_limit=_seconds(said, "ORCHESTRATE_ACK_LIMIT") or ACK_LIMIT,
     )
 
 

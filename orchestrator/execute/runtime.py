@@ -98,7 +98,7 @@ class Runtime:
         )
         self.environments = environments_of(project.settings, project.repository.root, project.environ)
         """How the environments that commands use reach the project's code."""
-        self.site = _site(project, run, self.environments, manifest.phase)._replace(redactor=self.redactor)
+        self.site = _site(project, run, self.environments, manifest)._replace(redactor=self.redactor)
         self.engine = LocalEngine(self.site, fork_server, self.checker)
         """Runs the attempts and checks of the run."""
         self.versions = Versions(project.settings, project.environ)
@@ -209,8 +209,9 @@ class Runtime:
         return self.state.workers[ticket.worker]
 
 
-def _site(project: Project, run: RunDir, environments: Environments, phase: str) -> Site:
+def _site(project: Project, run: RunDir, environments: Environments, manifest: Manifest) -> Site:
     """Return what all jobs of a run have in common."""
+    worker = manifest.phase_worker
     settings, fence = project.settings, fence_in_force(project.settings.fence.level)
     return Site(
         run,
@@ -231,5 +232,5 @@ def _site(project: Project, run: RunDir, environments: Environments, phase: str)
             ),
             *(settings_above(run) if fence.level == "landlock" else ()),
         ),
-        messages=Messages(phase=phase),
+        messages=Messages(manifest.phase, worker and worker.worker, *manifest.messages),
     )

@@ -34,6 +34,8 @@ class Messages(NamedTuple):
     on_blocker: Literal["skip", "pause"] = "skip"
     pause_limit: float = 1800.0
     """Seconds that a paused worker waits for an answer."""
+    ack_limit: float = 900.0
+    """Seconds without a receipt after which a message is reported as unacknowledged."""
 
 
 class Site(NamedTuple):

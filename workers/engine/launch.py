@@ -63,7 +63,7 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
     _make_own(run, ticket, site.fence)
     common = {
         **worker_environment(site, ticket.worker, tree, job.settings.env, more=ticket.env),
-        **message_environment(site, ticket.worker),
+        **message_environment(site, job),
     }
     is_cli = ticket.agent != "command"
     request = InvocationRequest(

@@ -16,6 +16,7 @@ from workers.fence.policy import message_log
 from workers.files.run_dir import RunDir
 from workers.messages.scratch import GREETED
 
+PYTHON = (os.path.realpath(sys.executable), "-I", "-S")
 _ROOM = INSTALLED / "workers" / "messages"
 _MARGIN = 60
 """Seconds that a CLI gives a call of our tools beyond the ticket's timeout: the call ends first."""
@@ -23,12 +24,17 @@ _LONGEST = 20 * 86_400
 """Seconds; CLIs count in milliseconds, of which they know 2^31."""
 
 
-def message_environment(site: Site, worker: str) -> dict[str, str]:
+def message_environment(site: Site, job: Job) -> dict[str, str]:
     """Return the variables by which a worker's shell sends and reads messages."""
-    program = _command()
+    program, said = _command(), site.messages
     return {
-        "ORCHESTRATE_MESSAGES": str(message_log(site.run, worker)),
+        "ORCHESTRATE_MESSAGES": str(message_log(site.run, job.ticket.worker)),
         **({"ORCHESTRATE_CLI": program} if program else {}),
+        "ORCHESTRATE_EVENTS": said.events,
+        "ORCHESTRATE_ON_BLOCKER": said.on_blocker,
+        "ORCHESTRATE_PAUSE_LIMIT": f"{said.pause_limit:.0f}",
+        "ORCHESTRATE_ACK_LIMIT": f"{said.ack_limit:.0f}",
+        "ORCHESTRATE_DEADLINE": str(int(job.deadline)),
     }
 
 
@@ -36,7 +42,6 @@ def mail_of(site: Site, job: Job, variables: Iterable[str]) -> Mail:
     """Return the server and the hooks of an attempt; `variables` are the names of those that it sees."""
     worker, said = job.ticket.worker, site.messages
     log = str(message_log(site.run, worker))
-    python = (os.path.realpath(sys.executable), "-I", "-S")
     longest = int(min(_LONGEST, _LONGEST if job.limits.total is None else job.limits.total))
     options = {
         "log": log,
@@ -44,15 +49,13 @@ def mail_of(site: Site, job: Job, variables: Iterable[str]) -> Mail:
         "events": said.events,
         "on-blocker": said.on_blocker,
         "pause-limit": f"{said.pause_limit:.0f}",
+        "ack-limit": f"{said.ack_limit:.0f}",
         "scratch": str(site.run.scratch(worker)),
     }
-    after, stop = (
-        shlex.join((*python, str(_ROOM / "mail_hook.py"), way, job.ticket.agent, log))
-        for way in ("after", "stop")
-    )
+    after, stop = (hook_command(way, job.ticket.agent, log) for way in ("after", "stop"))
     return Mail(
         server=(
-            *(*python, str(_ROOM / "mail_server.py")),
+            *(*PYTHON, str(_ROOM / "mail_server.py")),
             *(part for name, value in options.items() for part in (f"--{name}", value)),
             *(("--phase-worker",) if said.phase_worker == worker else ()),
         ),
@@ -63,6 +66,14 @@ def mail_of(site: Site, job: Job, variables: Iterable[str]) -> Mail:
         # By the mark a cleaner finds what a killed shim has left.
         variables=(*(name for name in variables if name.startswith("ORCHESTRATE_")), MARK),
     )
+
+
+def hook_command(way: str, agent: str, log: str, python: tuple[str, ...] = PYTHON) -> str:
+    """Return the shell command of a hook, which succeeds where our program cannot even be started.
+
+    Of a hook that fails with certain codes the CLIs believe that it holds the agent back, for ever.
+    """
+    return f"{shlex.join((*python, str(_ROOM / 'mail_hook.py'), way, agent, log))} || true"
 
 
 def forget_server(run: RunDir, worker: str) -> None:

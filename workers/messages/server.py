@@ -16,6 +16,7 @@ from typing import Any
 from workers.messages.calls import Desk
 from workers.messages.mailbox import Mailbox
 from workers.messages.scratch import greet, note_fault
+from workers.messages.standing import ACK_LIMIT
 
 NEWS = "messages_for_you"
 """The key of the new messages in a structured answer, beside which some CLIs show their model no text."""
@@ -190,6 +191,7 @@ def main(argv: Sequence[str]) -> None:
         pause_limit=float(given["pause-limit"]),
         deadline=float(deadline) if deadline.isdecimal() else None,
         is_phase_worker=is_phase_worker,
+        ack_limit=float(given.get("ack-limit", ACK_LIMIT)),
     )
     said = f"{INSTRUCTIONS} {OWNS.format(given['phase'])}" if is_phase_worker else INSTRUCTIONS
     Server(Desk(box), said, given["scratch"]).serve()

@@ -227,7 +227,7 @@ async def test_a_shell_of_a_worker_reads_all_messages_and_writes_its_own_log(mac
 
 async def test_a_cli_is_given_the_server_and_the_hooks_of_its_worker(machine, tmp_path):
     said = 'for word in "$@"; do printf "%s\\n" "$word"; done > "$TMPDIR/words"'
-    messages = Messages("phase-2", "Claude-Worker-1", "milestones", "pause", 90.0)
+    messages = Messages("phase-2", "Claude-Worker-1", "milestones", "pause", 90.0, 60.0)
     machine.site = machine.site._replace(messages=messages)
     job = machine.agent_job(tmp_path, f"#!/bin/sh\n{said}\n")
     job = job._replace(limits=Limits(500, 1), deadline=1771254514.7)
@@ -244,11 +244,13 @@ async def test_a_cli_is_given_the_server_and_the_hooks_of_its_worker(machine, tm
     log = str(run.root / f".taskers/messages/{run.id}.{worker}.jsonl")
     assert options == {
         "--log": log, "--phase": "phase-2", "--events": "milestones", "--on-blocker": "pause",
-        "--pause-limit": "90", "--scratch": str(run.scratch(worker)), "--deadline": "1771254514",
+        "--pause-limit": "90", "--ack-limit": "60", "--scratch": str(run.scratch(worker)),
+        "--deadline": "1771254514",
     }  # fmt: skip
     hooks = json.loads(words[words.index("--settings") + 1])["hooks"]
     for event, way in (("PostToolUse", "after"), ("PostToolUseFailure", "after"), ("Stop", "stop")):
-        command = shlex.split(hooks[event][0]["hooks"][0]["command"])
+        *command, otherwise, true = shlex.split(hooks[event][0]["hooks"][0]["command"])
+        assert (otherwise, true) == ("||", "true")
         assert Path(command[-4]).name == "mail_hook.py"
         assert command[-3:] == [way, "claude", log]
 

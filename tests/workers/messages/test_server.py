@@ -38,7 +38,8 @@ class Desk:
         self.post, self.scratch = post, scratch
         self.options = {
             "log": str(post.path(ONE)), "phase": "phase-2", "events": "transitions", "on-blocker": "skip",
-            "pause-limit": "1800", "deadline": str(int(time.time()) + 3600), "scratch": str(scratch),
+            "pause-limit": "1800", "ack-limit": "900", "deadline": str(int(time.time()) + 3600),
+            "scratch": str(scratch),
         }  # fmt: skip
 
     def argv(self, *flags, **options):
