@@ -27,7 +27,22 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocat
 _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 LEAST_ROOM = 128_000_000
-"""Bytes of address space, twice the most with which a run was seen to hang or die."""
+"""Bytes of address space, twice as many as a run of a full pool takes where it spares them."""
+_BUG = 3
+_STACK = 1 << 20
+_ONE_HEAP = -8, 1
+"""M_ARENA_MAX of glibc's malloc.h, and its value."""
+_NO_ROOM_LEFT = "the system gives no more memory", "raise the limit (`ulimit -v`), or end other programs"
+_LAST_WORDS = "error: orchestrate: {}; {}\nnext: orchestrate resume\n".format(*_NO_ROOM_LEFT).encode()
+_LAST_JSON = (
+    (
+        '{{"schema": 1, "ok": false, "problems": [{{"place": "orchestrate", "what": "{}", "do": "{}", '
+        '"severity": "error"}}], "next_action": "orchestrate resume"}}\n'
+    )
+    .format(*_NO_ROOM_LEFT)
+    .encode()
+)
+"""What is said where there is no memory to put an answer together."""
 
 # Other imports are inside functions: they would slow down `--version` and `--help`.
 
@@ -162,8 +177,12 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     if _is_nowhere(found):
         what, do = "the current folder is no more", "change to another, or give `--project DIR`"
         return _refuse(place, what, do, as_json=as_json, name=name)
-    if command.of_run and command.lasts and (what := _lack_of_room()):
-        return _refuse("ulimit -v", what, "raise it, as by `ulimit -v unlimited`", as_json=as_json, name=name)
+    if command.lasts and (limit := _room()):
+        if command.of_run and limit < LEAST_ROOM:
+            what = f"limits memory to {limit // 10**6} MB, and a run needs {LEAST_ROOM // 10**6} MB"
+            do = "raise it, as by `ulimit -v unlimited`"
+            return _refuse("ulimit -v", what, do, as_json=as_json, name=name)
+        _spare_room()
     from functools import partial  # noqa: PLC0415 - for start-up time
     from importlib import import_module  # noqa: PLC0415 - for start-up time
 
@@ -201,17 +220,24 @@ def _is_nowhere(found: "argparse.Namespace | SimpleNamespace") -> bool:
     return False
 
 
-def _lack_of_room() -> str:
-    """Return that the limit of the address space is too low for a runtime; empty where it is not.
-
-    Below, Python itself hangs or is killed where a thread gets no memory.
-    """
+def _room() -> int:
+    """Return the limit of the address space in bytes; 0 where there is none."""
     from resource import RLIMIT_AS, getrlimit  # noqa: PLC0415 - for start-up time
 
-    limit = getrlimit(RLIMIT_AS)[0]
-    if not 0 <= limit < LEAST_ROOM:
-        return ""
-    return f"limits memory to {limit // 10**6} MB, and a run needs {LEAST_ROOM // 10**6} MB"
+    return max(0, getrlimit(RLIMIT_AS)[0])
+
+
+def _spare_room() -> None:
+    """Reserve less address space for threads: a stack is 8 MB, and a thread's own heap 64 MB.
+
+    Where a thread gets no memory, Python itself hangs or is killed.
+    """
+    import threading  # noqa: PLC0415 - for start-up time
+    from ctypes import CDLL  # noqa: PLC0415 - for start-up time
+
+    threading.stack_size(_STACK)
+    with suppress(OSError, AttributeError):  # another C library has one heap anyway
+        CDLL(None).mallopt(*_ONE_HEAP)
 
 
 def typed(kind: "type[Arguments]", found: "argparse.Namespace | SimpleNamespace") -> "Arguments":
@@ -304,7 +330,8 @@ def _stop(what: str, do: str, next_action: str, exit_code: int, *, as_json: bool
     from tickets.problems import Problem  # noqa: PLC0415 - only then
 
     stopped = answer([Problem("orchestrate", what, do)], next_action)
-    return _print(stopped._replace(exit_code=exit_code), [], as_json=as_json)
+    # Where a bug is told, the file with its traceback was named already.
+    return _print(stopped._replace(exit_code=exit_code, refusal=exit_code != _BUG), [], as_json=as_json)
 
 
 def _interrupted(*, as_json: bool) -> int:
@@ -314,9 +341,12 @@ def _interrupted(*, as_json: bool) -> int:
 
 
 def _without_memory(*, as_json: bool) -> int:
-    """Answer the end of the memory that the system gives us."""
-    what, do = "the system gives no more memory", "raise the limit (`ulimit -v`), or end other programs"
-    return _stop(what, do, "orchestrate resume", 1, as_json=as_json)
+    """Answer the end of the memory that the system gives us, if need be without any."""
+    try:
+        return _stop(*_NO_ROOM_LEFT, "orchestrate resume", 1, as_json=as_json)
+    except Exception:  # noqa: BLE001 - whatever fails for want of memory
+        os.write(1 if as_json else 2, _LAST_JSON if as_json else _LAST_WORDS)
+        return 1
 
 
 def _unraisable(told: "sys.UnraisableHookArgs", *, as_json: bool) -> None:
@@ -344,5 +374,5 @@ def _bug(error: Exception, *, as_json: bool) -> int:
     kind = type(error).__name__
     say(f"orchestrate: a bug in orchestrate ({kind}); the traceback is in {file.name}", sys.stderr)
     return _stop(
-        f"a bug in orchestrate: {kind}", f"see {file.name}", "orchestrate doctor", 3, as_json=as_json
+        f"a bug in orchestrate: {kind}", f"see {file.name}", "orchestrate doctor", _BUG, as_json=as_json
     )

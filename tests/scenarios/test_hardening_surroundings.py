@@ -221,15 +221,35 @@ def test_a_limit_of_memory_is_no_bug_and_nothing_is_lost(lab, megabytes):
     assert lab.git("status", "--porcelain") == ""
 
 
-def test_a_thread_that_has_no_memory_to_begin_with_is_waited_for_by_nobody(lab):
+def test_a_full_pool_runs_with_the_least_memory_that_is_asked_for(lab):
+    lab.commit({"orchestrate.toml": '[integration]\ngate = ["true"]\n'})
+    n = "{{ matrix.number }}"
+    script = f"mkdir -p src/{n}; echo {n} > src/{n}/new"
+    more = {"mode": "write", "owns": [f"src/{n}/**"], "acceptance": ["true"]}
+    lab.templates(command_1=shell(script, **more, matrix={"number": list(range(1, 16))}))
+    limit = ["sh", "-c", f'ulimit -v {LEAST_ROOM // 1000}; exec "$@"', "sh", str(SCRIPT)]
+    for form in ((), ("--json",)):
+        done = subprocess.run(
+            [*limit, "run", "phase-1", "--again", *form], cwd=lab.root, env=lab.env(), capture_output=True,
+            text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+    assert {one["verdict"] for one in json.loads(done.stdout)["workers"]} == {"accepted"}
+
+
+@pytest.mark.parametrize("also", ["", "import builtins; builtins.__import__ = begin", "cli._print = begin"])
+@pytest.mark.parametrize("form", ["--json", "--new"])
+def test_a_thread_that_has_no_memory_to_begin_with_is_waited_for_by_nobody(lab, also, form):
     """Python starts it, and then waits without end for it to begin."""
     with_ticket(lab)
     code = (
         "import sys, threading\n"
-        "def begin(thread): raise MemoryError\n"
+        "import orchestrator.cli.main as cli\n"
+        "def begin(*_, **__):\n"
+        f"    {also or 'pass'}\n"
+        "    raise MemoryError\n"
         "threading.Thread._bootstrap = begin\n"
-        "from orchestrator.cli.main import main\n"
-        "sys.exit(main(['run', 'phase-1', '--json']))\n"
+        f"sys.exit(cli.main(['run', 'phase-1', '{form}']))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
@@ -237,7 +257,13 @@ def test_a_thread_that_has_no_memory_to_begin_with_is_waited_for_by_nobody(lab):
     )  # fmt: skip
     called = Called(done.returncode, done.stdout, done.stderr)
     assert called.code == 1, called
-    assert called.document["problems"][0]["what"] == "the system gives no more memory"
+    what, do = "the system gives no more memory", "raise the limit (`ulimit -v`), or end other programs"
+    if form == "--json":
+        problem = {"place": "orchestrate", "what": what, "do": do, "severity": "error"}
+        expected = {"schema": 1, "ok": False, "problems": [problem], "next_action": "orchestrate resume"}
+        assert called.document == expected
+    else:
+        assert called.err == f"error: orchestrate: {what}; {do}\nnext: orchestrate resume\n"
     assert lab.call("run", "phase-1", "--json").code == 0
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 MOST = 1 << 28
 """The most bytes that are read of one file: none that we write and read whole comes near."""
+_MORE = 4096
+"""Bytes that are asked for beyond what a file seems to have."""
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -34,7 +36,7 @@ def read_whole(path: Path | str, most: int = MOST) -> bytes:
     try:
         size, data = status.st_size, b""
         while size <= most:
-            asked = size + 4096
+            asked = size + _MORE
             data += (part := os.read(descriptor, asked))
             size = max(size, len(data))
             if _was_end(part, asked, data, status):
@@ -53,7 +55,8 @@ def read_start(path: Path | str, most: int) -> bytes:
     descriptor, status = _opened(path)
     try:
         data = b""
-        while asked := most - len(data):
+        # Memory is reserved for all that is asked for.
+        while asked := min(most - len(data), max(status.st_size - len(data), 0) + _MORE):
             data += (part := os.read(descriptor, asked))
             if _was_end(part, asked, data, status):
                 break
