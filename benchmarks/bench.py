@@ -5,7 +5,19 @@ from importlib import import_module
 
 from lab import cores
 
-NAMES = ("start", "commands", "workers", "pool", "lives", "scope", "state", "worktree", "fence", "redact")
+NAMES = (
+    "start",
+    "commands",
+    "workers",
+    "pool",
+    "lives",
+    "scope",
+    "state",
+    "worktree",
+    "fence",
+    "redact",
+    "phases",
+)
 
 
 def main(names: list[str]) -> None:

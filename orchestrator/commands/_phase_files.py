@@ -18,10 +18,9 @@ from orchestrator.report.phase_plans import (
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.status.read import slug
 from orchestrator.state.events import Decision, NewPlan, PhaseNoted, PlanAdded
-from orchestrator.state.phases.paths import plan_path, status_path
+from orchestrator.state.phases.paths import STATE, plan_path, status_path
 from orchestrator.state.phases.phase_status.read import PlanRow
 from orchestrator.state.phases.plan_file import next_id
-from orchestrator.state.phases.project_state import PATH as STATE
 from tickets.problems import Problem
 from tickets.ticket import plan_id_fault
 

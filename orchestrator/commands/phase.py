@@ -24,7 +24,6 @@ from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from orchestrator.report.phase_list import FAMILY, phase_listed, phases_listed
 from orchestrator.report.phase_plans import project_context
-from orchestrator.runs.project_step import has_templates
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.decisions.gates import gate_between, growth_gate
 from orchestrator.state.canonical.status.plan import next_number
@@ -134,6 +133,8 @@ def _move(
         warnings.append(Problem(f"{PATH}:{open_too.line}", what, do, "warning"))
     if begun:
         # Without templates there is nothing to plan yet; the TODO list has the item to write them.
+        from orchestrator.runs.project_step import has_templates  # noqa: PLC0415 - `show` needs none of it
+
         named = slug(begun.title)
         there = has_templates(plan.writer.repository.root, named)
         next_action = f"orchestrate plan {named}" if there else "orchestrate status"

@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.state.canonical.status.read import Phase
 from orchestrator.state.phases import plan_file
-from orchestrator.state.phases.paths import plan_path, status_path
+from orchestrator.state.phases.paths import STATE, plan_path, status_path
 from orchestrator.state.phases.phase_status.read import (
     STATES,
     PhaseBlocker,
@@ -15,8 +15,6 @@ from orchestrator.state.phases.phase_status.read import (
     pointer,
     read,
 )
-from orchestrator.state.phases.project_state import PATH as STATE
-from orchestrator.state.phases.project_state import context_of
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 
@@ -69,6 +67,8 @@ def phase_shown(read_file: Read, name: str, phase: Phase | None) -> PhaseShown:
 
 def project_context(read_file: Read) -> list[str]:
     """Return the context of the project; none where STATE.md cannot be read, which `validate` reports."""
+    from orchestrator.state.phases.project_state import context_of  # noqa: PLC0415 - one phase needs none of it
+
     try:
         text = read_file(STATE)
         return list(context_of(text)) if text else []

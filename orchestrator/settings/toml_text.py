@@ -40,17 +40,17 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
 
 
 def _tables_alone(text: bytes) -> dict[str, Any] | None:
-    """Return the tables of a file that sets keys to words alone, as `init` writes it; None for any other."""
+    """Return the tables of a file that sets keys to words, as `init` writes it; None for any other."""
     found: dict[str, Any] = {}
     table = found
     headers: set[str] = set()
     for line in text.decode("utf-8", "replace").split("\n"):
         if not line or (line[0] == "#" and line.isprintable() and "\ufffd" not in line):
             continue
-        if key := re.fullmatch(r'([a-z_]+) = "([a-z]+)"', line):
+        if key := re.fullmatch(r'([a-z_]+) = (?:"([a-z]+)"|\[("[a-z_]+"(?:, "[a-z_]+")*)\])', line):
             if key[1] in table:
                 return None
-            table[key[1]] = key[2]
+            table[key[1]] = key[2] or re.findall(r"[a-z_]+", key[3])
             continue
         header = re.fullmatch(r"\[([a-z]+)(?:\.([a-z]+))?\]", line)
         if header is None or line in headers:

@@ -6,7 +6,6 @@ An empty, unreadable, missing or repeated part stops an edit; it never counts as
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 
 from orchestrator.errors import StateError
 from tickets.markdown import (
@@ -36,8 +35,23 @@ _FORMS = (
     r"|(?<=integrated run \d{8}_\d{6} )\(|(?<=integrated run \d{8}_\d{6}_\d )\("
 )
 """The marks by which the lines of state files are read, where others have written them: each is escaped."""
-# One command asks many questions of the same few texts, and a document never changes.
-parsed = lru_cache(maxsize=4)(parse)
+_KEPT = 8
+_parsed: dict[tuple[str, bytes], Document] = {}
+"""The documents that were opened or made last: one command asks many questions of the same few texts."""
+
+
+def parsed(text: bytes, path: str) -> Document:
+    """Parse a text, once while it is among the last ones. Raises MarkdownError."""
+    found = _parsed.get((path, text))
+    return kept(parse(text, path)) if found is None else found
+
+
+def kept(document: Document) -> Document:
+    """Keep a document for whoever opens its text next: what an edit has made need not be parsed again."""
+    while len(_parsed) >= _KEPT:
+        _parsed.pop(next(iter(_parsed), ("", b"")), None)
+    _parsed[document.place, document.data] = document
+    return document
 
 
 def opened(path: str, text: bytes) -> Document:

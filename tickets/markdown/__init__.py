@@ -17,6 +17,7 @@ from tickets.markdown._entries import (
     add_entry,
     add_items,
     add_row,
+    add_rows,
     add_section,
     append_section,
     insert,
@@ -45,7 +46,8 @@ from tickets.problems import MarkdownError
 
 __all__ = [
     "Block", "Cell", "Document", "Field", "Heading", "Item", "MarkdownError", "Part", "Table", "TableRow",
-    "add_entry", "add_items", "add_row", "add_section", "append_section", "cell", "conflict_problem",
+    "add_entry", "add_items", "add_row", "add_rows", "add_section", "append_section", "cell",
+    "conflict_problem",
     "doubtful_from", "field", "fields", "find", "front_problems", "front_value", "header", "insert",
     "items", "key_of", "labelled", "nul_problem", "one_line", "open_fence", "parse", "plain",
     "remove_items", "remove_rows", "section", "sections", "set_cell", "set_cells", "set_checkbox",

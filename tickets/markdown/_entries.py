@@ -16,25 +16,39 @@ def add_row(
     before: str | int | None = None,
     ordinal: int | None = None,
 ) -> Document:
-    """Add a row to a section's table: its cells by column title, `-` in all other columns.
+    """Add a row to a section's table, as `add_rows` adds several."""
+    return add_rows(document, part, (cells,), before=before, ordinal=ordinal)
 
-    It becomes the last one, or stands above the row `before`; `ordinal` is as for `set_cell`. Raises
+
+def add_rows(
+    document: Document,
+    part: Part,
+    rows: Iterable[Mapping[str, str]],
+    *,
+    before: str | int | None = None,
+    ordinal: int | None = None,
+) -> Document:
+    """Add rows to a section's table, in one edit: cells by column title, `-` in all other columns.
+
+    They become the last ones, or stand above the row `before`; `ordinal` is as for `set_cell`. Raises
     MarkdownError for a column that is not there, and for a value that would not be read back as it is.
     """
     found = table(document, part, ordinal)
-    texts = row_of(document, found, cells)
+    new = [row_of(document, found, cells) for cells in rows]
     at = len(found.rows) if before is None else row_index(document, found, before)
     above = document.lines[found.rows[at - 1].line - 1 if at else found.header.line]
-    written = [spelled(text) for text in texts]
-    for text, spelling in zip(texts, written, strict=True):
-        if spelling is None or "\n" in text or "\r" in text:
-            raise unread(document, above.start, text)
     start = document.lines[found.header.line - 1].start
     indent = document.text(start, found.start)
-    line = f"{indent}| {' | '.join(map(str, written))} |"
-    after = _inserted(document, above.after, line, grid=found.start)
+    lines = []
+    for texts in new:
+        written = [spelled(text) for text in texts]
+        for text, spelling in zip(texts, written, strict=True):
+            if spelling is None or "\n" in text or "\r" in text:
+                raise unread(document, above.start, text)
+        lines.append(f"{indent}| {' | '.join(map(str, written))} |")
+    after = _inserted(document, above.after, "\n".join(lines), grid=found.start)
     wanted = texts_of(found)
-    wanted.insert(at + 1, (texts, None))
+    wanted[at + 1 : at + 1] = [(texts, None) for texts in new]
     _check_table(document, after, part, found, wanted)
     return after
 

@@ -44,10 +44,30 @@ class Table(NamedTuple):
     line: int
 
 
+_DOCUMENTS = 4
+_known: dict[int, tuple[Document, dict[int, Table]]] = {}
+"""The tables of the documents that were asked last, by identity: an edit asks several times for the same."""
+
+
 def tables(document: Document, part: Part) -> tuple[Table, ...]:
     """Return the tables of a section's own content, without those in quotes."""
     inside = [grid for grid in document.grids if part.body <= grid.start < part.own_end]
-    return tuple(_table(document, grid) for grid in inside)
+    known = _tables_of(document) if inside else {}
+    for grid in inside:
+        if grid.start not in known:
+            known[grid.start] = _table(document, grid)
+    return tuple(known[grid.start] for grid in inside)
+
+
+def _tables_of(document: Document) -> dict[int, Table]:
+    kept = _known.get(id(document))
+    if kept is not None and kept[0] is document:
+        return kept[1]
+    while len(_known) >= _DOCUMENTS:
+        _known.pop(next(iter(_known), 0), None)
+    found: dict[int, Table] = {}
+    _known[id(document)] = (document, found)
+    return found
 
 
 def table(document: Document, part: Part, ordinal: int | None = None) -> Table:

@@ -9,6 +9,7 @@ from orchestrator.state.canonical.status.read import Phase, phase_matches, phase
 from tickets.problems import Problem
 
 FOLDER = "phases"
+STATE = "STATE.md"
 _NUMBERED = r"phase-\d+(?:\.\d+)*"
 
 

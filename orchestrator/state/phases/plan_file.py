@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from orchestrator.errors import StateError
 from orchestrator.state.canonical.status.read import PATH as STATUS
@@ -45,6 +46,8 @@ class PhasePlan(Value):
     line: int
 
 
+# Each event of a phase asks for it, and it hardly ever changes.
+@lru_cache(maxsize=8)
 def read(path: str, text: bytes) -> tuple[PhasePlan, ...]:
     """Read the file; it may have no plan yet. Raises StateError where one of its plans cannot be told."""
     document = opened(path, text)

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from orchestrator.state.document import (
     editable,
     fence_problem,
     inert,
+    kept,
     needed,
     opened,
     present,
@@ -31,8 +33,9 @@ from orchestrator.state.document import (
 )
 from orchestrator.state.events import Event, PhaseEvent, PhaseNoted, RunClosed, RunDeployed, RunIntegrated
 from orchestrator.state.facts import Facts, new_file, second
+from orchestrator.state.phases.paths import STATE as PATH
 from orchestrator.state.phases.paths import name_of, status_path
-from orchestrator.state.phases.phase_status.phase_status import cell_text
+from orchestrator.state.phases.phase_status.phase_status import cell_text, new_rows
 from orchestrator.state.phases.phase_status.read import (
     STATES,
     UNKNOWN,
@@ -50,7 +53,7 @@ from tickets.markdown import (
     Part,
     Table,
     add_items,
-    add_row,
+    add_rows,
     append_section,
     field,
     front_problems,
@@ -64,7 +67,6 @@ from tickets.markdown import (
 )
 from tickets.problems import Problem
 
-PATH = "STATE.md"
 OWNS: tuple[str, ...] = (PATH,)
 
 BLOCKERS = 20
@@ -112,15 +114,15 @@ def changes(tree: Tree, event: Event) -> dict[str, bytes]:
     `tree` holds the homes as they are after the event. Raises StateError where a file cannot be read.
     """
     there = tree.get(PATH)
-    with state_errors():
-        document = _whole(there, event.at)
+    document = _opened(there, event.at)
+    with _missing_named(document):
         if isinstance(event, PhaseNoted) and not event.phase:
-            document = _noted(document, event)
+            after = _noted(document, event)
         else:
-            document = _copied(document, tree, _concerned(tree, event))
+            after = _copied(document, tree, _concerned(tree, event))
             if DECISIONS in needs(tree, event):
-                document = _with_decisions(document, tree)
-        return _stamped(document, there, event.at)
+                after = _with_decisions(after, tree)
+        return _stamped(after, there, event.at)
 
 
 def recounted(tree: Tree, at: datetime) -> dict[str, bytes]:
@@ -129,8 +131,9 @@ def recounted(tree: Tree, at: datetime) -> dict[str, bytes]:
     `tree` holds what `homes` names. Raises StateError where a file cannot be read.
     """
     there = tree.get(PATH)
-    with state_errors():
-        return _stamped(_recounted(_whole(there, at), tree), there, at)
+    document = _opened(there, at)
+    with _missing_named(document):
+        return _stamped(_recounted(document, tree), there, at)
 
 
 def homes(tree: Tree) -> tuple[str, ...]:
@@ -195,20 +198,25 @@ def _with_table(document: Document, section: str) -> Document:
     return insert(document, part.own_content_end, "\n" + section.partition("\n\n")[2])
 
 
-def _whole(text: bytes | None, at: datetime) -> Document:
-    """Open the file for a change, or begin it. Raises StateError where it lacks a part of ours."""
-    if text is None:
-        return opened(PATH, initial(Facts("", "", at)).encode())
-    document = editable(PATH, {PATH: text})
-    if lacking := _missing(document):
-        raise StateError(*lacking)
-    return document
+def _opened(text: bytes | None, at: datetime) -> Document:
+    """Open the file for a change, or begin it. Raises StateError."""
+    return editable(PATH, {PATH: initial(Facts("", "", at)).encode() if text is None else text})
+
+
+@contextmanager
+def _missing_named(document: Document) -> Iterator[None]:
+    """Raise StateError with all that a file lacks, where an edit has failed."""
+    try:
+        with state_errors():
+            yield
+    except StateError as error:
+        raise StateError(*(_missing(document) or error.problems)) from error
 
 
 def _stamped(document: Document, there: bytes | None, at: datetime) -> dict[str, bytes]:
     if document.data == there:
         return {}
-    return {PATH: set_field(document, header(document), "Last Updated", second(at)).data}
+    return {PATH: kept(set_field(document, header(document), "Last Updated", second(at))).data}
 
 
 def _recounted(document: Document, tree: Tree) -> Document:
@@ -263,7 +271,10 @@ def _rows(document: Document) -> dict[str, int]:
 
 def _table(document: Document) -> tuple[int, Table]:
     """Return our table among those of the section, with its number."""
-    return _tables_of_ours(document, needed(document, "Phases"))[0]
+    found = _tables_of_ours(document, needed(document, "Phases"))
+    if not found:
+        raise StateError(Problem(PATH, "the table of the phases is missing", _INIT))
+    return found[0]
 
 
 def _tables_of_ours(document: Document, part: Part) -> list[tuple[int, Table]]:
@@ -279,18 +290,19 @@ def _with_rows(document: Document, project: Status, counted: Mapping[str, PhaseS
     wanted: dict[str | int, Mapping[str, str]] = {}
     for name, at in rows.items():
         # A ragged row stops only what is about its own phase.
-        if name and (name in counted or not found.rows[at].problem):
-            more = _cells_of_status(project, name, counted[name]) if name in counted else {}
-            wanted[at] = cells.get(name, gone) | more
+        if name in counted:
+            wanted[at] = cells.get(name, gone) | _cells_of_status(project, name, counted[name])
+        elif name and not found.rows[at].problem:
+            wanted[at] = cells.get(name, gone)
     document = set_cells(document, needed(document, "Phases"), wanted, ordinal=number)
     order = list(dict.fromkeys((*cells, *(name for name, one in counted.items() if one))))
-    for place, name in enumerate(order):
-        if name not in rows:
-            new = cells.get(name, gone) | _cells_of_status(project, name, counted.get(name))
-            rows = _rows(document)
-            before = next((rows[later] for later in order[place + 1 :] if later in rows), None)
-            part = needed(document, "Phases")
-            document = add_row(document, part, {"Phase": name, **new}, before=before, ordinal=number)
+    for before, names in new_rows(order, rows):
+        new = [
+            {"Phase": name} | cells.get(name, gone) | _cells_of_status(project, name, counted.get(name))
+            for name in names
+        ]
+        part = needed(document, "Phases")
+        document = add_rows(document, part, new, before=before, ordinal=number)
     return document
 
 

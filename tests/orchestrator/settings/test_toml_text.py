@@ -15,6 +15,7 @@ LINES = [
     "", "# word", "#", "[a]", "[b]", "[a.b]", "[a.c]", "[b.a]", "x = 1", "# \x00", "# \u00e9", "[a",
     "[a.b.c]", " [a]", "#\ttab", "\r", "# a\r", "[a] ", "[a] # b", "\u2028# a",
     'x = "y"', 'x = "z"', 'a = "y"', 'b = "y"', 'x= "y"', 'x = "y" ', 'x = "y z"', 'x_y = "z"',
+    'x = ["y"]', 'a = ["y", "y_z"]', 'x = ["y",]', "x = []", 'x = ["y" , "z"]', 'x = ["y"] # z',
 ]  # fmt: skip
 
 
@@ -25,8 +26,9 @@ def test_what_is_read_without_a_parser_is_what_a_parser_reads(lines):
     assert found is None or found == tomllib.loads(text)
 
 
-def test_the_settings_that_init_writes_take_no_parser():
-    text = default_settings().encode()
+@pytest.mark.parametrize("families", ["", 'families = ["canonical", "checkpoints", "phases"]\n'])
+def test_the_settings_that_init_writes_take_no_parser(families):
+    text = (families + default_settings()).encode()
     assert _tables_alone(text) == tomllib.loads(text.decode())
     code = (
         "import sys; from orchestrator.settings.toml_text import read_toml\n"

@@ -6,6 +6,7 @@ from tickets.markdown import (
     MarkdownError,
     add_items,
     add_row,
+    add_rows,
     add_section,
     items,
     parse,
@@ -151,3 +152,13 @@ def test_a_section_below_another_takes_the_place_of_none_and_the_next_follows_it
 def test_a_section_that_would_not_stand_below_is_refused(text):
     with pytest.raises(MarkdownError, match="would end `Log`"):
         add_section(*log(TABLE), text)
+
+
+@pytest.mark.parametrize("before", [None, "02-01", "02-1"])
+def test_rows_that_are_added_at_once_are_as_if_they_were_added_one_by_one(before):
+    document, part = board()
+    new = [{"Plan": "a|b"}, {"Plan": "new", "state": "x"}]
+    alone = document
+    for cells in new:
+        alone = add_row(alone, section(alone, "Plans"), cells, before=before)
+    assert add_rows(document, part, new, before=before) == alone

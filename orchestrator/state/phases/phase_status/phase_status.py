@@ -16,6 +16,7 @@ from orchestrator.state.document import (
     editable,
     fence_problem,
     inert,
+    kept,
     needed,
     opened,
     section_like,
@@ -61,7 +62,7 @@ from tickets.markdown import (
     MarkdownError,
     Table,
     add_items,
-    add_row,
+    add_rows,
     add_section,
     field,
     front_problems,
@@ -118,14 +119,15 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         raise StateError(Problem(path, "the file is missing", do))
     text = _new_text(tree, name, event.at) if there is None else there
     before = editable(path, {path: text})
-    if lacking := _missing(before):
-        raise StateError(*lacking)
-    with state_errors():
-        plans = _plans_of(tree, name)
-        after = _edited(_synced(before, plans), event, [plan.id for plan in plans])
-        if after.data == there:
-            return {}
-        return {path: set_field(after, header(after), "Last Updated", second(event.at)).data}
+    plans = _plans_of(tree, name)
+    try:
+        with state_errors():
+            after = _edited(_synced(before, plans), event, [plan.id for plan in plans])
+            if after.data == there:
+                return {}
+            return {path: kept(set_field(after, header(after), "Last Updated", second(event.at))).data}
+    except StateError as error:
+        raise StateError(*(_missing(before) or error.problems)) from error
 
 
 def differences(tree: Mapping[str, bytes | None], name: str) -> list[Problem]:
@@ -199,19 +201,38 @@ def _plans_of(tree: Mapping[str, bytes | None], name: str) -> Sequence[plan_file
 def _synced(document: Document, plans: Sequence[plan_file.PhasePlan]) -> Document:
     """Add the rows and the titles that plans lack; the row of a plan that has left PLAN.md stays."""
     found = table(document, needed(document, "Plans"))
-    rows = {row.cells[0].text: row for row in found.rows}
-    for number, plan in enumerate(plans):
-        title, row = cell_text(plan.title), rows.get(plan.id)
-        if row is None:
-            later = {one.id for one in plans[number + 1 :]}
-            part = needed(document, "Plans")
-            listed = [one.cells[0].text for one in table(document, part).rows]
-            before = next((at for at, one in enumerate(listed) if one in later), None)
-            cells = {"Plan": plan.id, "Title": title, "State": "not started"}
-            document = add_row(document, part, cells, before=before)
-        elif not row.problem and row.cells[found.columns.index("Title")].text != title:
-            document = _with_cells(document, plan.id, {"Title": title})
+    titles = {plan.id: cell_text(plan.title) for plan in plans}
+    column = found.columns.index("Title") if "Title" in found.columns else 0
+    rows: dict[str, int] = {}
+    changed: dict[str | int, Mapping[str, str]] = {}
+    for at, row in enumerate(found.rows):
+        plan = row.cells[0].text
+        rows.setdefault(plan, at)
+        if plan in titles and not row.problem and row.cells[column].text != titles[plan]:
+            changed[at] = {"Title": titles[plan]}
+    if changed:
+        document = set_cells(document, needed(document, "Plans"), changed)
+    for before, names in new_rows([*titles], rows):
+        new = [{"Plan": plan, "Title": titles[plan], "State": "not started"} for plan in names]
+        document = add_rows(document, needed(document, "Plans"), new, before=before)
     return document
+
+
+def new_rows(order: Sequence[str], rows: Mapping[str, int]) -> list[tuple[int | None, list[str]]]:
+    """Return what a table lacks of an order, in groups: each with the row that it is to stand above.
+
+    `rows` has the places of the rows that there are. The lowest group comes first: it moves no other's place.
+    """
+    groups: list[tuple[int | None, list[str]]] = []
+    before: int | None = None
+    for name in reversed(order):
+        if name in rows:
+            before = rows[name]
+        elif groups and groups[-1][0] == before:
+            groups[-1][1].insert(0, name)
+        else:
+            groups.append((before, [name]))
+    return sorted(groups, key=lambda one: len(rows) if one[0] is None else one[0], reverse=True)
 
 
 def cell_text(text: str) -> str:

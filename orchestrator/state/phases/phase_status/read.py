@@ -8,11 +8,11 @@ from orchestrator.state.events import PlanState, TaskState
 from tickets.markdown import (
     Document,
     Item,
-    MarkdownError,
     Part,
-    field,
+    fields,
     header,
     items,
+    key_of,
     plain,
     sections,
     tables,
@@ -143,12 +143,13 @@ def read(path: str, text: bytes) -> PhaseStatus:
 def read_of(document: Document) -> PhaseStatus:
     """Read a parsed file."""
     top = header(document)
+    said = _said(document, top)
     return PhaseStatus(
-        _said(document, top, "Phase") or "",
+        said.get("phase") or "",
         plain(top.title).removesuffix(" - Status"),
-        plan_state(_said(document, top, "State")),
-        _said(document, top, "Worker"),
-        _said(document, top, "Base"),
+        plan_state(said.get("state")),
+        said.get("worker"),
+        said.get("base"),
         rows_of(document),
         {part.title: _tasks(document, part) for part in _below(document, "Tasks")},
         tuple(_blocker(document, part) for part in blocker_parts(document)),
@@ -178,12 +179,13 @@ def _below(document: Document, title: str) -> tuple[Part, ...]:
     return sections(document, part) if part else ()
 
 
-def _said(document: Document, part: Part, key: str) -> str | None:
-    try:
-        found = field(document, part, key)
-    except MarkdownError:
-        return None
-    return known(found.value) if found else None
+def _said(document: Document, part: Part) -> dict[str, str | None]:
+    """Return the fields of a part by their names; one that is there twice is not known."""
+    found: dict[str, str | None] = {}
+    for one in fields(document, part):
+        key = key_of(one.key)
+        found[key] = None if key in found else known(one.value)
+    return found
 
 
 def known(said: str) -> str | None:
@@ -220,19 +222,19 @@ def _tasks(document: Document, part: Part) -> tuple[Task, ...]:
 
 
 def _blocker(document: Document, part: Part) -> PhaseBlocker:
-    mode = _said(document, part, "Mode")
+    said = _said(document, part)
     return PhaseBlocker(
         part.title,
-        _said(document, part, "Title") or "",
-        _said(document, part, "State") or "open",
-        _said(document, part, "Plan"),
-        _said(document, part, "Task"),
-        "pause" if mode == "pause" else "skip",
-        _said(document, part, "Raised") or "",
-        _said(document, part, "Message") or "",
-        _said(document, part, "Attempted"),
-        _said(document, part, "Needs"),
-        _said(document, part, "Answered By"),
+        said.get("title") or "",
+        said.get("state") or "open",
+        said.get("plan"),
+        said.get("task"),
+        "pause" if said.get("mode") == "pause" else "skip",
+        said.get("raised") or "",
+        said.get("message") or "",
+        said.get("attempted"),
+        said.get("needs"),
+        said.get("answered by"),
     )
 
 
@@ -241,7 +243,7 @@ def _decisions(document: Document) -> list[PhaseDecision]:
     for part in _below(document, "Decisions"):
         match = _DECISION.fullmatch(part.title)
         if match:
-            found.append(PhaseDecision(match["date"], match["title"], _said(document, part, "Message")))
+            found.append(PhaseDecision(match["date"], match["title"], _said(document, part).get("message")))
     return found
 
 

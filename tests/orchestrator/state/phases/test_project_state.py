@@ -172,6 +172,22 @@ def test_a_new_phase_gets_its_row_at_its_place():
     assert re.findall(r"(?m)^\| (phase-\S+)", text(after)) == ["phase-1", "phase-2", "phase-2.1", "phase-3"]
 
 
+def test_many_phases_that_are_new_get_their_rows_at_their_places():
+    tree = told()
+    late = "".join(f"### Phase {number}: N{number}\n\n**Status:** PLANNED\n\n" for number in range(4, 60))
+    between = "### Phase 2.1: A\n\n**Status:** NEXT\n\n### Phase 2.2: B\n\n**Status:** NEXT\n\n"
+    plan = PROJECT.replace("### Phase 3", f"{between}### Phase 3").replace(
+        "---\n\n## Progress", f"{late}---\n\n## Progress"
+    )
+    tree["STATUS.md"] = f"{plan}".replace(
+        "### Phase 1", "### Phase 0: Zero\n\n**Status:** COMPLETE\n\n### Phase 1"
+    ).encode()
+    after = shown(tree, STARTED)
+    numbers = re.findall(r"(?m)^\| phase-(\S+)", text(after))
+    assert numbers == ["0", "1", "2", "2.1", "2.2", "3", *map(str, range(4, 60))]
+    assert differences(after) == []
+
+
 def test_a_phase_that_is_gone_keeps_its_row_and_no_row_is_moved():
     tree = told()
     first, second = PROJECT.index("### Phase 1"), PROJECT.index("### Phase 2")
