@@ -28,6 +28,8 @@ _PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 LEAST_ROOM = 128_000_000
 """Bytes of address space, twice as many as a run of a full pool takes where it spares them."""
+LEAST_FILES = 128
+"""Open files of one process: a runtime with a full pool was seen to have 89."""
 _BUG = 3
 _STACK = 1 << 20
 _ONE_HEAP = -8, 1
@@ -177,6 +179,9 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     if _is_nowhere(found):
         what, do = "the current folder is no more", "change to another, or give `--project DIR`"
         return _refuse(place, what, do, as_json=as_json, name=name)
+    if command.of_run and command.lasts and (files := _open_files()) < LEAST_FILES:
+        what = f"allows {files} open files, and a run needs {LEAST_FILES}"
+        return _refuse("ulimit -n", what, "raise it, as by `ulimit -n 1024`", as_json=as_json, name=name)
     if command.lasts and (limit := _room()):
         if command.of_run and limit < LEAST_ROOM:
             what = f"limits memory to {limit // 10**6} MB, and a run needs {LEAST_ROOM // 10**6} MB"
@@ -225,6 +230,14 @@ def _room() -> int:
     from resource import RLIMIT_AS, getrlimit  # noqa: PLC0415 - for start-up time
 
     return max(0, getrlimit(RLIMIT_AS)[0])
+
+
+def _open_files() -> int:
+    """Return how many files a process may have open."""
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - for start-up time
+
+    limit = getrlimit(RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == RLIM_INFINITY else limit
 
 
 def _spare_room() -> None:

@@ -12,7 +12,7 @@ from support.fences import people, walled_for
 from support.repository import SCRIPT, Called, Lab, shell
 from support.runtimes import PATIENCE
 
-from orchestrator.cli.main import LEAST_ROOM
+from orchestrator.cli.main import LEAST_FILES, LEAST_ROOM
 from orchestrator.commands.table import COMMANDS
 
 pytestmark = pytest.mark.hardening
@@ -265,6 +265,36 @@ def test_a_thread_that_has_no_memory_to_begin_with_is_waited_for_by_nobody(lab, 
     else:
         assert called.err == f"error: orchestrate: {what}; {do}\nnext: orchestrate resume\n"
     assert lab.call("run", "phase-1", "--json").code == 0
+
+
+@pytest.mark.parametrize("files", [20, 32, 48, 64, LEAST_FILES - 1])
+def test_a_run_that_would_lack_file_descriptors_is_refused_before_it_starts(lab, files):
+    with_ticket(lab)
+    limit = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", str(SCRIPT)]
+    for words in (("run", "phase-1"), ("deploy", "phase-1"), ("run", "phase-1", "--detach")):
+        done = subprocess.run(
+            [*limit, *words, "--json"], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
+            check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        called = Called(done.returncode, done.stdout, done.stderr)
+        assert called.code == 2, called
+        what = f"allows {files} open files, and a run needs {LEAST_FILES}"
+        assert called.says() == [f"ulimit -n: {what}; raise it, as by `ulimit -n 1024`"]
+    assert not (lab.root / ".taskers/runs").exists()
+
+
+def test_a_full_pool_runs_with_the_fewest_file_descriptors_that_are_asked_for(lab):
+    lab.commit({"orchestrate.toml": '[integration]\ngate = ["true"]\n'})
+    n = "{{ matrix.number }}"
+    more = {"mode": "write", "owns": [f"src/{n}/**"], "acceptance": ["true"]}
+    script = f"mkdir -p src/{n}; echo {n} > src/{n}/new"
+    lab.templates(command_1=shell(script, **more, matrix={"number": list(range(1, 16))}))
+    limit = ["sh", "-c", f'ulimit -n {LEAST_FILES}; exec "$@"', "sh", str(SCRIPT)]
+    done = subprocess.run(
+        [*limit, "run", "phase-1", "--json"], cwd=lab.root, env=lab.env(), capture_output=True, text=True,
+        check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done
 
 
 def test_doctor_names_a_limit_of_the_address_space(lab):
