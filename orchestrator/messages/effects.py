@@ -21,7 +21,7 @@ from orchestrator.state.phases.phase_status.read import PhaseStatus
 from orchestrator.state.phases.plan_file import PhasePlan
 from tickets.types import Reporting
 from tickets.value import Value
-from workers.messages.record import Record
+from workers.messages.record import Record, lead_of
 
 OF_PHASE: Mapping[str, PhaseMessage] = {
     "plan_started": "plan_started", "plan_complete": "plan_complete", "phase_complete": "phase_complete",
@@ -73,12 +73,14 @@ def effect_of(record: Record, phase: OwnedPhase | None) -> Effect:
 
 
 def effect_of_answer(record: Record, asked: Record | None, phase: OwnedPhase | None) -> Effect:
-    """Return what an answer, or a receipt, of the lead's to a blocker brings about."""
+    """Return what an answer of the lead or runtime to a blocker brings about, or a receipt of the lead."""
     if phase is None or asked is None or asked.type != "blocker" or asked.sender != phase.owner:
         return Effect()
-    if record.type == "answer":
+    lead = lead_of(asked.to)
+    if record.type == "answer" and record.sender in (lead, asked.to):
         return Effect(BlockerAnswered(phase.phase, asked.id, record.body, record.id, time_of(record)))
-    if record.type == "ack" and record.facts.get("how") == "handled":
+    # The runtime acknowledges each blocker itself, once it is in the files.
+    if record.type == "ack" and record.facts.get("how") == "handled" and record.sender == lead:
         return Effect(BlockerClosed(phase.phase, asked.id, time_of(record)))
     return Effect()
 
