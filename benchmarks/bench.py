@@ -17,6 +17,7 @@ NAMES = (
     "fence",
     "redact",
     "phases",
+    "messages",
 )
 
 

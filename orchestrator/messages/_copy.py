@@ -1,6 +1,8 @@
 """`messages.jsonl` of a run: the runtime's copy of what its participants wrote, byte for byte."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 from orchestrator.runs.message_log import decoded_copy
@@ -18,19 +20,14 @@ class Copy:
         self._known: set[int] = set()
         """Hashes of the lines: the lines of a long run would take tens of megabytes."""
 
-    def read(self) -> list[Record]:
-        """Read what an earlier runtime has copied; a line that is no record of the run is skipped."""
-        try:
-            data = read_whole(self._path)
-        except FileNotFoundError:
-            return []
-        found = []
-        for line in data.split(b"\n"):
-            record = decoded_copy(line)
-            if record is not None and split(record.sender)[0] == self._run:
-                self._known.add(hash(line))
-                found.append(record)
-        return found
+    def read(self) -> Iterator[Record]:
+        """Yield what an earlier runtime has copied; a line that is no record of the run is skipped."""
+        with suppress(FileNotFoundError), BytesIO(read_whole(self._path)) as lines:
+            for line in (line.removesuffix(b"\n") for line in lines):
+                record = decoded_copy(line)
+                if record is not None and split(record.sender)[0] == self._run:
+                    self._known.add(hash(line))
+                    yield record
 
     def add(self, lines: Iterable[bytes]) -> None:
         """Append the lines that are not there yet. Raises OSError."""

@@ -78,10 +78,10 @@ class Coordinator:
         self._name, self._lead = participant(self._run, COORDINATOR), participant(self._run, LEAD)
         self._settings = runtime.manifest.messages
         self._folder = runtime.run.root / MESSAGES
-        self._logs = Logs(str(self._folder), clock=self._now)
+        self._logs = Logs(str(self._folder), concerning=f"{self._run}.", clock=self._now)
         self._log = OwnLog(self._path(self._name), self._name, self._now)
         self._copy = Copy(runtime.run.path / COPY, self._run)
-        self._book = Book()
+        self._book = Book(is_brief=True)
         self._resends = Resends(self._name, self._settings.ack_limit)
         self._files = PhaseFiles(runtime)
         self._retries = Retries()
@@ -109,11 +109,21 @@ class Coordinator:
         for record in self._copy.read():
             self._book.add(record)
         async with self._taking:
-            fresh = self._read(self._logs.read_all())
+            closed = self._catch_up()
             # Among them what an earlier runtime had copied, and was killed before it handled.
             waiting = sorted((message.record for message in self._book), key=_order)
-            found = await self._handle([*waiting, *(one for one in fresh if one.type == "ack")])
+            found = await self._handle([*waiting, *closed])
         await self._begin_to_complete(found)
+
+    def _catch_up(self) -> list[Record]:
+        """Read all logs, a part at a time; return the receipts of the lead, which may close a blocker."""
+        closed: list[Record] = []
+        while True:
+            poll = self._logs.poll()
+            fresh = self._read(poll)
+            closed += [one for one in fresh if one.type == "ack" and one.sender == self._lead]
+            if not poll.is_behind:
+                return closed
 
     async def follow(self) -> None:
         """Take in what comes, as long as this runs."""

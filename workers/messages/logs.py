@@ -10,12 +10,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from workers.messages.log_reader import LogChange, LogReader, Seen, VoidLine
 from workers.messages.record import everyone, participant_of, split
 
-Item = TypeVar("Item")
+_FAR_AT_ONCE = 64
+"""How many quiet logs of other runs one poll looks at."""
 _FRESH = 0.1
 """Seconds; a folder that is younger may get one more file without another time."""
 
@@ -33,7 +34,10 @@ class Poll(NamedTuple):
 
 
 class Logs:
-    """The logs in a folder: of one run, or of all."""
+    """The logs in a folder: of one run, or of all.
+
+    `concerning` names whose records are read, of participants or, as `RUN.`, of all those of a run.
+    """
 
     def __init__(
         self,
@@ -47,30 +51,28 @@ class Logs:
         readers = (concerning,) if isinstance(concerning, str) else concerning
         named = (name for one in readers for name in (one, everyone(one)))
         self._needles = tuple(name.encode() for name in dict.fromkeys(named))
+        self._near_runs = {split(one)[0] for one in readers}
         self._clock = clock
         self._logs: dict[str, LogReader] = {}
+        self._near: list[LogReader] = []
+        self._far: list[LogReader] = []
+        self._turn = 0
+        self._void: list[VoidLine] = []
+        self._changes: list[LogChange] = []
         self._listed = -1.0
 
     def poll(self) -> Poll:
-        """Read what is new; a rest without its LF waits for it. Never raises for what a log holds."""
-        self._list()
-        logs = list(self._logs.values())
-        for log in logs:
-            if not log.queue:
-                log.read()
-        records = _merged(logs)
-        return Poll(
-            records,
-            [line for log in logs for line in _taken(log.void)],
-            [change for log in logs for change in _taken(log.changes)],
-            any(log.is_behind or log.queue for log in logs),
-        )
+        """Read what is new; a rest without its LF waits for it. Never raises for what a log holds.
+
+        Where there are hundreds of logs of other runs, each of them has its turn after some polls.
+        """
+        return self._poll(self._due())
 
     def read_all(self) -> Poll:
         """Read all that is there, as one poll."""
-        polls = [self.poll()]
+        polls = [self._poll([*self._near, *self._far])]
         while polls[-1].is_behind:
-            polls.append(self.poll())
+            polls.append(self._poll([*self._near, *self._far]))
         return Poll(
             [seen for poll in polls for seen in poll.records],
             [line for poll in polls for line in poll.void],
@@ -86,35 +88,56 @@ class Logs:
         """List those who have, or had, a log."""
         return sorted(self._logs)
 
-    def _list(self) -> None:
+    def _poll(self, logs: list[LogReader]) -> Poll:
+        is_same = self._is_listed()
+        for log in logs if is_same else [*self._near, *self._far]:
+            if not log.queue:
+                log.read(is_same=is_same)
+        records = _merged([log for log in self._logs.values() if log.queue])
+        void, changes = self._void.copy(), self._changes.copy()
+        self._void.clear()
+        self._changes.clear()
+        is_behind = any(log.is_behind or log.queue for log in self._logs.values())
+        return Poll(records, void, changes, is_behind)
+
+    def _due(self) -> list[LogReader]:
+        """Return the logs that are read now."""
+        far = self._far
+        if len(far) > _FAR_AT_ONCE:
+            turn = far[self._turn : self._turn + _FAR_AT_ONCE]
+            self._turn = self._turn + _FAR_AT_ONCE if self._turn + _FAR_AT_ONCE < len(far) else 0
+            far = [*(log for log in far if log.is_open and log not in turn), *turn]
+        return [*self._near, *far]
+
+    def _is_listed(self) -> bool:
+        """List the folder if something in it was made, replaced or removed; return whether nothing was."""
         try:
             changed = os.stat(self.folder).st_mtime
             if changed == self._listed:
-                return
+                return True
             names = os.listdir(self.folder)
         except OSError:
-            return  # nobody has sent anything yet
+            return False  # nobody has sent anything yet
         # The times of a file system go in steps: another log may appear within this one.
         self._listed = changed if abs(self._clock() - changed) > _FRESH else -1.0
         for name in sorted(names):
             one = participant_of(name)
             if one and one not in self._logs and self._run in (None, split(one)[0]):
-                self._logs[one] = LogReader(os.path.join(self.folder, name), one, self._needles)
+                path = os.path.join(self.folder, name)
+                log = self._logs[one] = LogReader(path, one, self._needles, self._void, self._changes)
+                is_near = not self._near_runs or split(one)[0] in self._near_runs
+                (self._near if is_near else self._far).append(log)
+        return False
 
 
-def _taken(items: list[Item]) -> list[Item]:
-    found = items.copy()
-    items.clear()
-    return found
-
-
-def _merged(logs: Sequence[LogReader]) -> list[Seen]:
+def _merged(active: Sequence[LogReader]) -> list[Seen]:
     """Take the queued records of all logs, by time, sender and number; each log's own in their order.
 
     A record comes after the one that it answers, whatever the clocks said: that one is taken before it, with
     what is before it in its log. Nothing is taken that may be later than what an old log still holds.
     """
-    active = [log for log in logs if log.queue]
+    if (sorted_ := _sorted(active)) is not None:
+        return sorted_
     where = {seen.record.id: at for at, log in enumerate(active) for seen in log.queue if not seen.again}
     heads = [_head(log, at) for at, log in enumerate(active)]
     heapify(heads)
@@ -129,6 +152,32 @@ def _merged(logs: Sequence[LogReader]) -> list[Seen]:
             elif active[touched].holds_others:
                 return found
     return found
+
+
+def _sorted(active: Sequence[LogReader]) -> list[Seen] | None:
+    """Take the records in the order of their times; None where that is not their order: a clock was wrong."""
+    keyed, later = [], set()
+    horizon = min((log.queue[-1].record.at for log in active if log.holds_others), default="~")
+    for log in active:
+        last = ""
+        for place, seen in enumerate(log.queue):
+            record = seen.record
+            if record.at < last:
+                return None
+            last = record.at
+            if not seen.again:
+                later.add(record.id)
+            if last <= horizon:
+                keyed.append((last, record.sender, place, seen))
+    keyed.sort()
+    for *_, seen in keyed:
+        later.discard(seen.record.id)
+        if seen.record.re in later:
+            return None
+    for log in active:
+        while log.queue and log.queue[0].record.at <= horizon:
+            log.queue.popleft()
+    return [key[3] for key in keyed]
 
 
 def _head(log: LogReader, at: int) -> tuple[str, str, int, str, int]:

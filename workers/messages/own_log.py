@@ -30,6 +30,7 @@ from workers.messages.record import (
     facts_bytes,
     is_worker,
     milliseconds,
+    remember,
     split,
     stamp,
     wrong_key,
@@ -79,6 +80,8 @@ class OwnLog:
         self.clock = clock
         self.last = (0, 0)
         """The highest number and the last time that this process knows of; the file may know more."""
+        self.end = (0, 0)
+        """The inode and the size of the file when this process had written its last record."""
 
     def append(
         self,
@@ -105,48 +108,48 @@ class OwnLog:
     def held(self, patience: float = PATIENCE) -> Iterator["HeldLog"]:
         """Hold the log's lock for the block. Raises NotSentError where it cannot be had or opened."""
         with _told(self.path):
-            descriptor = self._locked(patience)
+            descriptor, status = self._locked(patience)
         try:
-            yield HeldLog(self, descriptor)
+            yield HeldLog(self, descriptor, status)
         finally:
             with suppress(OSError):  # what was written is written
                 os.close(descriptor)
 
-    def _locked(self, patience: float) -> int:
+    def _locked(self, patience: float) -> tuple[int, os.stat_result]:
         until = time.monotonic() + patience
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NEVER, 0o600)
-            is_had = False
+            found = None
             try:
-                self._refuse_irregular(descriptor)
-                # A log that was moved away while we waited for its lock has no readers.
-                is_had = _lock(descriptor, until) and self._is_at_path(descriptor)
+                if _lock(descriptor, until):
+                    found = self._status_at_path(descriptor)
             finally:
-                if not is_had:
+                if found is None:
                     os.close(descriptor)
-            if is_had:
-                return descriptor
+            if found is not None:
+                return descriptor, found
             if time.monotonic() > until:
                 what = f"another process has held the lock for {patience:g} s"
                 raise NotSentError(f"{self.path}: {what}; send it again")
 
-    def _refuse_irregular(self, descriptor: int) -> None:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    def _status_at_path(self, descriptor: int) -> os.stat_result | None:
+        """Return the status of an open log; None where it was moved away: it has no readers any more."""
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise NotSentError(f"{self.path}: is not a regular file; move it away")
-
-    def _is_at_path(self, descriptor: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), os.stat(self.path, follow_symlinks=False))
+            return status if os.path.samestat(status, os.stat(self.path, follow_symlinks=False)) else None
         except FileNotFoundError:
-            return False
+            return None
 
 
 class HeldLog:
     """An own log whose lock is held."""
 
-    def __init__(self, log: OwnLog, descriptor: int) -> None:
+    def __init__(self, log: OwnLog, descriptor: int, status: os.stat_result) -> None:
         self._log = log
         self._descriptor = descriptor
+        self._inode, self._size = status.st_ino, status.st_size
 
     def append(self, *drafts: Draft) -> list[Record]:
         """Append records in one write, all or none, and return them. Raises NotSentError."""
@@ -157,30 +160,31 @@ class HeldLog:
         """Append a record once more. Raises NotSentError."""
         again = record._replace(tries=min(record.tries + 1, MAX_TRIES))
         with _told(self._log.path):
-            size = os.fstat(self._descriptor).st_size
-            self._write([again], size, is_torn=next(self._backwards(size)) != b"")
+            self._write([again], is_torn=next(self._backwards(self._size)) != b"")
         return again
 
     def _append(self, drafts: Sequence[Draft]) -> list[Record]:
-        size = os.fstat(self._descriptor).st_size
         log, now = self._log, round(self._log.clock() * 1000)
-        number, at, is_torn = self._last(size)
+        number, at, is_torn = self._last()
         if is_worker(log.participant):
-            self._refuse_too_many(drafts, number, size, now)
+            self._refuse_too_many(drafts, number, now)
         records = []
         for draft in drafts:
             at = _time(draft, at, now)
             records.append(_record(draft, f"{log.participant}:{number + 1}", stamp(at), log.participant))
             number += 1
-        self._write(records, size, is_torn=is_torn)
+        self._write(records, is_torn=is_torn)
         log.last = number, at
+        log.end = self._inode, self._size
         return records
 
-    def _last(self, size: int) -> tuple[int, int, bool]:
+    def _last(self) -> tuple[int, int, bool]:
         """Return the highest number, the last time, and whether the file ends in the middle of a line."""
-        lines = self._backwards(size)
-        rest = next(lines)
         number, at = self._log.last
+        if self._log.end == (self._inode, self._size):
+            return number, at, False  # as this process has left it
+        lines = self._backwards(self._size)
+        rest = next(lines)
         # What follows the last LF becomes a line by ours: it counts, if only that LF was not written.
         for line in (rest, *lines) if rest else lines:
             found = decode(line, self._log.participant)
@@ -188,24 +192,24 @@ class HeldLog:
                 return max(number, found.number), max(at, milliseconds(found.at)), rest != b""
         return number, at, rest != b""
 
-    def _refuse_too_many(self, drafts: Sequence[Draft], number: int, size: int, now: int) -> None:
+    def _refuse_too_many(self, drafts: Sequence[Draft], number: int, now: int) -> None:
         told = [draft for draft in drafts if draft.type != "ack"]
         if told and number + len(told) > MAX_RECORDS:
             what = f"this worker's log holds {MAX_RECORDS:,} messages, which is the limit"
             raise NotSentError(f"{what}; put the rest into the report")
-        if told and size >= MAX_LOG - MAX_LINE:
+        if told and self._size >= MAX_LOG - MAX_LINE:
             raise NotSentError(
                 "this worker's log has 32 MiB, which is the limit; put the rest into the report"
             )
         for draft in (draft for draft in told if draft.type in TALK):
-            if self._recent(draft.to, size, now) >= MAX_TALK:
+            if self._recent(draft.to, now) >= MAX_TALK:
                 name = split(draft.to)[1]
                 raise NotSentError(f"{MAX_TALK} messages to {name} in a minute; combine them into one")
 
-    def _recent(self, to: str, size: int, now: int) -> int:
+    def _recent(self, to: str, now: int) -> int:
         """Count the messages to a receiver in the last minute."""
         count = 0
-        for line in self._backwards(size):
+        for line in self._backwards(self._size):
             found = decode(line, self._log.participant)
             if not isinstance(found, Record) or found.tries > 1:
                 continue
@@ -228,15 +232,19 @@ class HeldLog:
             rest, end, step = first[-MAX_LINE - 1 :], start, 1 << 18
         yield rest
 
-    def _write(self, records: Sequence[Record], size: int, *, is_torn: bool) -> None:
+    def _write(self, records: Sequence[Record], *, is_torn: bool) -> None:
         # A torn line stays alone: a writer that was killed may have left it.
-        data = b"\n" * is_torn + b"".join(encode(record) + b"\n" for record in records)
+        lines = [encode(record) for record in records]
+        data = b"\n" * is_torn + b"\n".join(lines) + b"\n"
         written = os.write(self._descriptor, data)
         if written != len(data):
             # Not what ends with an LF: somebody may have read that, and its number is not free again.
             with suppress(OSError):
-                os.ftruncate(self._descriptor, size + data.rfind(b"\n", 0, written) + 1)
+                os.ftruncate(self._descriptor, self._size + data.rfind(b"\n", 0, written) + 1)
             raise NotSentError(f"{self._log.path}: cannot be written: the disk is full")
+        self._size += written
+        for line, record in zip(lines, records, strict=True):
+            remember(line, record)
 
 
 @contextmanager
@@ -283,7 +291,7 @@ def _record(draft: Draft, id_: str, at: str, sender: str) -> Record:
         body=clean(draft.body),
         facts=clean_facts(draft.facts),
     )
-    key = wrong_key(record)
+    key = wrong_key(record, 0)  # its facts are looked at
     if key == "body":
         size = body_bytes(record.body)
         what = f"the body has {size:,} bytes, and {MAX_BODY:,} is the limit"

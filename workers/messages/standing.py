@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from workers.messages.record import (
-    ALL,
-    COORDINATOR,
     Record,
     coordinator_of,
     everyone,
+    is_to_all,
+    is_to_coordinator,
     lead_of,
     milliseconds,
-    split,
 )
 
 Standing = Literal["answered", "refused", "undeliverable", "handled", "shown", "unacknowledged", "new"]
@@ -36,6 +35,13 @@ class Ack(NamedTuple):
     how: Standing
     reason: str
     facts: Mapping[str, Any]
+    """What it says beside `how`, where it does."""
+
+
+_SPENT = frozenset((
+    "plan_started", "plan_complete", "phase_complete", "state_change", "task_progress", "report",
+))  # fmt: skip
+_NO_FACTS: dict[str, Any] = {}
 
 
 class Message:
@@ -47,8 +53,8 @@ class Message:
         self.record = record
         self.sent = record.tries
         """How often it was sent."""
-        self.acks: list[Ack] = []
-        self.answers: list[Record] = []
+        self.acks: tuple[Ack, ...] = ()
+        self.answers: tuple[Record, ...] = ()
         """The receipts, and the records of its receivers that answer it, in the order of reading."""
 
     def stands(self, now: float, ack_limit: float = ACK_LIMIT) -> Standing:
@@ -65,7 +71,7 @@ class Message:
     @property
     def is_to_all(self) -> bool:
         """Return whether it goes to all participants of a run."""
-        return split(self.record.to)[1] == ALL
+        return is_to_all(self.record.to)
 
     @property
     def is_open(self) -> bool:
@@ -90,9 +96,15 @@ class Message:
 
 
 class Book:
-    """All messages that were read, and how they stand. Records may come in any order, and more than once."""
+    """All messages that were read, and how they stand. Records may come in any order, and more than once.
 
-    def __init__(self) -> None:
+    With `is_brief` it keeps no time, body and facts of what was acknowledged and nobody asks about any more:
+    reports on plans and tasks, of which there may be very many.
+    """
+
+    def __init__(self, *, is_brief: bool = False) -> None:
+        self._is_brief = is_brief
+        self._briefs: dict[tuple[str, str], Ack] = {}
         self._messages: dict[str, Message] = {}
         self._early: dict[str, list[Record]] = {}
         self._for: dict[str, dict[str, Message]] = {}
@@ -178,23 +190,31 @@ class Book:
         if message is None:
             self._early.setdefault(id_, []).append(word)
         elif word.type != "ack":
-            if _is_receiver(message.record, word.sender):
-                self._note(message, message.answers, word, word.sender)
+            is_known = any(one.id == word.id for one in message.answers)
+            if not is_known and _is_receiver(message.record, word.sender):
+                message.answers = (*message.answers, word)
+                self._received(message, word.sender)
         elif (ack := _ack(message.record, word)) is None:
             self._void[word.sender] = self._void.get(word.sender, 0) + 1
         else:
-            self._note(message, message.acks, ack, ack.sender)
+            self._take_ack(message, ack)
 
-    def _note(self, message: Message, words: list[Any], word: Ack | Record, sender: str) -> None:
-        if any(one.id == word.id for one in words):
-            return
-        words.append(word)
+    def _take_ack(self, message: Message, ack: Ack) -> None:
+        if not self._is_brief or message.record.type not in _SPENT:
+            if any(one.id == ack.id for one in message.acks):
+                return
+            message.acks = (*message.acks, ack)
+        elif ack.how not in (one.how for one in message.acks):
+            message.acks = (*message.acks, self._briefs.setdefault((ack.sender, ack.how), _brief(ack)))
+            message.record = message.record._replace(at="", body="", facts=_NO_FACTS)
+        # Who was told by the coordinator that it cannot be delivered will not get it later.
+        self._received(message, message.record.to if ack.how == "undeliverable" else ack.sender)
+
+    def _received(self, message: Message, by: str) -> None:
         record = message.record
         self._unheard.get(record.sender, {}).pop(record.id, None)
-        # Who was told by the coordinator that it cannot be delivered will not get it later.
-        gone = record.to if isinstance(word, Ack) and word.how == "undeliverable" else sender
         if not message.is_to_all:
-            self._for.get(gone, {}).pop(record.id, None)
+            self._for.get(by, {}).pop(record.id, None)
 
 
 class Resends:
@@ -220,21 +240,29 @@ class Resends:
 
 
 def _is_for_lead(record: Record) -> bool:
-    return split(record.to)[1] == COORDINATOR and record.type in FOR_LEAD
+    return record.type in FOR_LEAD and is_to_coordinator(record.to)
 
 
 def _is_receiver(record: Record, participant: str) -> bool:
-    if participant == record.sender:
-        return False
-    if record.to == everyone(participant) or record.to == participant:
-        return True
+    if participant in (record.sender, record.to):
+        return participant != record.sender
+    if is_to_all(record.to):
+        return record.to == everyone(participant)
     return _is_for_lead(record) and participant == lead_of(record.to)
+
+
+def _brief(ack: Ack) -> Ack:
+    return Ack("", "", ack.sender, ack.how, "", _NO_FACTS)
 
 
 def _ack(record: Record, word: Record) -> Ack | None:
     """Return the receipt that an ack is for a message; None where it is void."""
-    how = next((one for one in RECEIPTS if word.facts.get("how") == one), None)
-    is_undeliverable = how == "undeliverable" and word.sender == coordinator_of(record.to)
-    if how is None or not (is_undeliverable or _is_receiver(record, word.sender)):
+    how = word.facts.get("how")
+    if how not in RECEIPTS:
         return None
-    return Ack(word.id, word.at, word.sender, how, word.body, word.facts)
+    is_undeliverable = how == "undeliverable" and word.sender == coordinator_of(record.to)
+    if not is_undeliverable and not _is_receiver(record, word.sender):
+        return None
+    # Most say nothing else, and there are as many of them as messages.
+    facts = word.facts if len(word.facts) > 1 else _NO_FACTS
+    return Ack(word.id, word.at, word.sender, how, word.body, facts)

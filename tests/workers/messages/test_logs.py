@@ -240,7 +240,8 @@ def test_records_that_claim_to_answer_each_other_are_read_all_the_same(post):
 
 
 def test_a_long_log_is_read_in_parts_and_in_the_order_of_times(post, monkeypatch):
-    monkeypatch.setattr(log_reader, "AT_ONCE", 1500)
+    monkeypatch.setattr(log_reader, "AT_ONCE", 900)
+    monkeypatch.setattr(log_reader, "_STEP", 600)
     last = None
     for number in range(60):
         post.now += 1
