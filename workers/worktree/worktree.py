@@ -29,6 +29,12 @@ BIG = 300_000
 """Bytes of an index above which another process removes a tree: ours would block its other threads."""
 
 
+NO_ROOM = 1 << 20
+"""Free bytes below which a disk counts as full: what git wrote until it failed is still there."""
+LONGEST = 200
+"""Characters of git's message that are shown."""
+
+
 class Place(NamedTuple):
     """A worktree and the facts noted about it before the worker could touch it."""
 
@@ -122,13 +128,23 @@ def make_place(
     try:
         git(*PLAIN_INDEX, *options, "read-tree", "--reset", "-u", base, cwd=root, env=where)
     except GitError as error:
+        why = _why(error, making, metadata)
         remove_tree(making)
         remove_tree(metadata)
-        raise WorkerError(f"no worktree: {error.said}") from error
+        raise WorkerError(f"no worktree: {why}") from error
     place = _place_at(path, base, _known_at(path, base, metadata, index, common), index)
     (making / ".git").write_bytes(place.link)
     making.rename(path)
     return place
+
+
+def _why(error: GitError, *folders: Path) -> str:
+    """Return git's message in short: it names each file without room, not the full disk."""
+    said = error.said if len(error.said) <= LONGEST else f"{error.said[:LONGEST]} …"
+    with contextlib.suppress(OSError):
+        if any(os.statvfs(one).f_bavail * os.statvfs(one).f_frsize < NO_ROOM for one in folders):
+            return f"no space left on device: {said}"
+    return said
 
 
 def _known_at(path: Path, base: str, metadata: Path, index: Path, common: Path) -> Path:

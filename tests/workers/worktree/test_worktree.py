@@ -367,3 +367,34 @@ def test_a_user_setting_for_relative_worktrees_and_hooks_does_not_reach_a_place(
     git("config", "core.splitIndex", "true", cwd=repository.root)
     assert left_its_base(make(repository)) is None
     assert not (tmp_path / "ran").exists()
+
+
+SMALL = """
+import subprocess, sys
+from pathlib import Path
+from workers.errors import WorkerError
+from workers.worktree.worktree import make_place
+root, base, small = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", small], check=True)
+try:
+    index = Path(root, ".git/orchestrate/W-1.index")
+    make_place(Path(root), Path(root, ".git"), Path(small, "r/W-1"), base, index)
+except WorkerError as error:
+    print(error.reason)
+"""
+
+
+def test_a_full_disk_is_named_and_not_every_file_that_finds_no_room(repository, tmp_path):
+    if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces, so no small file system")
+    for number in range(200):
+        (repository.root / f"file-{number}").write_text(f"{number}\\n" * 4000)
+    git("add", "-A", cwd=repository.root)
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "many", cwd=repository.root)
+    base = git_line("rev-parse", "HEAD", cwd=repository.root)
+    small = tmp_path / "small"
+    small.mkdir()
+    argv = ["unshare", "-Urm", sys.executable, "-c", SMALL, repository.root, base, small]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("no worktree: no space left on device: error: unable to "), done
+    assert len(done.stdout) < 300
