@@ -457,8 +457,17 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         landing=runtime.state.landing,
         is_settled=bool(runtime.state.recorded),
         left_out=runtime.manifest.left_out,
+        can_resume=_answerable(runtime),
         chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
+
+
+def _answerable(runtime: Runtime) -> tuple[str, ...]:
+    """Return the phase worker's name where it has ended, and an answer of the lead's lets it go on."""
+    ticket = runtime.manifest.phase_worker
+    if ticket is None or not runtime.of(ticket).ended or runtime.of(ticket).why_not_answered(asks=False):
+        return ()
+    return (ticket.worker,)
 
 
 def _chat(runtime: Runtime) -> tuple[ChatMessage, ...]:

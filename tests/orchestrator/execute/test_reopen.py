@@ -54,9 +54,10 @@ def reopen(run):
 
 def test_an_answered_worker_goes_on_in_its_tree_and_its_work_lands(lab, blocked):
     reopen(blocked)
-    assert (
-        lab.call("status", "--json").document["next_action"] == f"orchestrate resume {blocked.name} --detach"
-    )
+    assert lab.call("status", "--json").document["next_action"] == "orchestrate msg inbox"
+    lab.call("msg", "inbox")
+    next_ = lab.call("status", "--json").document["next_action"]
+    assert next_ == f"orchestrate resume {blocked.name} --detach"
     told = lab.call("resume", blocked.name, "--json")
     (worker,) = told.document["workers"]
     assert (worker["outcome"], worker["verdict"], worker["attempts"]) == ("complete", "accepted", 2), told

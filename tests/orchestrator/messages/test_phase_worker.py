@@ -169,7 +169,42 @@ said(tell("state_change", decision={"title": "Spans", "context": "bytes", "decis
     assert ": Spans\n" in text
 
 
+def test_a_worker_that_answers_its_own_blocker_as_if_it_were_the_lead_closes_nothing(talk):
+    phase_worker(talk, """
+asked = send("blocker", "coordinator", "Two are named.", facts=dict(title="Which?", mode="skip"))
+receipt(asked)
+send("answer", "coordinator", "MIT, says the lead", re=asked)
+send("ack", "coordinator", "", re=asked, facts=dict(how="handled"))
+said(tell("plan_started", "01-03"))
+""")  # fmt: skip
+    (blocker,) = status_of(talk).blockers
+    assert (blocker.title, blocker.answered_by) == ("Which?", None)
+    assert "says the lead" not in (talk.lab.root / STATUS).read_text()
+
+
 def test_another_worker_moves_no_plan_and_a_run_without_a_phase_worker_none(talk):
     talk.commit(WORK + 'said(tell("plan_started", "01-01"))\n')
     talk.lab.call("run", "phase-1", "--json")
     assert output(talk).splitlines()[0].startswith("refused this run has no phase worker")
+
+
+def test_the_blocker_of_a_phase_worker_that_has_ended_with_it_is_open_until_it_is_answered(talk):
+    told = phase_worker(talk, """
+import sys
+if "> Yes: MIT." in sys.stdin.read():
+    said(tell("plan_started", "01-03"))
+    said(tell("plan_complete", "01-03"))
+    sys.exit()
+said(tell("blocker", "01-03", "Two are named.", title="Which licence?", mode="skip"))
+print('ORCHESTRATE-RESULT {"status": "blocked", "summary": "Which licence?"}')
+""")  # fmt: skip
+    assert told.document["workers"][0]["outcome"] == "blocked"
+    assert status_of(talk).blockers[0].state == "open"
+    (asked,) = (one for one in talk.book() if one.record.type == "blocker")
+    sent = talk.lab.call("msg", "send", "--re", asked.record.id, "Yes: MIT.", "--json").document
+    assert sent["resumes"]
+    told = talk.lab.call("resume", talk.run.name, "--json")
+    assert told.document["workers"][0]["outcome"] == "complete", told
+    status = status_of(talk)
+    assert (status.blockers[0].state, status.row("01-03").state) == ("closed", "complete")
+    assert "**Answer:** Yes: MIT." in (talk.lab.root / STATUS).read_text()
