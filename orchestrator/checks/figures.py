@@ -29,6 +29,10 @@ class Figure(NamedTuple):
     seconds: float
     output: str
 
+    def how(self) -> str:
+        """Describe how the command ended, with its count of tests where it printed one."""
+        return self.ended + (f", {self.good}/{self.total} passing" if self.source != "exit code" else "")
+
     def in_words(self) -> str:
         """Describe the result as a status report does."""
         text = f"{self.good}/{self.total} passing ({percent(self.good, self.total)}%)"

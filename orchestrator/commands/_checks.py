@@ -9,6 +9,7 @@ from tickets.problems import Problem
 from workers.git.run import Repository
 
 if TYPE_CHECKING:
+    from orchestrator.checks.figures import Figure
     from orchestrator.settings.values import Tables
 
 NAMES = ("smoke", "unit", "integration", "test")
@@ -38,12 +39,23 @@ def run_checks(
         repository.root, commands, commit=repo.head().sha or "", changed=bool(repo.uncommitted()), at=at,
         environ=environ, timeout=timeout, checks=settings.checks, say=say,
     )  # fmt: skip
+    return failures(repository, figures)
+
+
+def failures(
+    repository: Repository, figures: "Sequence[Figure]", then: str = "", also: str = ""
+) -> list[Problem]:
+    """Return a problem for each check that failed: how many tests did, and the line that tells most."""
+    from orchestrator.runs.check_output import telling_line  # noqa: PLC0415 - for start-up time
+
+    more = ", or give it longer by `--timeout S`"
     return [
         Problem(
             f"[checks] {one.name}",
-            f"`{one.command}` failed ({one.ended})",
-            f"see {one.output}" + (", or give it longer by `--timeout S`" if one.ended == TIMED_OUT else ""),
+            f"`{one.command}` failed ({one.how()}){then}" + (f": {line}" if line else ""),
+            f"see {one.output}{more if one.ended == TIMED_OUT else ''}{also}",
         )
         for one in figures
         if not one.passed
+        for line in (telling_line(repository.root, one.output),)
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.commands._checks import TIMED_OUT
+from orchestrator.commands._checks import failures
 from orchestrator.commands._record import Writer, chosen, writer_of
 from orchestrator.commands.answer import Answer, View
 from orchestrator.commands.caller import Caller
@@ -130,12 +130,7 @@ def tested(writer: Writer, tests: Tests) -> str:
         problem = Problem("[checks]", str(error), "`orchestrate doctor` shows details")
         raise Refusal(problem, exit_code=1) from error
     also = "" if asked else ", or `--no-verify`"
-    more = ", or give it longer by `--timeout S`"
-    failed = [
-        Problem(f"[checks] {one.name}", f"`{one.command}` failed ({one.ended}), so nothing was recorded",
-                f"see {one.output}{more if one.ended == TIMED_OUT else ''}{also}")
-        for one in figures if not one.passed
-    ]  # fmt: skip
+    failed = failures(writer.repository, figures, ", so nothing was recorded", also)
     if failed:
         raise Refusal(*failed, exit_code=1, next_action=waits_by(failed, "lead"))
     return total_of(figures)

@@ -63,13 +63,13 @@ def finish(
     read_inboxes(project.repository.root, [state], caller.now().timestamp())
     step = _next(state, ended)
     is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
-    if is_well and (command := completing(state)):
+    if is_well and (done := completing(state)):
         if step == STATUS:
-            step = command
-        else:
+            step = done
+        elif isinstance(done, str):
             made = state.finished_deliverables
             what = f"all tickets are done of {some_of(made, len(made))}"
-            problems = (*problems, Problem("deliverables", what, f"complete by `{command}`", "info"))
+            problems = (*problems, Problem("deliverables", what, f"complete by `{done}`", "info"))
     document = state.document(step)
     document["problems"] = [problem.as_json() for problem in problems]
     return Answer(_exit_code(ended, document, expected), document, problems, state)

@@ -12,6 +12,9 @@ TAIL = 20
 """How many lines of a command's output are shown; its file has the others."""
 LONGEST = 4096
 """Bytes of an output's end in which these are looked for."""
+LONGEST_LINE = 200
+_NAMES_A_TEST = ("FAILED ", "ERROR ", "FAIL: ", "ERROR: ", "not ok ", "--- FAIL: ")
+"""As the runners begin it that print a summary."""
 _SEE = r"\bsee (?P<path>\.taskers/runs/\S+/checks/\S+?)\.std(?:out|err)\b"
 _STREAMS = ("stdout", "stderr")
 
@@ -31,3 +34,10 @@ def last_lines(root: Path, path: str) -> list[str]:
     """
     text = read_tail(root / path) or packed_text(root, path, LONGEST, end=True) or ""
     return [plain(line) for line in text.splitlines()[-TAIL:]]
+
+
+def telling_line(root: Path, path: str) -> str:
+    """Return the line of a failed check's output that tells most: one that names a test, else the last."""
+    lines = [" ".join(line.split()) for line in last_lines(root, path) if line.strip()]
+    named = (line for line in lines if line.startswith(_NAMES_A_TEST))
+    return next(named, lines[-1] if lines else "")[:LONGEST_LINE]

@@ -68,10 +68,10 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
             return f"orchestrate resume {run.run.id}"
 
 
-def completing(run: RunState, status: "Status | None" = None) -> str:
-    """Return the command that completes what a run has finished and the plan has open; empty for nothing.
+def completing(run: RunState, status: "Status | None" = None) -> Step:
+    """Return the step that completes what a run has finished and the plan has open; empty for nothing.
 
-    `status` is STATUS.md as it is read here otherwise.
+    The command would fail again where the tests have failed at this commit. `status` is STATUS.md as it is read here otherwise.
     """
     if not (run.finished_deliverables and run.is_integrated):
         return ""
@@ -83,7 +83,27 @@ def completing(run: RunState, status: "Status | None" = None) -> str:
         return ""
     named = quoted(made[0]) if len(made) == 1 else "--finished"
     elsewhere = "" if run.phase == status.phase_slug else f" --phase {quoted(run.phase)}"
-    return f"orchestrate deliverable done {named}{elsewhere}"
+    command = f"orchestrate deliverable done {named}{elsewhere}"
+    red = red_tests(run.run.root)
+    return Waits("lead", f"{red}; once that is mended, `{command}`") if red else command
+
+
+def red_tests(root: Path) -> str:
+    """Describe the tests that failed when they last ran, at the commit that HEAD still is; else empty."""
+    from orchestrator.checks.figures import known_figures, tests_among  # noqa: PLC0415 - for start-up time: few ask
+    from workers.git.run import GitError, git_line  # noqa: PLC0415 - as above
+
+    known = {one.name: one for one in known_figures(root)}
+    ran = [known[name] for name in tests_among({name: one.command for name, one in known.items()})]
+    red = [one for one in ran if not one.passed]
+    try:
+        head = git_line("rev-parse", "HEAD", cwd=root) if red else ""
+    except GitError:
+        return ""
+    here = (
+        f"[checks] {one.name} failed ({one.how()}): see {one.output}" for one in red if one.commit == head
+    )
+    return next(here, "")
 
 
 def _status_of(root: Path) -> "Status | None":

@@ -146,8 +146,7 @@ class Walk:
         """Ask `status` after the end: it names no call to go on with that has just failed."""
         _, document = self.call("status")
         step = (document["next_action"] or "").removeprefix("orchestrate ")
-        if step.startswith(("integrate", "resume", "run", "deploy")):
-            assert failed.get(step) != self.seen(), f"`{step}` has failed, and `status` names it again"
+        assert failed.get(step) != self.seen(), f"`{step}` has failed, and `status` names it again"
 
 
 def command(script="true", **front):
@@ -808,6 +807,14 @@ def deliverable_done(walk):
     phase_done(walk)
 
 
+@state(waits="lead")
+def tests_red_when_all_tickets_are_done(walk):
+    said = "FAILED tests/test_stop.py::test_end - assert 1"
+    red = f"echo '{said}'; echo '1 failed, 769 passed in 0.1s'; exit 1"
+    walk.lab.commit({"orchestrate.toml": f'[checks]\ntest = "{red}"\n'})
+    phase_done(walk)
+
+
 @state("milestone complete")
 def criteria_open(walk):
     phase_done(walk)
@@ -1079,6 +1086,21 @@ def test_who_is_to_run_again_is_named_whole_and_alone(walk):
     assert wanted in walk.did("status")["what"]
     walk.did("run phase-7 --only command-3", 1)
     assert "`orchestrate run phase-7 --only command-3` runs it again" in walk.did("status")["what"]
+
+
+def test_tests_that_failed_are_named_until_another_commit_can_pass_them(walk):
+    tests_red_when_all_tickets_are_done(walk)
+    done = walk.did("status")["next_action"]
+    failed = walk.did(done.removeprefix("orchestrate "), 1)
+    assert "(exit code 1, 769/770 passing)" in failed["what"]
+    assert "FAILED tests/test_stop.py::test_end" in failed["what"]
+    for one in ("status", "resume", "wait last"):
+        told = walk.did(one)
+        assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+        assert "769/770 passing" in told["what"]
+        assert f"`{done}`" in told["what"]
+    walk.lab.commit({"src/app.py": "mended\n"})
+    assert walk.did("status")["next_action"] == done
 
 
 def test_a_report_has_a_command_in_the_place_of_one_and_a_sentence_as_it_is(walk):
