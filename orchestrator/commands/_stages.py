@@ -17,7 +17,7 @@ from orchestrator.project import Project
 from orchestrator.report.situation import Situation
 from orchestrator.run import Ended, HinderedError, first_error
 from orchestrator.runs.inbox import read_inboxes
-from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
+from orchestrator.runs.next_action import STATUS, completing, next_of_run, run_problems
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.step import Step, step_text
 from tickets.problems import Problem
@@ -58,7 +58,7 @@ def finish(
     except (BaseExceptionGroup, HinderedError) as error:
         return _hindered(first_error(error))
     state = ended.state
-    problems = (*ended.problems, *undone_problems(state.phase, state.workers, state.waits_for))
+    problems = (*ended.problems, *run_problems(state))
     _wait_left(state)
     read_inboxes(project.repository.root, [state], caller.now().timestamp())
     step = _next(state, ended)

@@ -8,7 +8,7 @@ from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, NoArguments, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.report.situation import Situation
-from orchestrator.runs.next_action import next_of_run
+from orchestrator.runs.next_action import next_of_run, run_problems
 from orchestrator.runs.state import RunState
 from orchestrator.state import NEEDED
 from orchestrator.state.canonical.status.read import Status
@@ -43,6 +43,8 @@ def call(caller: Caller, _: NoArguments) -> Answer[View]:
     problems = [*found.status_problems, *found.merging, *_settings_problems(found.repository)]
     problems += merge_conflicts({path: found.text(path) for path in NEEDED[1:]})
     problems += [*reversed(found.unreadable(RUNS_SHOWN)), *found.interrupted]
+    # Whoever began it in the background has no other answer that tells it.
+    problems += [one for run in runs[:1] for one in run_problems(run) if one.place == "gate"]
     known = {run.run.id: (run, cost) for run, cost in zip(runs, costs, strict=True)}
     return answer(
         problems, found.step.step, project=found.repository.root.name,

@@ -15,7 +15,7 @@ from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.inbox import InboxReader
 from orchestrator.runs.live import STAGES, LiveRun
-from orchestrator.runs.next_action import STATUS, completing, next_of_run, undone_problems
+from orchestrator.runs.next_action import STATUS, completing, next_of_run, run_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_keys
 from tickets.problems import Problem
@@ -109,7 +109,7 @@ def _answer(
     problems: tuple[Problem, ...] = ()
     if status != "running":
         code = 1 if status not in ("integrated", "finished") or state.has_failures else 0
-        problems = tuple(undone_problems(state.phase, state.workers, state.waits_for))
+        problems = tuple(run_problems(state))
     step = next_of_run(state, now)
     if step == STATUS:
         step = completing(state) or step

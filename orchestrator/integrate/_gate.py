@@ -10,6 +10,7 @@ from orchestrator.execute.runtime import Runtime
 from orchestrator.integrate._bisect import Ask, Breaking, Found, Names, breakers
 from orchestrator.integrate._gate_tampering import note_harm
 from orchestrator.runs.events import GateBegun, GateEnded, GateRun, GateStep, Unattributed
+from orchestrator.runs.next_action import flaky_words
 from orchestrator.runs.worker_state import LANDS
 from orchestrator.schedule.availability import REMEDY, outdated_build
 from orchestrator.store.repo import UserRepo
@@ -156,11 +157,9 @@ async def _passed(runtime: Runtime, gate: "_Gate", candidates: tuple[Candidate, 
     tree = await gate.tree_of(found.kept) if kept else ""
     if found.flaky is None:
         return Gated(kept, tree, broken)
-    looks = gate.looks_at(await gate.tree_of(found.flaky))
-    what = f"it failed once and passed once on the same tree, so no worker is blamed for it: {looks}"
+    what = flaky_words(gate.looks_at(await gate.tree_of(found.flaky)))
     if kept:
-        told = Problem("gate", what, "make the gate reliable", "warning")
-        return Gated(kept, tree, broken, "", (told,), flaky=True)
+        return Gated(kept, tree, broken, flaky=True)
     return Gated(kept, tree, broken, f"the gate is flaky: {what}")
 
 

@@ -71,7 +71,8 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
 def completing(run: RunState, status: "Status | None" = None) -> Step:
     """Return the step that completes what a run has finished and the plan has open; empty for nothing.
 
-    The command would fail again where the tests have failed at this commit. `status` is STATUS.md as it is read here otherwise.
+    The command would fail again where the tests have failed at this commit. `status` is STATUS.md as it is
+    read here otherwise.
     """
     if not (run.finished_deliverables and run.is_integrated):
         return ""
@@ -357,6 +358,18 @@ def again_with_fallen(
     if len(names) > MOST_NAMED and not any(workers[name].again for name in names):
         return f"orchestrate run {phase}"
     return again(phase, names, workers)
+
+
+def run_problems(run: RunState) -> list[Problem]:
+    """Return what is to be told of a run whoever ran it: a flaky gate, and tickets that another run helps."""
+    do = "make the gate reliable"
+    flaky = [Problem("gate", flaky_words(run.gate.flaky), do, "warning")] if run.gate.flaky else []
+    return [*flaky, *undone_problems(run.phase, run.workers, run.waits_for)]
+
+
+def flaky_words(looks: str) -> str:
+    """Describe a flaky gate by two of its runs."""
+    return f"it failed once and passed once on the same tree, so no worker is blamed for it: {looks}"
 
 
 def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:

@@ -81,6 +81,8 @@ class GateState:
     """On one line."""
     fenced = ""
     """What the fence denies it, where that may be why it failed."""
+    flaky = ""
+    """How one command failed and passed on the same tree, with both outputs; empty if that never happened."""
     unseen = False
     """An unfenced gate was begun, and its changes have not been searched for: its runtime was killed."""
 
@@ -102,7 +104,16 @@ class GateState:
     def end(self, ended: GateEnded) -> None:
         """Forget failures: before the gate is run again something has changed, if only on the machine."""
         self.result, self.fenced = ended.result, ended.fenced
+        self.flaky = self._looks() if ended.flaky else self.flaky
         self.known = {key: run for key, run in self.known.items() if run.passed}
+
+    def _looks(self) -> str:
+        """Describe the two runs of a command that first failed on a tree, and then passed."""
+        for (tree, look, command), first in self.known.items():
+            second = self.known.get((tree, 2, command))
+            if look == 1 and not first.passed and second is not None and second.passed:
+                return f"{first.words}, then {second.words}"
+        return "see the records of its runs"
 
     def settle(self, settled: VerdictSettled) -> None:
         """Note by the newest verdict whether a worker breaks it."""

@@ -161,6 +161,17 @@ def test_a_gate_that_passes_the_second_time_is_told_of_and_everything_lands(lab)
     )  # fmt: skip
 
 
+def test_a_flaky_gate_is_told_by_each_later_answer_about_the_run(lab):
+    once = lab.root.parent / "once"
+    gate(lab, f"test ! -e out/1 || test -e {once} || ! touch {once}", fence="off")
+    lab.templates(command_1=writer(1))
+    run = lab.call("run", "phase-1", "--detach", "--json").document["run"]
+    for words in (["wait", run], ["integrate", run], ["status"], ["wait", run, "--since", "0"]):
+        (said,) = lab.call(*words, "--json").says()
+        assert said.startswith("gate: it failed once and passed once on the same tree")
+        assert said.count(f".taskers/runs/{run}/checks/gate-1") == 2
+
+
 def test_one_alone_lands_where_the_gate_passes_the_second_time_and_both_outputs_are_told(lab):
     once = lab.root.parent / "once"
     words = "echo odd; exit 3"
