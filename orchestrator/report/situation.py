@@ -340,6 +340,7 @@ class Situation(_Moment):
                 self.at,
                 self.status,
                 self._is_missing,
+                next(map(str, self.unread(STATUS)), "") if self.status else "",
                 bool(self.interrupted),
                 self._awaited,
                 self.in_progress or "",

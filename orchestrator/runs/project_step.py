@@ -5,17 +5,18 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from orchestrator.runs.next_action import INBOX, STATUS, completing, next_of_ended, next_of_run, quoted
-from orchestrator.runs.state import RunState
+from orchestrator.runs.state import RunState, read_roster
 from orchestrator.step import Step, Waits, step_text
 from tickets.value import Value
 from tickets.wording import count_of, some_of
+from workers.files.run_dir import runs_of
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
@@ -75,6 +76,8 @@ class Outlook(Value):
     status: "Status | None"
     is_missing: bool
     """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
+    conflict: str
+    """Why it cannot be changed: the marks of a merge are in it."""
     is_interrupted: bool
     """Whether a command was killed between its decision and its end."""
     awaited: str
@@ -228,14 +231,18 @@ def _finished_work(look: _Look) -> Step | None:
     """Return the command that completes what the last run has finished and the plan has open."""
     newest = look.outlook.newest
     is_current = newest and newest[0].phase == look.begins[0]
-    return completing(newest[0], look.status) or None if is_current else None
+    step = completing(newest[0], look.status) if is_current else ""
+    if isinstance(step, str) and step and look.outlook.conflict:
+        return Waits("lead", f"{look.outlook.conflict}; then `{step}`")
+    return step or None
 
 
 def _nothing_to_do(look: _Look) -> Step:
     """Return the wait for the lead where nothing is under way, and nothing is left to run."""
     newest = look.outlook.newest
-    failed = _failed_again(newest[0]) if newest else ""
-    return Waits("lead", f"{_nothing_left(look.status, look.first, look.outlook.phases_done)}{failed}")
+    more = _failed_again(newest[0]) if newest else ""
+    more += _not_done(look.outlook)
+    return Waits("lead", f"{_nothing_left(look.status, look.first, look.outlook.phases_done)}{more}")
 
 
 _STEPS: tuple[Callable[[_Look], Step | None], ...] = (
@@ -265,7 +272,7 @@ def _not_wanted(root: Path, run: RunState) -> set[str]:
     return {
         one.ticket
         for one in run.workers.values()
-        if one.again or not (there / f"{one.ticket.partition('[')[0]}.md").exists()
+        if one.again or not (there / f"{_stem(one.ticket)}.md").exists()
     }
 
 
@@ -275,6 +282,53 @@ def _failed_again(run: RunState) -> str:
     if not names:
         return ""
     return f"; run again, {some_of(names, 1)} failed: `orchestrate logs {run.run.id} {names[0]}` shows why"
+
+
+def _not_done(outlook: Outlook) -> str:
+    """Name the tickets of phases that were run which are not done and that no step is about; empty for none.
+
+    Their work was rejected, or their templates have come since.
+    """
+    for phase in dict.fromkeys(run.phase for run in outlook.newest):
+        left = [] if phase in outlook.phases_complete else _not_done_of(outlook, phase)
+        if left:
+            command = f"orchestrate run {quoted(phase)}"
+            return (
+                f"; not done of {phase}: {some_of(left)}: `{command}` runs what is left, once that is wanted"
+            )
+    return ""
+
+
+def _not_done_of(outlook: Outlook, phase: str) -> list[str]:
+    there = dict.fromkeys(templates_of(outlook.root, phase))
+    stands: dict[str, bool] = {}
+    for run in outlook.newest:
+        for worker in run.workers.values() if run.phase == phase else ():
+            is_over = worker.had_nothing_to_do or worker.is_done_since or worker.again
+            stands.setdefault(worker.ticket, worker.lands or is_over or worker.worker in run.unavailable)
+    rejected = [ticket for ticket, done in stands.items() if not done and _stem(ticket) in there]
+    seen = tickets_seen(outlook.root, phase)
+    return [*rejected, *(stem for stem in there if stem not in seen)]
+
+
+def _stem(ticket: str) -> str:
+    return ticket.partition("[")[0]
+
+
+def tickets_seen(root: Path, phase: str) -> set[str]:
+    """Return the stems of the templates of a phase that some run has had, packed ones included."""
+    # For start-up time: `ps` asks for no step of a project.
+    from orchestrator.runs.packed import packed_ids  # noqa: PLC0415
+    from orchestrator.runs.works import packed_works  # noqa: PLC0415
+
+    rosters = (read_roster(run) for run in runs_of(root))
+    found = {
+        _stem(worker.ticket)
+        for one in rosters
+        if one and one.phase == phase
+        for worker in one.workers.values()
+    }
+    return found | {_stem(work.ticket) for id_ in packed_ids(root) for work in packed_works(root, id_, phase)}
 
 
 def _nothing_left(status: "Status", first: str, phases_done: Collection[str]) -> str:
@@ -328,6 +382,11 @@ def open_todo(status: "Status | None", grade: str) -> tuple[str, ...]:
 
 def has_templates(root: Path, phase: str) -> bool:
     """Return whether some template is of a phase, by its text alone."""
+    return next(templates_of(root, phase), None) is not None
+
+
+def templates_of(root: Path, phase: str) -> Iterator[str]:
+    """Yield the stems of the templates of a phase, by their text alone."""
     from orchestrator.store.read import bytes_of  # noqa: PLC0415 - for start-up time: `ps` reads no template
 
     named = re.compile(
@@ -343,8 +402,7 @@ def has_templates(root: Path, phase: str) -> bool:
                 continue  # `plan` reports the faults of templates
             # A template without a phase belongs to every phase.
             if named.search(text) or not _PHASE.search(text):
-                return True
-    return False
+                yield name[: -len(".md")]
 
 
 def _is_over(text: str, done: Collection[str]) -> bool:

@@ -525,6 +525,19 @@ def conflict(walk):
     walk.lab.commit({"out/1": "other\n"})
 
 
+@state(waits="lead")
+def conflicts_rejected(walk):
+    conflict(walk)
+    walk.did("integrate last", 1)
+    walk.did("integrate last --reject Command-Worker-1 --reason again", 1)
+
+
+@state(waits="lead")
+def templates_added_to_a_phase_that_was_run(walk):
+    phase_done(walk)
+    walk.lab.templates(command_2=command(), command_3=command())
+
+
 @state()
 def deployed(walk):
     walk.lab.templates(command_1=writer(1))
@@ -1101,6 +1114,15 @@ def test_tests_that_failed_are_named_until_another_commit_can_pass_them(walk):
         assert f"`{done}`" in told["what"]
     walk.lab.commit({"src/app.py": "mended\n"})
     assert walk.did("status")["next_action"] == done
+
+
+def test_what_is_not_done_is_named_by_status_after_it_was_rejected_or_added(walk):
+    conflicts_rejected(walk)
+    walk.lab.templates(command_7=command(), command_8=command(phase="phase-2"))
+    wanted = "not done of phase-1: command-1, command-7: `orchestrate run phase-1` runs what is left"
+    assert wanted in walk.did("status")["what"]
+    walk.did("run phase-1")
+    assert "not done" not in json.dumps(walk.did("status"))
 
 
 def test_a_report_has_a_command_in_the_place_of_one_and_a_sentence_as_it_is(walk):
