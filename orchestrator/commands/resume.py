@@ -92,8 +92,7 @@ def _verified(caller: Caller, arguments: Arguments, found: Situation) -> list[Pr
 
 
 def _within(document: dict[str, Any], tokens: int) -> dict[str, Any]:
-    shorter, out = fitted(document, tokens)
-    shorter = {**shorter, "left_out": list(out)}
+    shorter = fitted(document, tokens)
     if tokens_of(shorter) > tokens:
         what = f"{tokens} tokens are fewer than the shortest answer has ({tokens_of(shorter)})"
         more = Problem("--max-tokens", what, "give more", "warning").as_json()

@@ -113,19 +113,19 @@ def run_standing(run: RunState) -> dict[str, Any]:
     }
 
 
-def fitted(document: dict[str, Any], tokens: int) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Cut a document to a budget, the least important parts first; return it with the names of omitted parts.
+def fitted(document: dict[str, Any], tokens: int) -> dict[str, Any]:
+    """Cut a document to a budget, the least important parts first; it names those in `left_out`.
 
     The next step, stale facts and repairs are never cut.
     """
-    out: list[str] = []
     for name, cut in _CUTS:
         if tokens_of(document) <= tokens:
             break
         document = dict(document)
         if cut(document):
-            out.append(name)
-    return document, tuple(out)
+            # Their names are a part of the answer, and count.
+            document["left_out"] = [*document["left_out"], name]
+    return document
 
 
 def tokens_of(document: dict[str, Any]) -> int:

@@ -225,7 +225,13 @@ def test_a_budget_is_kept_and_what_was_left_out_is_named(project):
         assert set(told) == set(whole)
         for key in ("next", "stale", "repaired", "next_action"):
             assert told[key] == whole[key]
+    # The last parts that are cut are named, too: every size from the shortest on is kept.
     least = resume(project, "--max-tokens", "1")
+    fewest = int(re.search(r"shortest answer has \((\d+)\)", least["problems"][-1]["what"])[1])
+    for budget in range(fewest, fewest + 120, 7):
+        told = resume(project, "--max-tokens", str(budget))
+        assert -(-len(json.dumps(told).encode()) // 3) <= budget
+        assert "--max-tokens" not in [one["place"] for one in told["problems"]]
     assert least["problems"][-1]["place"] == "--max-tokens"
     assert least["next"] == whole["next"]
 
