@@ -17,8 +17,9 @@ from orchestrator.runs import scopes_in_use
 from orchestrator.runs.kept_refs import drop_refs
 from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.packed import PACK
+from orchestrator.runs.packed_works import TICKETS
 from orchestrator.runs.state import read_run
-from orchestrator.runs.works import TICKETS, keep_works
+from orchestrator.runs.works import keep_works
 from workers.files.durable import created
 from workers.files.run_dir import ARCHIVE, RunDir
 from workers.git.run import GitError, Repository

@@ -13,8 +13,8 @@ from orchestrator.archive import _pack
 from orchestrator.archive._pack import GOING, KeptError, archive_of, folders_elsewhere, message_logs
 from orchestrator.budget.totals import entries_of
 from orchestrator.runs.next_action import next_of_run
+from orchestrator.runs.packed_works import works_path
 from orchestrator.runs.state import RunState, read_run
-from orchestrator.runs.works import works_path
 from tickets.problems import Problem
 from workers.files.journal import read_journal
 from workers.files.locks import held_folder, held_lock, is_locked

@@ -71,3 +71,22 @@ def total_of(figures: Sequence[Figure]) -> str:
     """Describe the result of all tests of one commit; empty where none were run."""
     good, total = sum(one.good for one in figures), sum(one.total for one in figures)
     return f"{good}/{total} passing ({percent(good, total)}%), {figures[0].where()}" if figures else ""
+
+
+def red_tests(root: Path) -> str:
+    """Describe the tests that failed when they last ran, at the commit that HEAD still is; else empty.
+
+    A command that runs them first would fail again.
+    """
+    known = {one.name: one for one in known_figures(root)}
+    ran = [known[name] for name in tests_among({name: one.command for name, one in known.items()})]
+    if all(one.passed for one in ran):
+        return ""
+    from workers.git.run import GitError, git_line  # noqa: PLC0415 - for start-up time: few have failed
+
+    try:
+        head = git_line("rev-parse", "HEAD", cwd=root)
+    except GitError:
+        return ""
+    here = (one for one in ran if not one.passed and one.commit == head)
+    return next((f"[checks] {one.name} failed ({one.how()}): see {one.output}" for one in here), "")

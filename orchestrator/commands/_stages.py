@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 
+from orchestrator.commands._completion import completion_of
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.commands.invoke import problem_of_machine, waits_by
@@ -17,7 +18,7 @@ from orchestrator.project import Project
 from orchestrator.report.situation import Situation
 from orchestrator.run import Ended, HinderedError, first_error
 from orchestrator.runs.inbox import read_inboxes
-from orchestrator.runs.next_action import STATUS, completing, next_of_run, run_problems
+from orchestrator.runs.next_action import STATUS, next_of_run, run_problems
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.step import Step, step_text
 from tickets.problems import Problem
@@ -63,7 +64,7 @@ def finish(
     read_inboxes(project.repository.root, [state], caller.now().timestamp())
     step = _next(state, ended)
     is_well = state.status() == "integrated" and not any(one.severity == "error" for one in ended.problems)
-    if is_well and (done := completing(state)):
+    if is_well and (done := completion_of(state)):
         if step == STATUS:
             step = done
         elif isinstance(done, str):

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from orchestrator.commands._completion import completion_of
 from orchestrator.commands._names import live_named
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.inbox import InboxReader
 from orchestrator.runs.live import STAGES, LiveRun
-from orchestrator.runs.next_action import STATUS, completing, next_of_run, run_problems
+from orchestrator.runs.next_action import STATUS, next_of_run, run_problems
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_keys
 from tickets.problems import Problem
@@ -112,7 +113,7 @@ def _answer(
         problems = tuple(run_problems(state))
     step = next_of_run(state, now)
     if step == STATUS:
-        step = completing(state) or step
+        step = completion_of(state) or step
     if is_brief:
         changed = dict.fromkeys(one["worker"] for one in events if one.get("worker") in state.workers)
         counts = {standing: count for standing, count in state.counts.items() if count}

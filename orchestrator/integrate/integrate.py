@@ -97,8 +97,10 @@ def _note_obstacle(runtime: Runtime, problems: Sequence[Problem]) -> None:
     waits = not state.pending or any(map(state.is_to_land, state.workers.keys() - state.landings.keys()))
     is_left = state.has_ended and not state.is_integrated and waits
     why = some_of([str(one) for one in errors], 1) if is_left else ""
-    if why != state.blocked:
-        runtime.note(LandingBlocked(why))
+    branch = runtime.manifest.branch or ""
+    awaits = branch if why and branch and UserRepo(runtime.repository).head().branch != branch else ""
+    if (why, awaits) != (state.blocked, state.awaits):
+        runtime.note(LandingBlocked(why, awaits))
 
 
 # Verdicts

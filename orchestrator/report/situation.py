@@ -341,6 +341,7 @@ class Situation(_Moment):
                 self.status,
                 self._is_missing,
                 next(map(str, self.unread(STATUS)), "") if self.status else "",
+                self._red_tests,
                 bool(self.interrupted),
                 self._awaited,
                 self.in_progress or "",
@@ -411,6 +412,15 @@ class Situation(_Moment):
         """Return the branch that a decided change waits for, where the user is on another one."""
         branch = awaited_branch(self.repository) if decided(self.repository, "intent").exists() else None
         return branch if branch and self.head.branch != branch else ""
+
+    @property
+    def _red_tests(self) -> str:
+        is_asked = self.last is not None and self.last.finished_deliverables
+        if not (is_asked and (self.repository.root / ".taskers/checks").is_dir()):
+            return ""
+        from orchestrator.checks.figures import red_tests  # noqa: PLC0415
+
+        return red_tests(self.repository.root)
 
     @property
     def _phases_complete(self) -> frozenset[str]:

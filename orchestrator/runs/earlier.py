@@ -15,8 +15,9 @@ from orchestrator.errors import Refusal
 from orchestrator.runs.landings import LandingCommit, landed_tickets
 from orchestrator.runs.manifest import DoneTicket, Rejection, read_manifest
 from orchestrator.runs.packed import packed_ids
+from orchestrator.runs.packed_works import Work, packed_works
 from orchestrator.runs.state import RunState, read_roster, read_run
-from orchestrator.runs.works import Work, packed_works, works_of
+from orchestrator.runs.works import works_of
 from tickets.ticket import Ticket
 from workers.files.run_dir import RunDir, age, runs_of
 

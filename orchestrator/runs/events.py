@@ -395,6 +395,8 @@ class LandingBlocked(Value):
     """`landing_blocked`: what kept accepted work from landing, or from its record; empty: nothing now."""
 
     reason: str
+    branch: str = ""
+    """The branch that it waits for, where the user was on another one: back there it may land."""
 
 
 class StateRecorded(Value):
@@ -463,7 +465,7 @@ EVENTS: Mapping[str, type[RunEvent]] = {
 }  # fmt: skip
 """Events by their names in the journal."""
 _NAMES = {kind: name for name, kind in EVENTS.items()}
-_WHERE_SO = frozenset(("flaky", "fenced", "during", "holds", "commits"))
+_WHERE_SO = frozenset(("flaky", "fenced", "during", "holds", "commits", "branch"))
 """Fields that are written only where they have a value."""
 _WRITTEN = {"sender": "from"}
 """Fields whose names in the journal are no names in Python."""

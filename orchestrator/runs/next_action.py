@@ -58,21 +58,31 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
             return next_of_ended(run)
         case "cancelled" | "finished":
             step = settles(run)
-            if run.blocked and not run.pending and isinstance(step, str):
-                then = f"; then `{step}`" if step not in run.blocked else ""
-                return Waits("lead", f"{run.blocked}{then}")
-            if run.blocked and isinstance(step, Waits):
-                return step._replace(what=f"{run.blocked}; and {step.what}")
+            blocked = "" if _is_back(run) else run.blocked
+            if blocked and not run.pending and isinstance(step, str):
+                then = f"; then `{step}`" if step not in blocked else ""
+                return Waits("lead", f"{blocked}{then}")
+            if blocked and isinstance(step, Waits):
+                return step._replace(what=f"{blocked}; and {step.what}")
             return step
         case _:
             return f"orchestrate resume {run.run.id}"
 
 
-def completing(run: RunState, status: "Status | None" = None) -> Step:
-    """Return the step that completes what a run has finished and the plan has open; empty for nothing.
+def _is_back(run: RunState) -> bool:
+    """Return whether the user is on the branch again that a run waits for."""
+    from workers.git.run import GitError, git_line  # noqa: PLC0415 - for start-up time: few wait for one
 
-    The command would fail again where the tests have failed at this commit. `status` is STATUS.md as it is
-    read here otherwise.
+    try:
+        return bool(run.awaits) and git_line("symbolic-ref", "-q", "HEAD", cwd=run.run.root) == run.awaits
+    except GitError:
+        return False  # a detached HEAD
+
+
+def completing(run: RunState, status: "Status | None" = None) -> str:
+    """Return the command that completes what a run has finished and the plan has open; empty for nothing.
+
+    `status` is STATUS.md as it is read here otherwise.
     """
     if not (run.finished_deliverables and run.is_integrated):
         return ""
@@ -84,27 +94,12 @@ def completing(run: RunState, status: "Status | None" = None) -> Step:
         return ""
     named = quoted(made[0]) if len(made) == 1 else "--finished"
     elsewhere = "" if run.phase == status.phase_slug else f" --phase {quoted(run.phase)}"
-    command = f"orchestrate deliverable done {named}{elsewhere}"
-    red = red_tests(run.run.root)
-    return Waits("lead", f"{red}; once that is mended, `{command}`") if red else command
+    return f"orchestrate deliverable done {named}{elsewhere}"
 
 
-def red_tests(root: Path) -> str:
-    """Describe the tests that failed when they last ran, at the commit that HEAD still is; else empty."""
-    from orchestrator.checks.figures import known_figures, tests_among  # noqa: PLC0415 - for start-up time: few ask
-    from workers.git.run import GitError, git_line  # noqa: PLC0415 - as above
-
-    known = {one.name: one for one in known_figures(root)}
-    ran = [known[name] for name in tests_among({name: one.command for name, one in known.items()})]
-    red = [one for one in ran if not one.passed]
-    try:
-        head = git_line("rev-parse", "HEAD", cwd=root) if red else ""
-    except GitError:
-        return ""
-    here = (
-        f"[checks] {one.name} failed ({one.how()}): see {one.output}" for one in red if one.commit == head
-    )
-    return next(here, "")
+def once_mended(obstacle: str, command: str) -> Step:
+    """Return a command, or the wait for the lead where something would let it fail."""
+    return Waits("lead", f"{obstacle}; once that is mended, `{command}`") if obstacle else command
 
 
 def _status_of(root: Path) -> "Status | None":

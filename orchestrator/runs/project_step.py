@@ -11,7 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from orchestrator.runs.next_action import INBOX, STATUS, completing, next_of_ended, next_of_run, quoted
+from orchestrator.runs.next_action import (
+    INBOX,
+    STATUS,
+    completing,
+    next_of_ended,
+    next_of_run,
+    once_mended,
+    quoted,
+)
 from orchestrator.runs.state import RunState, read_roster
 from orchestrator.step import Step, Waits, step_text
 from tickets.value import Value
@@ -78,6 +86,8 @@ class Outlook(Value):
     """There is no STATUS.md; otherwise, without a `status`, it cannot be read."""
     conflict: str
     """Why it cannot be changed: the marks of a merge are in it."""
+    red_tests: str
+    """The project's tests that have failed at this commit, where a run has finished a deliverable."""
     is_interrupted: bool
     """Whether a command was killed between its decision and its end."""
     awaited: str
@@ -231,10 +241,8 @@ def _finished_work(look: _Look) -> Step | None:
     """Return the command that completes what the last run has finished and the plan has open."""
     newest = look.outlook.newest
     is_current = newest and newest[0].phase == look.begins[0]
-    step = completing(newest[0], look.status) if is_current else ""
-    if isinstance(step, str) and step and look.outlook.conflict:
-        return Waits("lead", f"{look.outlook.conflict}; then `{step}`")
-    return step or None
+    command = completing(newest[0], look.status) if is_current else ""
+    return once_mended(look.outlook.conflict or look.outlook.red_tests, command) if command else None
 
 
 def _nothing_to_do(look: _Look) -> Step:
@@ -319,7 +327,7 @@ def tickets_seen(root: Path, phase: str) -> set[str]:
     """Return the stems of the templates of a phase that some run has had, packed ones included."""
     # For start-up time: `ps` asks for no step of a project.
     from orchestrator.runs.packed import packed_ids  # noqa: PLC0415
-    from orchestrator.runs.works import packed_works  # noqa: PLC0415
+    from orchestrator.runs.packed_works import packed_works  # noqa: PLC0415
 
     rosters = (read_roster(run) for run in runs_of(root))
     found = {

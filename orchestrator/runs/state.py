@@ -155,6 +155,8 @@ class RunState:
         self.landing: str | None = None
         self.blocked = ""
         """What kept the last landing from its end, where that is outside of the workers' work."""
+        self.awaits = ""
+        """The branch that it waits for, where that is what keeps it."""
         self.state_commit: str | None = None
         self.gate = GateState()
         self.recorded: dict[str, tuple[str | None, ...]] = {}
@@ -205,7 +207,7 @@ class RunState:
                 self.landing = next(reversed(self.landings.values()), None)
                 self.recorded, self.state_commit = {}, None
             case LandingBlocked():
-                self.blocked = event.reason
+                self.blocked, self.awaits = event.reason, event.branch
             case StateRecorded():
                 self.state_commit = event.commit or self.state_commit
                 self.recorded = {name: _told(told) for name, told in event.told.items()}

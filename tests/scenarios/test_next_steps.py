@@ -568,6 +568,16 @@ def another_branch(walk):
     walk.lab.git("switch", "--quiet", "--create", "trunk")
 
 
+@state("resume")
+def another_branch_and_back(walk):
+    another_branch(walk)
+    walk.did("integrate last", 1)
+    assert walk.did("status")["waiting_for"] == "lead"
+    walk.lab.git("switch", "--quiet", "main")
+    run = runs_of(walk.root)[-1].id
+    assert walk.did("status")["next_action"] == f"orchestrate integrate {run}"
+
+
 @state(waits="lead")
 def another_branch_and_a_change_on_it(walk):
     another_branch(walk)
