@@ -20,7 +20,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def lines(answer: Answer[list[Seen]], _: NoArguments) -> list[str]:
     """Return the answer as text."""
-    return with_ending(_lines(answer.view), answer)
+    nothing = [] if answer.problems else ["nothing is running"]
+    return with_ending(_lines(answer.view) or nothing, answer)
 
 
 def _lines(seen: list[Seen]) -> list[str]:
@@ -37,7 +38,7 @@ def _lines(seen: list[Seen]) -> list[str]:
             if row.last:
                 lines.append(cut(f"{'':<20}{row.last}", columns()))
         lines += [cut(f"  {one.worker:<18}waits for {one.waits_for}", columns()) for one in queue.first]
-    return lines or ["nothing is running"]
+    return lines
 
 
 def _counted(rows: list[Row]) -> str:

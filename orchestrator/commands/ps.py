@@ -14,9 +14,10 @@ from orchestrator.schedule.rate_limits import provider_states
 from orchestrator.step import step_keys
 from tickets.problems import Problem
 from tickets.value import Value
-from workers.files.run_dir import runs_of
+from workers.files.run_dir import RunDir, runs_of
 from workers.git.run import Repository
 from workers.pool.slots import Taken, holders
+from workers.shim.processes import marked
 
 Arguments = NoArguments
 
@@ -110,13 +111,18 @@ def _lost(rows: list[Row]) -> list[Problem]:
 def _outlived(repository: Repository, slots: list[Taken]) -> list[Problem]:
     """Name the workers that still run although the folder of their run is gone."""
     there = {run.id for run in runs_of(repository.root)}
-    what, do = "still runs, although the folder of its run is gone", "wait for its end, or end its process"
     gone = ((one.holder.get("run", ""), one.holder.get("worker", "")) for one in slots if not one.dirty)
+    what = "still runs, although the folder of its run is gone"
     return [
-        Problem(f"{run} {worker}", what, do, "warning")
+        Problem(f"{run} {worker}", what, _ending(repository, run, worker), "warning")
         for run, worker in dict.fromkeys(gone)
         if run and run not in there
     ]
+
+
+def _ending(repository: Repository, run: str, worker: str) -> str:
+    found = sorted(marked(f"{RunDir(repository.root, run).path}/{worker}"))
+    return f"wait for its end, or `kill {' '.join(map(str, found))}`" if found else "wait for its end"
 
 
 def _dirty(slots: list[Taken]) -> list[Problem]:

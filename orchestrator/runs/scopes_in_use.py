@@ -16,6 +16,7 @@ from orchestrator.errors import HELD, Refusal
 from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.manifest import Manifest
 from orchestrator.runs.state import RunState, read_run
+from orchestrator.step import Step, Waits
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import PatternError, Scope, find_overlaps
@@ -253,9 +254,12 @@ def refuse_conflicts(found: Collection[Conflict]) -> None:
     raise Refusal(*problems, exit_code=HELD, next_action=next_action(found))
 
 
-def next_action(found: Collection[Conflict]) -> str:
-    """Return the command that would resolve the first conflict."""
+def next_action(found: Collection[Conflict]) -> Step:
+    """Return the command that would resolve the first conflict; the wait where no command can."""
     other = next(iter(found)).other
+    if not RunDir(other.root, other.run).manifest_path.exists():
+        what = f"{other.worker} of run {other.run} still runs, although the folder of that run is gone"
+        return Waits("outside", f"{what}; `orchestrate ps` names its processes")
     word = {"running": "wait", "interrupted": "resume", "not landed": "integrate"}[other.standing]
     return f"orchestrate {word} {other.run}"
 

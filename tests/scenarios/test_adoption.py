@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -407,3 +408,20 @@ def test_a_run_whose_workings_were_kept_goes_on_in_another_checkout(lives, place
     assert [(lab.root / "out" / name).read_text() for name in "123"] == ["x\n", "x\nx\n", "x\n"]
     assert lab.git("status", "--porcelain") == ""
     assert lab.git("worktree", "list").count("\n") == 1
+
+
+def test_a_worker_whose_run_is_deleted_is_named_with_its_process_and_no_call_that_cannot_help(lives):
+    one(lives, f"echo $$ > {lives.outside}/pid; {lives.waits}")
+    _, runtime = lives.detached()
+    wait_until(lambda: (lives.outside / "pid").exists() and (lives.outside / "pid").read_text())
+    kill_and_see_dead(runtime)
+    shutil.rmtree(lives.root / ".taskers")
+    told = lives.call("run", "phase-1", "--json")
+    assert (told.code, told.document["next_action"], told.document["waiting_for"]) == (5, None, "outside")
+    (said,) = [line for line in lives.call("ps", "--json").says() if "the folder of its run is gone" in line]
+    named = {int(word) for word in re.findall(r"\d+", said.partition("`kill ")[2])}
+    assert int((lives.outside / "pid").read_text()) in named
+    assert "nothing is running" not in lives.call("ps").out
+    for pid in named:
+        kill(pid)
+    assert lives.call("ps", "--json").says() == []

@@ -25,7 +25,7 @@ RUNTIME_DIED = "the death of its runtime"
 """`Exit.cancelled_by` of a worker that `stops_with_runtime`; the shim knows this text, too."""
 NEVER_STARTED = "its runtime died before it was started"
 """`Exit.error` of a launch that no shim had begun."""
-MARK = "ORCHESTRATE_MARK"
+MARK = descendants.MARK
 """The variable by which a worker's processes are found once its shim is gone."""
 _LARGEST = 1 << 16
 """Bytes of a message to or from a shim, at most; `workers.shim.fork_server` knows it, too."""
@@ -244,12 +244,11 @@ def kill_marked(mark: str) -> int:
 
     Raises WorkerError naming those that do not exit.
     """
-    wanted = f"{MARK}={mark}".encode()
     if not mark:
         return 0
     killed: set[int] = set()
     until = time.monotonic() + _DEATH_DEADLINE
-    while found := _marked(wanted):
+    while found := descendants.marked(mark):
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with suppress(ProcessLookupError, PermissionError):
@@ -260,17 +259,6 @@ def kill_marked(mark: str) -> int:
             raise WorkerError(f"processes {left}: could not be killed; kill them yourself")
         time.sleep(0.002)
     return len(killed)
-
-
-def _marked(wanted: bytes) -> set[int]:
-    found: set[int] = set()
-    for pid, _ in descendants.processes():
-        with suppress(OSError):
-            environ = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-            is_marked = b"\0" + wanted + b"\0" in environ or b"\0" + wanted + b"/" in environ
-            if pid != os.getpid() and is_marked:
-                found |= {pid, *descendants.below(pid)}
-    return found
 
 
 def _has_text(path: Path) -> bool:

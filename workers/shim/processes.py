@@ -1,4 +1,4 @@
-"""The processes below a process, and whether they have been idle for too long."""
+"""The processes below a process or with a mark, and whether they have been idle for too long."""
 
 # pathlib would triple the time of a scan:
 # ruff: noqa: PTH112, PTH208
@@ -6,6 +6,8 @@ import os
 import resource
 from collections.abc import Callable, Iterator
 
+MARK = "ORCHESTRATE_MARK"
+"""The variable of a worker's processes that nobody else has."""
 WORKS = 0.03
 """Share of one processor above which a silent worker counts as working."""
 
@@ -20,6 +22,17 @@ def processes() -> Iterator[tuple[int, int]]:
     for name in os.listdir("/proc"):
         if name.isdigit() and (fields := _stat_fields(int(name))) and fields[0] not in "ZX":
             yield int(name), int(fields[1])
+
+
+def marked(mark: str) -> set[int]:
+    """Return the living processes with a mark, or one that begins so, and all below them."""
+    wanted, found = f"{MARK}={mark}".encode(), set()
+    for pid, _ in processes():
+        environ = b"\0" + _read(f"/proc/{pid}/environ")
+        is_marked = b"\0" + wanted + b"\0" in environ or b"\0" + wanted + b"/" in environ
+        if pid != os.getpid() and is_marked:
+            found |= {pid, *below(pid)}
+    return found
 
 
 def below(root: int) -> list[int]:
@@ -75,14 +88,19 @@ class Idle:
 
 def _stat_fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat from the state on; empty for a process that is gone."""
+    # The name of a program may hold blanks and brackets: the last bracket ends it.
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+
+
+def _read(path: str) -> bytes:
+    """Read a file of a process; empty where that is gone, or another user's."""
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
-        return []
+        return b""
     try:
-        # The name of a program may hold blanks and brackets: the last bracket ends it.
-        return os.read(descriptor, 4096).rpartition(b")")[2].decode().split()
+        return b"".join(iter(lambda: os.read(descriptor, 4096), b""))
     except OSError:
-        return []
+        return b""
     finally:
         os.close(descriptor)
