@@ -68,6 +68,8 @@ class _Account(Value):
         for_it = "" if self.asked is None else f" for {self.asks} {say(self.asked)}"
         if can_wait:
             return Refused(f"room in {budget}{for_it} ({used})", True, self.name)
+        if self.asked is not None and self.asked > self.limit + _DUST:
+            return Refused(f"{budget} is less than{for_it.removeprefix(' for')}", False, self.name)
         if self.asked is None or self.spent >= self.limit - _DUST:
             return Refused(f"{budget} is spent ({used})", False, self.name)
         return Refused(f"{budget} has no room{for_it} ({used})", False, self.name)

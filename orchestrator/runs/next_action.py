@@ -23,11 +23,14 @@ MOST_NAMED = 20
 """How many names one command has; after it, the next command has the next ones."""
 _ALWAYS_WHOLE = "read_only_wrote"
 _RAISE = {
-    "the run's": "a new run has a budget of its own; where the ticket's is larger, raise it below `[budget]`",
+    "the run's": "a new run has a budget of its own",
     "the day's": "continue tomorrow (UTC), or raise the day's limit below `[budget]`",
     "the ticket's": "raise its own budget in the template",
 }
 """The remedy, by the beginning of the reason that names the limit."""
+_TOO_SMALL = " is less than "
+"""In the reason of a limit in which the ticket never fits, whatever is spent."""
+_WIDEN = "raise that limit below `[budget]`, or lower what the template asks for"
 _STOPPED = "raise what it may cost, in the template or below `[budget]`"
 _DONE_AGAIN = '--reason "done again on the branch as it is now"'
 """The reason to reject work that conflicts with the branch, as it is proposed."""
@@ -163,10 +166,10 @@ def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
         return command
     if left:
         worker = workers[left[0]]
-        said = _brief(worker.reason) or worker.outcome
-        return Waits(
-            _who(worker), f"{some_of(left, 1)}: {said}; `{command}` runs what is left, once that is wanted"
-        )
+        what = f"{some_of(left, 1)}: {_brief(worker.reason) or worker.outcome}"
+        if worker.outcome == "over_budget" and _TOO_SMALL in worker.reason:
+            return Waits("lead", f"{what}; {_WIDEN}, then `{command}`")
+        return Waits(_who(worker), f"{what}; `{command}` runs what is left, once that is wanted")
     if run.unavailable and not since and not any(worker.lands for worker in workers.values()):
         first = next(name for name in workers if name in run.unavailable)
         what = (
@@ -403,13 +406,20 @@ def _freed_by(name: str, workers: _Workers, waits_for: _WaitsFor) -> str | None:
     return next((one for one in accepted if reason.startswith(f"depends on {workers[one].ticket}, ")), None)
 
 
+def _helps(reason: str) -> str:
+    """Return the remedy for a limit, by the reason that names it."""
+    if _TOO_SMALL in reason:
+        return _WIDEN
+    return next((do for begin, do in _RAISE.items() if reason.startswith(begin)), _STOPPED)
+
+
 def unpaid_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
     """Return the remedies for workers stopped by a budget, by the limit, with the command to rerun them."""
     stopped = [name for name, worker in workers.items() if worker.outcome == "over_budget"]
     found: dict[str, list[str]] = {}
     for name in stopped:
         reason = workers[name].reason
-        helps = next((do for begin, do in _RAISE.items() if reason.startswith(begin)), _STOPPED)
+        helps = _helps(reason)
         found.setdefault(helps, []).append(name)
     command = again_with_fallen(phase, stopped, workers, waits_for) if found else ""
     return [

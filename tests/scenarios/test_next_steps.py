@@ -352,6 +352,14 @@ def over_budget(walk):
     walk.lab.templates(claude_2=template(None, agent="claude", depends_on=["claude-1"]))
 
 
+@state("run phase-1 --detach", waits="lead")
+def over_a_budget_in_which_it_never_fits(walk):
+    fakes(walk, {"do": "answer"}, more="[budget]\nrun_usd = 1.0\n")
+    walk.lab.templates(claude_2=template(None, agent="claude", budget_usd=5.0))
+    walk.lab.git("rm", "--quiet", f"{TEMPLATES}/claude-1.md")
+    walk.lab.git("commit", "--quiet", "--message=gone")
+
+
 @state("run phase-1 --detach")
 def over_budget_of_the_day(walk):
     fakes(walk, {"do": "answer"}, more="[budget]\nday_tokens = 0\n")
@@ -1124,6 +1132,15 @@ def test_tests_that_failed_are_named_until_another_commit_can_pass_them(walk):
         assert f"`{done}`" in told["what"]
     walk.lab.commit({"src/app.py": "mended\n"})
     assert walk.did("status")["next_action"] == done
+
+
+def test_a_command_that_no_budget_has_room_for_comes_after_what_makes_room(walk):
+    over_a_budget_in_which_it_never_fits(walk)
+    walk.did("run phase-1", 1)
+    told = walk.did("status")
+    assert told["waiting_for"] == "lead"
+    assert "the run's budget of $1.00 is less than the ticket's $5.00; raise that limit" in told["what"]
+    assert told["what"].endswith("then `orchestrate run phase-1 --only claude-2`")
 
 
 def test_what_is_not_done_is_named_by_status_after_it_was_rejected_or_added(walk):

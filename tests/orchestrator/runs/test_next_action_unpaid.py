@@ -41,7 +41,7 @@ def test_those_who_fell_with_them_and_those_they_depend_on_stand_in_the_command(
     [
         (
             "the run's budget of $3.00 is spent ($3.00 spent)",
-            "a new run has a budget of its own; where the ticket's is larger, raise it",
+            "a new run has a budget of its own",
         ),
         ("the day's budget of $3.00 is spent", "continue tomorrow (UTC), or raise the day's limit below"),
         ("the ticket's budget of 10 tokens is spent", "raise its own budget in the template, then: "),
