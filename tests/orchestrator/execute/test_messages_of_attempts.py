@@ -87,6 +87,8 @@ def test_fake_agents_call_the_tools_that_they_were_given(rehearsal):
     call = step("call", tool="send_message", given={"to": "lead", "body": "Which one?", "type": "question"})
     rehearsal.prepare({f"{name}-1": ticket(call, step("answer"), agent=name) for name in AGENTS})
     document = rehearsal.run()
-    assert {one["agent"]: one["flags"] for one in document["workers"]} == dict.fromkeys(AGENTS, [])
+    assert [(one["agent"], one["flags"]) for one in document["workers"]] == [
+        (name, []) for name in sorted(AGENTS)
+    ]
     asked = {one["worker"]: one["body"] for one in rehearsal.journal("message")}
     assert asked == {f"{name.title()}-Worker-1": "Which one?" for name in AGENTS}
