@@ -19,6 +19,7 @@ from tickets.problems import Problem
 from tickets.ticket import Ticket
 from tickets.wording import count_of
 from workers.agents.follow import read_tail
+from workers.agents.stream import printable
 from workers.engine.check import EVIDENCE
 from workers.fence.probe import fence_in_force
 from workers.worktree.change import Change
@@ -286,7 +287,7 @@ class _Gate:
             command,
             result.passed,
             result.in_words(),
-            " ".join(last.split())[:200],
+            printable(last)[:200],
             result.seconds,
             result.output,
             result.hint,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from workers.agents.stream import printable
 from workers.engine.command import Command, describe_end, run_command
 from workers.engine.job import SetUp, Site
 from workers.engine.launch import cancel_paths, folder_in, mark_of, worker_environment
@@ -69,7 +70,7 @@ class CheckResult(NamedTuple):
 
     def as_failed_set_up(self) -> str:
         """Describe the failure of a setup command, with the last line of its output."""
-        lines = [line.strip() for line in self.tail.splitlines() if line.strip()]
+        lines = [line for text in self.tail.splitlines() if (line := printable(text))]
         last = f": {lines[-1][:300]}" if lines else ""
         hint = f"; {self.hint}" if self.hint else ""
         return f"setup failed: {self.in_words()}{last}{hint}"

@@ -40,7 +40,7 @@ class Ran(NamedTuple):
     stdout: str
     stderr: str
     output: Path
-    """The file that a person reads first: standard output, unless it wrote only to the other one."""
+    """The file that a person reads first: of one that failed, that to which it wrote last."""
 
     @property
     def passed(self) -> bool:
@@ -63,7 +63,14 @@ async def run_command(fork_server: ForkServer, command: Command, *, tail: int = 
             with anyio.CancelScope(shield=True):
                 await stop(launch)
     stdout, stderr = (read_tail(path, tail) for path in (launch.stdout, launch.stderr))
-    return Ran(ended, stdout, stderr, launch.stdout if stdout or not stderr else launch.stderr)
+    ran = Ran(ended, stdout, stderr, launch.stdout)
+    if stderr and not (stdout and (ran.passed or _is_as_new(launch.stdout, launch.stderr))):
+        return ran._replace(output=launch.stderr)
+    return ran
+
+
+def _is_as_new(one: Path, other: Path) -> bool:
+    return one.stat().st_mtime_ns >= other.stat().st_mtime_ns
 
 
 def describe_end(end: str, exit_code: int | None) -> str:

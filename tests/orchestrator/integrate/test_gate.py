@@ -1,10 +1,12 @@
 """The worker that breaks the gate is named and left out with its dependents, and the others land."""
 
+import json
 import re
 import signal
 
 import pytest
 from support.gates import call, folder_of, gate, out, reasons, verdicts, writer
+from support.judgement import run, settle, write
 from support.repository import shell
 from support.runtimes import PATIENCE, journal, wait_until
 
@@ -297,3 +299,13 @@ def test_a_gate_that_runs_is_told_by_all_who_are_asked(lives):
     lives.let_go(1)
     runtime.communicate()
     assert lives.call("wait", "last", "--json").document["stage"] is None
+
+
+def test_the_reason_of_a_red_gate_quotes_the_stream_that_says_why_without_what_acts_on_a_terminal(lab):
+    say = "echo progress; sleep 0.1; printf '\\033[31mbroken\\033[0m by one\\n' >&2; test ! -e out/1"
+    settle(lab, f"[integration]\ngate = [{json.dumps(say)}]\n")
+    lab.templates(command_1=write(1), command_2=write(2))
+    (worker,) = [one for one in run(lab, 1)["workers"] if one["verdict"] == "rejected"]
+    assert worker["reason"].isprintable()
+    assert ".stderr)" in worker["reason"]
+    assert worker["reason"].endswith("broken by one")
