@@ -20,7 +20,10 @@ from tickets.value import Value
 from workers.git.run import git
 
 ARCHIVES = "docs/decisions"
-_DO = "restore it from git, or record a fixed typo by `orchestrate decide --acknowledge-edit`"
+_DO = (
+    "put the old text back (`git show {}:{}` shows it), or record a fixed typo by"
+    " `orchestrate decide --acknowledge-edit`"
+)
 _SHA = 12
 _AT_ONCE = 32
 
@@ -28,6 +31,8 @@ _AT_ONCE = 32
 class LastCommit(Value):
     """Facts about the last commit."""
 
+    id: str
+    """Empty where there is none."""
     at: datetime | None
     """Its time; None where there is no commit."""
     log: Mapping[str, bytes]
@@ -39,11 +44,14 @@ class Tampering(Value):
 
     edit: Edit
     commit: str | None
+    before: str
+    """A name of the last commit that has the old text."""
 
     def problem(self) -> Problem:
         """Return the warning about it."""
         where = f"in commit {self.commit[:_SHA]}" if self.commit else "since the last commit"
-        return Problem(PATH, f"the entry `{self.edit.title}` {self.edit.how} {where}", _DO, "warning")
+        what = f"the entry `{self.edit.title}` {self.edit.how} {where}"
+        return Problem(PATH, what, _DO.format(self.before, PATH), "warning")
 
 
 def fresh_edits(root: Path) -> list[Tampering]:
@@ -63,7 +71,7 @@ def all_edits(root: Path, last: LastCommit | None = None) -> list[Tampering]:
     now, found = log_of(there), _since(last, there)
     first: dict[str, str] = {}
     for commit, before, after in _logs(root, last.log):
-        found += [Tampering(edit, commit) for edit in edits(before, after)]
+        found += [Tampering(edit, commit, f"{commit[:_SHA]}^") for edit in edits(before, after)]
         for title, was in (*before.items(), *after.items()):
             first.setdefault(title, was)
     # A commit that restores the first text is no edit, and ends the edits before it.
@@ -79,11 +87,13 @@ def last_commit(root: Path) -> LastCommit:
     blobs = _blobs_of(archives.data, len(archives.id) // 2) if archives else ()
     made = re.search(rb"^committer .* (\d+) [+-]\d{4}$", commit.data, re.MULTILINE) if commit else None
     at = datetime.fromtimestamp(int(made[1]), UTC) if made else None
-    return LastCommit(at, {one.id: one.data for one in (log, *_objects(root, list(blobs))) if one})
+    name = commit.id if commit else ""
+    return LastCommit(name, at, {one.id: one.data for one in (log, *_objects(root, list(blobs))) if one})
 
 
 def _since(last: LastCommit, there: Iterable[bytes]) -> list[Tampering]:
-    return [Tampering(edit, None) for edit in edits(log_of(last.log.values()), log_of(there))]
+    found = edits(log_of(last.log.values()), log_of(there))
+    return [Tampering(edit, None, last.id[:_SHA]) for edit in found]
 
 
 def _blobs_of(tree: bytes, size: int) -> Iterator[str]:

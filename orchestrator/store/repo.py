@@ -119,6 +119,20 @@ class UserRepo:
         """List what git neither tracks nor ignores, as `git status` names it."""
         return [path for word, path in self._status("normal") if word == "??"]
 
+    def differing(self, paths: Iterable[str]) -> list[str]:
+        """List those of some tracked files that differ from HEAD."""
+        asked = (
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=no",
+            "--no-renames",
+            "--",
+            *sorted(paths),
+        )
+        found = self._run(*asked, env={"GIT_LITERAL_PATHSPECS": "1"})
+        return [field[3:] for field in found.split("\0") if field]
+
     def _status(self, files: str) -> Iterator[tuple[str, str]]:
         fields = self._run("status", "--porcelain=v1", "-z", f"--untracked-files={files}", "--no-renames")
         return ((field[:2], field[3:]) for field in fields.split("\0") if field)
@@ -158,6 +172,11 @@ class UserRepo:
     def committed(self, path: str, commit: str = "HEAD") -> bytes:
         """Return a file of a commit; empty where there is none."""
         return os.fsencode(self._run("cat-file", "blob", f"{commit}:{path}", fine=UNKNOWN))
+
+    def checked_out(self, path: str) -> bytes | None:
+        """Return a file of the last commit as a checkout writes it; None where there is none."""
+        found = self._run("cat-file", "--filters", f"HEAD:{path}", fine=UNKNOWN)
+        return os.fsencode(found) or None
 
     def refs_beyond(self, head: Head) -> list[str]:
         """List the refs of runs that hold more than a detached HEAD, the newest last; none on a branch."""

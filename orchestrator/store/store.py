@@ -26,9 +26,10 @@ from orchestrator.store.landing import Landing, advance, left_out_of, refuse_els
 from orchestrator.store.places import in_event, without_new_secrets, without_places
 from orchestrator.store.read import SAVING, FilesRead
 from orchestrator.store.repo import RepoBlocked, UserRepo
-from orchestrator.store.uncommitted import forget_written, note_written, written_by_runs
+from orchestrator.store.uncommitted import LeftByRuns, forget_written, note_written, written_by_runs
 from tickets.problems import Problem
 from tickets.value import Value
+from tickets.wording import some_of
 from workers.files.locks import POLL, FairQueue, try_lock
 from workers.git.run import Repository
 from workers.worktree.change import Change as ChangedPath
@@ -314,6 +315,7 @@ class Store:
         closed: dict[str, OSError] = {}
         change = wanted.change
         earlier = read_intent(self._intent)
+        edited: list[str] = []
         while True:
             now = FilesRead(partial(self._text, closed), wanted.paths)
             placed = {path: pair for path, pair in placed.items() if now[path] != pair[0]}
@@ -344,7 +346,10 @@ class Store:
                 continue
             waiting = (read_intent(self._intent) or {}).get("commit")
             changed = sorted({*placed, *texts})
-            made = self._commit_of(changed, wanted, waiting)
+            if wanted.message and not (waiting or placed or edited):
+                edited = self._edited(texts, now)
+            message = _with_edited(wanted.message, edited)
+            made = self._commit_of(changed, wanted._replace(message=message), waiting)
             if wanted.waits and texts:
                 note_written(self._repository, now, texts)
             if moves or placed or (wanted.also and made is not waiting):
@@ -354,7 +359,7 @@ class Store:
                 missed = self._files.move(moves)
                 if not missed:
                     self._files.clear_note()
-                    return changed, []
+                    return changed, _told_edited(edited)
             except OSError as error:
                 return changed, [_hindered(error, DECIDED)]
             # A manual edit came between the check and the move: compute again from its text.
@@ -439,6 +444,19 @@ class Store:
             with contextlib.suppress(StateError, Refusal):
                 found += [path] * (digest(self._files.text(path)) == written.after)
         return found
+
+    def _edited(self, texts: Iterable[str], now: FilesRead) -> list[str]:
+        """List the files with changes that somebody else has made and not committed."""
+        ours = written_by_runs(self._repository)
+        return [
+            path for path in self._repo.differing(texts) if self._is_edited(path, now[path], ours.get(path))
+        ]
+
+    def _is_edited(self, path: str, text: bytes | None, ours: LeftByRuns | None) -> bool:
+        if ours is None or digest(text) != ours.after:
+            return True
+        # As the work tree has it: the digest is of a text in it.
+        return digest(self._repo.checked_out(path)) != ours.before
 
     def _withdraw(self, earlier: dict[str, Any] | None) -> None:
         """Withdraw a decision of which nothing has been carried out."""
@@ -527,6 +545,22 @@ class Store:
 
     def _drop(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+
+def _with_edited(message: str | None, edited: Sequence[str]) -> str | None:
+    """Say in the message of a commit that it has more than the change: what was edited before."""
+    if not message or not edited:
+        return message
+    subject, _, rest = message.partition("\n")
+    bullet = f"- Also what was changed in {some_of(edited)} before, and not committed"
+    rest = rest.lstrip("\n")
+    return f"{subject}\n\n{bullet}\n" + (f"\n{rest}" if rest and not rest.startswith("- ") else rest)
+
+
+def _told_edited(edited: Sequence[str]) -> list[Problem]:
+    what = "had changes that were not committed: the commit of this change has them, too"
+    do = "commit your own edits first where they are to stand under their own name"
+    return [Problem(path, what, do, "info") for path in edited]
 
 
 def _refuse_conflicts(tree: Tree, paths: Iterable[str]) -> None:
