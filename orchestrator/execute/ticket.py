@@ -205,7 +205,8 @@ async def _make_attempt(runtime: Runtime, ticket: Ticket, begin: Begin) -> Begin
         if isinstance(permit, Permit):
             result = await _run(runtime, ticket, number, begin, permit)
             if result.tree is None:
-                return None  # cancelled before it was started
+                # Cancelled before it was started, or its provider was parked while its tree was made.
+                return begin if result.exit.end == "not_started" else None
             if _is_judged_without_slot(runtime, ticket, result):
                 await permit.held.aclose()
             return await _judge(runtime, ticket, number, result, is_asked=is_asked)
@@ -227,7 +228,8 @@ async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, perm
     emit = event_handler(runtime, ticket, number, begin.kind)
     runtime.versions.starts(ticket, number)
     try:
-        result = await runtime.engine.run(await new_job(runtime, ticket, number, begin, permit), emit)
+        job = await new_job(runtime, ticket, number, begin, permit)
+        result = await runtime.engine.run(job, emit, partial(_may_start, runtime, ticket))
     except (WorkerError, GitError, TicketError, OSError) as error:
         await release_budget(runtime, permit.reservation)
         if begin.kind != "asked":
@@ -239,6 +241,10 @@ async def _run(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, perm
     if result.tree is None:
         await release_budget(runtime, permit.reservation)
     return result
+
+
+def _may_start(runtime: Runtime, ticket: Ticket) -> bool:
+    return runtime.schedule.providers.parked(ticket.agent) is None
 
 
 async def _judge(

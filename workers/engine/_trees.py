@@ -71,6 +71,13 @@ class Trees:
             self._shared.setdefault(base, SharedTree(place, set())).readers.add(worker)
         return place
 
+    async def unused(self, job: Job, place: Place) -> None:
+        """Remove the tree of a job that is not started, if it was made for it."""
+        if self.is_shared(job, place):
+            self._shared[job.tree.base].readers.discard(job.ticket.worker)
+        elif not job.tree.is_kept:
+            await anyio.to_thread.run_sync(remove_place, place)
+
     def is_shared(self, job: Job, place: Place) -> bool:
         """Return whether a job shares its tree with other workers."""
         return place.path != self._site.run.worktree(job.ticket.worker)

@@ -7,6 +7,7 @@ run in trees of their own, so they have a call of their own.
 """
 
 import shutil
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -49,10 +50,11 @@ class LocalEngine:
         self._site, self._fork_server, self._checker = site, fork_server, checker
         self._trees = Trees(site, fork_server, checker)
 
-    async def run(self, job: Job, emit: Emit) -> Result:
+    async def run(self, job: Job, emit: Emit, may_start: Callable[[], bool] = lambda: True) -> Result:
         """Run an attempt, or wait for one that an earlier runtime has started, and read its result.
 
-        `Result.tree` is None where the job was cancelled before its worker started, or where the tree of an
+        `may_start` is asked once the tree is ready, which takes a while; where it says no, nothing starts.
+        `Result.tree` is None where the job did not start, for this or a cancel, or where the tree of an
         adopted one is gone. The changes of a worker that was stopped with its runtime are not read: another
         attempt goes on in its tree. Cancelling the call leaves the worker running, to be adopted.
         Raises WorkerError, GitError or OSError where the worker cannot be started.
@@ -67,6 +69,9 @@ class LocalEngine:
             place = await self._trees.ready(job, emit)
             if place is None:
                 return Result(Exit(worker, "cancelled"))
+            if not may_start():
+                await self._trees.unused(job, place)
+                return Result(Exit(worker, "not_started"))
             emit(TreeReady(place.base))
             try:
                 launch = prepare_launch(self._site, job, place.path)

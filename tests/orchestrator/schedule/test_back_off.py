@@ -52,6 +52,30 @@ def record(lab, worker):
     return json.loads((lab.root / worker["output"]).with_suffix(".json").read_text())
 
 
+def test_a_worker_whose_provider_was_parked_while_its_tree_was_made_does_not_start(prepare):
+    parked = ".git/orchestrate/providers/codex.json"
+    made = (
+        f'i=0; until test -e "$ORCHESTRATE_PROJECT/{parked}"; do i=$((i+1)); test $i -lt 900; sleep .1; done'
+    )
+    lab = prepare({
+        "codex-1": ticket(agent="codex"),  # the first alone shows that its login works
+        "codex-2": ticket(step("limit", seconds=4), agent="codex", retries=1, depends_on=["codex-1"]),
+        "codex-3": ticket(agent="codex", setup=[f"set -e; {made}"], depends_on=["codex-1"]),
+    })  # fmt: skip
+    text = (lab.root / "orchestrate.toml").read_text()
+    lab.lab.commit({"orchestrate.toml": f'fence = "off"\n{text}'})
+    document = lab.run()
+    assert {one["verdict"] for one in document["workers"]} == {"accepted"}
+    assert lab.worker(document, "codex-3")["attempts"] == 1
+    events = lab.journal()
+    (until,) = [
+        datetime.fromisoformat(one["until"]).timestamp() for one in events if one["event"] == "parked"
+    ]
+    name = lab.worker(document, "codex-3")["worker"]
+    (began,) = [at(one) for one in events if one["event"] == "started" and one["worker"] == name]
+    assert began >= until
+
+
 def test_a_limit_parks_its_provider_for_every_process_and_the_others_go_on(prepare):
     lab = prepare(
         {
