@@ -72,6 +72,34 @@ def test_the_pool_is_read_in_the_spellings_people_use(lines, expected):
     assert (found.as_json(), problems) == (Pool().as_json() | expected, [])
 
 
+ALL = "- Maximum workers: 15\n  - Codex: 5 workers\n  - Claude: 5 workers"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("workers: 15", "workers: lots", "`Maximum workers: lots` states no number of workers, so 15 hold"),
+        ("workers: 15", "workers: -3", "`Maximum workers: -3` states no number of workers, so 15 hold"),
+        ("workers: 15", "workers: 0", "`Maximum workers: 0` states no number of workers, so 15 hold"),
+        ("workers: 15", "workers: 2.5", "`Maximum workers: 2.5` states no number"),
+        ("workers: 15", "workers:", "`Maximum workers:` states no number of workers, so 15 hold"),
+        ("Codex: 5 workers", "Codex: three", "`Codex: three` states no number of workers, so 5 hold"),
+        ("Codex: 5 workers", "Codex: -2", "`Codex: -2` states no number of workers, so 5 hold"),
+        ("Codex: 5 workers", "Codex: 25", "25 codex workers are more than the whole pool of 15, which holds"),
+    ],
+)
+def test_a_number_that_is_none_is_told_with_the_one_that_holds(old, new, said):
+    found, (problem,) = pool(ALL.replace(old, new))
+    assert (found.total, problem.severity) == (15, "warning")
+    assert problem.what.startswith(said)
+    assert problem.do
+
+
+@pytest.mark.parametrize("line", ["- Claude: reads CLAUDE.md before all else", "- Codex: 0 workers", ""])
+def test_words_about_an_agent_are_no_number_that_fails(line):
+    assert pool(f"- Maximum workers: 4\n- Gemini: 2\n{line}")[1] == []
+
+
 def test_a_pool_in_a_code_block_or_elsewhere_is_not_ours():
     text = b"# T\n\n## Style\n\nClaude: 3 tips\n\n## Workers\n\n```\nCodex: 1\n```\n"
     found, problems = rules.read_pool(text)

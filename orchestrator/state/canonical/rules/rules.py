@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.errors import StateError
 from orchestrator.state.document import doubled, opened, parsed, refuse_open_fence, state_errors
@@ -38,7 +38,9 @@ _NEW = Path(__file__).with_name("new.md")
 """Workers read the file too, so each section names its reader."""
 
 _AGENT = re.compile(rf"\b({'|'.join(SLOTS)})\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![\d.\u2212-])\d+(?![.\d])")
+_SHORT = 3
+"""Words of a value that is meant as a number; a longer one is prose about an agent."""
 _OFF = re.compile(r"\b(?:disabled|off|optional)\b|\bnot enabled\b", re.IGNORECASE)
 _ON = re.compile(r"\b(?:enabled|on|active)\b", re.IGNORECASE)
 _TOTAL = frozenset(
@@ -81,7 +83,11 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         return Pool(), list(error.problems)
     said: dict[str, int] = {}
     found: list[Problem] = []
-    for name, worth, line in _statements(document):
+    missed: dict[str, Problem] = {}
+    for name, worth, line, words in _statements(document):
+        if worth is None or (name == "total" and not worth):
+            missed[name] = _not_counted(name, words, line)
+            continue
         if name in said and said[name] != worth:
             what = f"`{name}` is stated twice ({said[name]} and {worth})"
             found.append(
@@ -92,16 +98,28 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
             what = f"a pool of {worth} workers needs an approval, {approved} are approved"
             do = f"when the user agrees, run `{_ASK}{worth} --by NAME`, or lower the number"
             found.append(Problem(f"{PATH}:{line}", what, do))
+    found += [problem for name, problem in missed.items() if name not in said]
     if not said:
         try:
             refuse_open_fence(document)
         except StateError as error:
             return Pool(), list(error.problems)
-        return Pool(), [_default("no worker pool is stated")]
+        return Pool(), [*found, _default("no worker pool is stated")]
     default = Pool()
     agents = {name: said.get(name, most) for name, most in default.agents.items()}
+    total = min(said.get("total", default.total), approved)
+    found += [
+        Problem(
+            PATH,
+            f"{most} {name} workers are more than the whole pool of {total}, which holds",
+            "lower it, or raise the number of all",
+            "warning",
+        )
+        for name, most in agents.items()
+        if name in said and most > total
+    ]
     enabled = {name: bool(said.get(f"{name} enabled", is_on)) for name, is_on in default.enabled.items()}
-    return Pool(min(said.get("total", default.total), approved), agents, enabled), found
+    return Pool(total, agents, enabled), found
 
 
 def asks_approval(problem: Problem) -> str:
@@ -173,30 +191,57 @@ def _default(why: str) -> Problem:
     return Problem(PATH, what, "`orchestrate init` appends the section", "warning")
 
 
-def _statements(document: Document) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, value, line) of each statement; the name is `total`, `AGENT` or `AGENT enabled`."""
+def _not_counted(name: str, text: str, line: int) -> Problem:
+    """Describe a statement whose number cannot be read; the default holds in its place."""
+    default = Pool().total if name == "total" else dict[str, int](Pool().agents)[name]
+    what = f"`{text}` states no number of workers, so {default} hold"
+    return Problem(f"{PATH}:{line}", what, "write it in digits, 1 or more", "warning")
+
+
+class _Statement(NamedTuple):
+    """What a line says of the pool; the name is `total`, `AGENT` or `AGENT enabled`."""
+
+    name: str
+    worth: int | None
+    """None where a number is meant, and there is none."""
+    line: int
+    text: str
+
+
+def _statements(document: Document) -> Iterator[_Statement]:
     for title, part in _pool_parts(document):
         of_title = _AGENT.search(title)
         for one in fields(document, part):
             agent = _AGENT.search(one.key)
             key, number = key_of(one.key), _NUMBER.search(one.value)
+            text = f"{one.key}: {one.value}".strip()
+            count = int(number[0]) if number else None
             name = agent[1].lower() if agent else of_title[1].lower() if of_title else None
             if name is None:
-                if key in _TOTAL and number:
-                    yield "total", int(number[0]), one.line
+                if key in _TOTAL and (number or (key != "worker pool" and _is_meant(one.value))):
+                    yield _Statement("total", count, one.line, text)
                 continue
-            if number and (agent or key in _COUNT):
-                yield name, int(number[0]), one.line
-            if _OFF.search(one.value):
-                yield f"{name} enabled", False, one.line
-            elif (
-                _ON.search(one.value)
-                or (agent and number)
-                or (key == "enabled" and one.value.lower() in {"yes", "true"})
-            ):
-                yield f"{name} enabled", True, one.line
+            is_off, is_on = _OFF.search(one.value), _ON.search(one.value)
+            is_named = agent is not None and key in {
+                name,
+                f"{name} workers",
+                f"max {name}",
+                f"maximum {name}",
+            }
+            is_missed = is_named and not (is_off or is_on) and _is_meant(one.value)
+            if (number and (agent or key in _COUNT)) or (not number and is_missed):
+                yield _Statement(name, count, one.line, text)
+            if is_off:
+                yield _Statement(f"{name} enabled", False, one.line, text)
+            elif is_on or (agent and number) or (key == "enabled" and one.value.lower() in {"yes", "true"}):
+                yield _Statement(f"{name} enabled", True, one.line, text)
         if of_title and (_OFF.search(title) or _ON.search(title)):
-            yield f"{of_title[1].lower()} enabled", not _OFF.search(title), part.line
+            yield _Statement(f"{of_title[1].lower()} enabled", not _OFF.search(title), part.line, title)
+
+
+def _is_meant(value: str) -> bool:
+    """Return whether a value without a number looks as if it was meant as one."""
+    return len(value.split()) <= _SHORT
 
 
 def _pool_parts(document: Document) -> Iterator[tuple[str, Part]]:
