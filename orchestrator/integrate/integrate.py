@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from orchestrator.checks.figures import tests_among
 from orchestrator.checks.run import counted
 from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.judgement import verdict_of
@@ -460,6 +461,7 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         is_settled=bool(runtime.state.recorded),
         left_out=runtime.manifest.left_out,
         can_resume=_answerable(runtime),
+        tests=_figure(runtime),
         chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
 
@@ -516,16 +518,31 @@ def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
 
 def _tests(runtime: Runtime) -> str:
     """Return the test counts that the gate's commands printed on the tree that landed."""
+    runs = _passed_on_landing(runtime)
+    return _counted(runtime, runs) or (f"passed ({'; '.join(runs)})" if runs else NOT_RUN)
+
+
+def _figure(runtime: Runtime) -> str:
+    """Return these counts for STATUS.md, where no command of `[checks]` gives its figure; else `""`."""
+    if runtime.state.landing is None or tests_among(runtime.settings.checks._asdict()):
+        return ""
+    said = _counted(runtime, _passed_on_landing(runtime))
+    return f"{said}, at {runtime.state.landing[:10]}" if said else ""
+
+
+def _counted(runtime: Runtime, runs: Mapping[str, str]) -> str:
+    printed = [read_tail(runtime.run.root / path) for path in runs.values()]
+    figures = [found for text in printed if (found := counted(text))]
+    good, total = (sum(column) for column in zip(*figures, strict=True)) if figures else (0, 0)
+    return f"{good}/{total} passing ({percent(good, total)}%)" if figures else ""
+
+
+def _passed_on_landing(runtime: Runtime) -> dict[str, str]:
+    """Return the gate's commands that passed on the tree that landed, each with its output."""
     landed = (
         UserRepo(runtime.repository).value_of(f"{runtime.state.landing}^{{tree}}")
         if runtime.state.landing
         else None
     )
     known = runtime.state.gate.known.values()
-    runs = {run.command: run.output for run in known if run.passed and run.tree == landed}
-    printed = [read_tail(runtime.run.root / path) for path in runs.values()]
-    figures = [found for text in printed if (found := counted(text))]
-    if figures:
-        good, total = (sum(column) for column in zip(*figures, strict=True))
-        return f"{good}/{total} passing ({percent(good, total)}%)"
-    return f"passed ({'; '.join(runs)})" if runs else "not run"
+    return {run.command: run.output for run in known if run.passed and run.tree == landed}

@@ -73,6 +73,8 @@ class RunIntegrated(Value):
     """Whether verdicts of this run were recorded before."""
     left_out: tuple[str, ...] = ()
     """The tickets of the phase that were not chosen, and are not done: the phase has not been run."""
+    tests: str = ""
+    """The figure of the gate's tests on what landed; empty where it is not known, or others give it."""
     can_resume: tuple[str, ...] = ()
     """Workers that an answer would resume: the blockers of such a phase worker stay open."""
     chat: "tuple[ChatMessage, ...]" = ()

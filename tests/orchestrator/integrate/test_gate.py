@@ -309,3 +309,22 @@ def test_the_reason_of_a_red_gate_quotes_the_stream_that_says_why_without_what_a
     assert worker["reason"].isprintable()
     assert ".stderr)" in worker["reason"]
     assert worker["reason"].endswith("broken by one")
+
+
+def test_the_gate_s_count_is_the_test_figure_where_no_check_gives_one(lab):
+    gate(lab, "echo 12 passed in 0.1s")
+    lab.templates(command_1=writer(1))
+    landing = call(lab, "run", "phase-1", code=0)["commit"]["landing"]
+    figure = f"12/12 passing (100%), at {landing[:10]}"
+    assert f"**Tests:** {figure}\n" in (lab.root / "STATUS.md").read_text()
+    report = lab.call("report", "--json").document["report"]
+    assert report["progress"]["tests"]["Overall"] == figure
+
+
+def test_the_gate_s_count_takes_no_figure_of_the_checks_away(lab):
+    gate(lab, "echo 12 passed in 0.1s")
+    text = (lab.root / "orchestrate.toml").read_text()
+    lab.commit({"orchestrate.toml": f'{text}[checks]\ntest = "echo 3 passed in 0.1s"\n'})
+    lab.templates(command_1=writer(1))
+    call(lab, "run", "phase-1", code=0)
+    assert "12/12" not in (lab.root / "STATUS.md").read_text()

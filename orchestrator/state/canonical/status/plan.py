@@ -75,7 +75,7 @@ def edited(document: Document, event: PlanEvent) -> Document:
         document = _deliverable(document, event)
     else:
         document = _phase(document, event)
-    return _tested(document, event.tests)
+    return tested(document, event.tests)
 
 
 def next_of(phase: Phase | None) -> Deliverable | None:
@@ -304,7 +304,8 @@ def _phase(document: Document, event: PhaseMoved) -> Document:
     return show_current(document, follows._replace(status=word, owner=follows.owner or "Lead"))
 
 
-def _tested(document: Document, tests: str) -> Document:
+def tested(document: Document, tests: str) -> Document:
+    """Show the newest test figure."""
     progress = section_like(document, "Progress")
     if not tests or progress is None:
         return document

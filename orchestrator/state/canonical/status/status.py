@@ -328,6 +328,7 @@ def _integrated(document: Document, event: RunIntegrated) -> Document:
     document = _completed(document, settled, event, left)
     is_over = len(settled) == len(event.workers) and any(worker.is_done for worker in settled)
     is_over = is_over and not event.left_out
+    document = plan_edits.tested(document, event.tests)
     return todo_edits.ticked(document, _running(event.phase)) if is_over else document
 
 
