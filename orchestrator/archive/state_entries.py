@@ -11,7 +11,7 @@ from orchestrator.state.canonical.decisions.append_only import without_closing
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import Entry, dated_headings
 from orchestrator.state.canonical.status import backlog, todo
-from orchestrator.state.canonical.status.read import ARCHIVED, Phase, read, refuse_doubts, slug
+from orchestrator.state.canonical.status.read import ARCHIVED, MISSED, Phase, read, refuse_doubts, slug
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.status import dated
 from orchestrator.state.document import editable, inert, opened, refuse_open_fence, section_like, state_errors
@@ -121,8 +121,8 @@ def _finished(document: Document) -> tuple[Phase, Part] | None:
 
 def _shortened(phase: Phase, state: str) -> str:
     """Return the lines that stay of a phase in the plan."""
-    reached = " (COMPLETE)" if phase.achieved else ""
-    milestone = [f"**Milestone:** {inert(phase.milestone)}{reached}"] if phase.milestone else []
+    word = " (COMPLETE)" if phase.reached else "" if phase.achieved else f" {MISSED}"
+    milestone = [f"**Milestone:** {inert(phase.milestone)}{word}"] if phase.milestone else []
     return "\n".join([f"**Status:** {state}", *milestone])
 
 

@@ -1,6 +1,7 @@
 """`plan PHASE`: shows what would run, in what order, with which owners; starts and writes nothing."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from orchestrator.budget.totals import spent_on
@@ -19,6 +20,8 @@ from orchestrator.step import Step
 from tickets.plan import OnOverlap
 from tickets.problems import Problem
 from tickets.scopes.ownership import Ownership, ownership
+from tickets.scopes.pattern import PatternError
+from tickets.scopes.scope import Scope
 from tickets.ticket import Ticket
 from tickets.types import AgentName
 from tickets.value import Value
@@ -98,7 +101,12 @@ def _order(settings: Settings, prepared: Prepared) -> list[list[str]]:
 
 def _ownership(repository: Repository, prepared: Prepared) -> Ownership:
     files = git_fields("ls-files", "-z", cwd=repository.root)
-    return ownership(files, prepared.plan.scopes, prepared.rules.reserved_scope)
+    # What is done is not nobody's, though it may overlap with what would run.
+    done: dict[str, Scope] = {}
+    for ticket in prepared.done:
+        with suppress(PatternError):  # a link in the repository has changed since
+            done[ticket.id] = prepared.rules.scope_of(ticket)
+    return ownership(files, {**done, **prepared.plan.scopes}, prepared.rules.reserved_scope)
 
 
 def _keys(project: Project, phase: str, seen: _Seen) -> dict[str, Any]:

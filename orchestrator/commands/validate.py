@@ -1,5 +1,6 @@
 """`validate [PATH…]`: the problems of state files, templates and settings, graded, with lines."""
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -107,11 +108,10 @@ def _archives(root: Path) -> list[str]:
 
 def _named(root: Path, path: str, known: Collection[str]) -> str:
     """Return a path as documents spell it. Raises Refusal for a path that is no state file."""
-    here = Path.cwd() / path
-    for target in (here, root / path):
-        if target.absolute().is_relative_to(root):
-            name = target.absolute().relative_to(root).as_posix()
-            if name in known:
-                return name
+    for folder in (Path.cwd(), root):
+        # Not resolved: a state file that is a link is named as the link.
+        target = Path(os.path.normpath(folder / path))
+        if target.is_relative_to(root) and (name := target.relative_to(root).as_posix()) in known:
+            return name
     do = f"there are: {', '.join(known)}"
     raise Refusal(Problem(path, "is not a file that can be validated", do))

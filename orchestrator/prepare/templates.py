@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.errors import Refusal
+from orchestrator.runs.earlier import earlier_of
 from orchestrator.state import owned_paths
 from orchestrator.store.read import in_the_way, read_file
 from orchestrator.store.repo import UserRepo
@@ -27,7 +28,7 @@ class TemplatesFound(Value):
 
 
 def examine_templates(repository: Repository, values: Values, families: Sequence[str]) -> TemplatesFound:
-    """Read the templates and prove each phase of them. `values` are those of no phase.
+    """Read the templates and prove what is not done of each phase. `values` are those of no phase.
 
     `families` are those that are on: no ticket owns their files.
     """
@@ -50,9 +51,12 @@ def examine_templates(repository: Repository, values: Values, families: Sequence
     if not every:
         return TemplatesFound(phases, tuple(problems))
     repo = UserRepo(repository)
-    rules = path_rules(repository.root, repo, families, every, has_base=repo.head().sha is not None)
-    for some in tickets.values():
-        plan = make_plan(some, rules)
+    has_base = repo.head().sha is not None
+    rules = path_rules(repository.root, repo, families, every, has_base=has_base)
+    for phase, some in tickets.items():
+        done = earlier_of(repository.root, phase, some).done if has_base else {}
+        satisfied = {ticket.id: ticket.depends_on for ticket in some if ticket.id in done}
+        plan = make_plan([ticket for ticket in some if ticket.id not in done], rules, done=satisfied)
         problems += [*plan.problems, *plan.notes]
     return TemplatesFound(phases, tuple(problems))
 

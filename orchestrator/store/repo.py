@@ -121,6 +121,8 @@ class UserRepo:
 
     def differing(self, paths: Iterable[str]) -> list[str]:
         """List those of some tracked files that differ from HEAD."""
+        if not (named := sorted(paths)):
+            return []  # git would list all that differ
         asked = (
             "status",
             "--porcelain=v1",
@@ -128,7 +130,7 @@ class UserRepo:
             "--untracked-files=no",
             "--no-renames",
             "--",
-            *sorted(paths),
+            *named,
         )
         found = self._run(*asked, env={"GIT_LITERAL_PATHSPECS": "1"})
         return [field[3:] for field in found.split("\0") if field]

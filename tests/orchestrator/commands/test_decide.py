@@ -135,8 +135,8 @@ def test_an_old_entry_that_was_touched_is_a_warning_until_it_is_acknowledged_or_
     path.write_text(good.replace("**Decision:** what", "**Decision:** something else"))
     called = decide(lab, "Second")
     assert called.code == 0
-    (warning,) = called.document["problems"]
-    assert warning["severity"] == "warning"
+    warning, remark = called.document["problems"]
+    assert (warning["severity"], remark["severity"]) == ("warning", "info")
     assert "First` was edited since the last commit" in warning["what"]
     assert fresh_edits(lab.root) == []
     (found,) = all_edits(lab.root)

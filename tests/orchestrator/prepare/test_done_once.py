@@ -336,3 +336,37 @@ def test_a_run_of_another_clone_is_refused_where_the_commit_is_missing_that_it_b
     if is_shallow:
         other.git("fetch", "-q", "--unshallow")
         assert integrate(other, document)["status"] == "integrated"
+
+
+def test_what_is_done_owns_its_files_and_overlaps_with_nobody(unfenced):
+    lab = unfenced
+    lab.commit({"lib/a": "", "lib/b": "", "free": ""})
+    lab.templates(command_1=shell("echo x > lib/a", mode="write", owns=["lib/**"]))
+    run(lab)
+    lab.templates(
+        command_2=shell("true", mode="write", owns=["lib/b"]),
+        command_3=shell("true", mode="write", owns=["free"]),
+    )
+    called = lab.call("plan", "phase-1", "--json")
+    assert called.code == 0
+    assert {one["ticket"]: one["files"] for one in called.document["tickets"]} == {
+        "command-1": 2, "command-2": 1, "command-3": 1,
+    }  # fmt: skip
+    assert not [path for path in called.document["unowned"]["paths"] if path.startswith("lib/")]
+    again = lab.call("plan", "phase-1", "--again", "--json")
+    assert (again.code, "lib/b" in str(again.document["overlaps"])) == (2, True)
+    said = lab.call("validate", "--json")
+    assert (said.code, [one for one in said.document["problems"] if "overlap" in one["what"]]) == (0, [])
+
+
+def test_plan_and_validate_name_the_same_reserved_paths(unfenced):
+    unfenced.templates(command_1=shell("true", mode="write", owns=["**"]))
+    names = [
+        next(
+            one["what"]
+            for one in unfenced.call(*call, "--json").document["problems"]
+            if "`STATUS.md`" in one["what"]
+        )
+        for call in (("plan", "phase-1"), ("validate",))
+    ]
+    assert names[0] == names[1]

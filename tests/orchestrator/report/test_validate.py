@@ -245,3 +245,10 @@ def test_a_run_that_landed_and_was_never_recorded_is_named(lab):
     words = ("--context", "It was lost.", "--decision", "It stands.")
     assert lab.call("decide", f"Integrated run {run} (phase-1)", *words).code == 0
     assert not [one for one in lab.call("validate", "--json").says() if one.startswith(shown)]
+
+
+def test_a_path_is_relative_to_the_callers_folder_also_upwards(lab):
+    (lab.root / "src").mkdir(exist_ok=True)
+    for path in ("../STATUS.md", "../src/../STATUS.md", "STATUS.md", str(lab.root / "STATUS.md")):
+        called = lab.call("validate", path, "--json", cwd=lab.root / "src")
+        assert [one["path"] for one in called.document["files"]] == ["STATUS.md"], path

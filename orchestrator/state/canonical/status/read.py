@@ -42,7 +42,12 @@ ARCHIVED = "archived:"
 """The word in the status of a complete phase whose details are in `docs/history`."""
 BLOCKER = r"(?i)(Impact|Mitigation|Priority): (.*)$"
 """A line below a blocked deliverable."""
-_REACHED = re.compile(r"(?P<name>.*?)\s*(?P<done>(?<!\\)\(COMPLETE\b[^)]*\))?$", re.IGNORECASE)
+MISSED = "(not reached)"
+"""What the milestone of an archived phase has whose work was left open."""
+_REACHED = re.compile(
+    r"(?P<name>.*?)\s*(?:(?P<done>(?<!\\)\(COMPLETE\b[^)]*\))|(?P<missed>(?<!\\)\(not reached\)))?$",
+    re.IGNORECASE,
+)
 _ACTIVE = (
     r"(?P<worker>[^\s:]+): (?P<title>.*) \(Scope: (?P<scope>.*), run (?P<run>\d{8}_\d{6}(?:_\d+)?)\)"
     r"(?: \u2014 pending: (?P<pending>.*))?$"
@@ -83,6 +88,8 @@ class Phase(NamedTuple):
     line: int
     reached: bool = False
     """Whether its milestone line has COMPLETE."""
+    missed: bool = False
+    """Whether it is archived, and says that its milestone was not reached."""
 
     @property
     def complete(self) -> bool:
@@ -91,14 +98,9 @@ class Phase(NamedTuple):
 
     @property
     def achieved(self) -> bool:
-        """Whether its milestone counts as complete: it is reached, or the phase ended with all work done.
-
-        Of an archived phase the milestone's line says it; old ones have none.
-        """
-        if self.reached or not self.complete:
-            return self.reached
+        """Whether its milestone counts as complete: it is reached, or the phase ended with all work done."""
         is_open = not all(one.done for one in self.deliverables) or not all(met for met, _ in self.criteria)
-        return not is_open and not (self.milestone and ARCHIVED in self.status)
+        return self.reached or (self.complete and not is_open and not self.missed)
 
     @property
     def made(self) -> tuple[int, int]:
@@ -315,6 +317,7 @@ def _phases(document: Document, plan: Part | None) -> tuple[Phase, ...]:
                 tuple((bool(item.done), plain(item.text)) for item in criteria if item.done is not None),
                 part.line,
                 bool(milestone and milestone["done"]),
+                bool(milestone and milestone["missed"]),
             )
         )
     return tuple(found)
