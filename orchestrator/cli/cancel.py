@@ -16,7 +16,9 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `cancel`."""
     parser.add_argument("run", metavar="RUN", help="a run's id, or `last`")
-    parser.add_argument("workers", nargs="*", metavar="WORKER", help="just these; without any, the whole run")
+    # With a default, argparse names the run alone where both are missing.
+    just = "just these; without any, the whole run"
+    parser.add_argument("workers", nargs="*", default=(), metavar="WORKER", help=just)
 
 
 def lines(answer: Answer[str], _: Arguments) -> list[str]:

@@ -74,13 +74,17 @@ def record(
 
     Raises StateError, Refusal.
     """
-    from orchestrator.store.store import Store  # noqa: PLC0415 - a command that only lists has no time for it
+    from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - a command that only lists has no time for it
+    from orchestrator.store.store import Store  # noqa: PLC0415 - as above
 
     events = [] if event is None else [event]
     repository = writer.repository
     families, commits = read_recording(repository.root)
     done = Store(repository).record(events, families=families, message=message, commit=commits)
     problems = [*warnings, *done.problems]
+    if done.commit and UserRepo(repository).head().branch is None:
+        what = f"is detached: commit {done.commit[:10]} is on no branch, and lost with the next checkout"
+        problems.append(Problem("HEAD", what, "`git switch -c NAME` makes a branch of it", "warning"))
     if any(problem.severity == "error" for problem in problems):
         next_action = "orchestrate resume"
     return answer(problems, next_action, **keys, changed=list(done.changed), commit=done.commit)

@@ -46,6 +46,11 @@ def test_a_folder_outside_any_repository_is_refused(lab, tmp_path):
     assert not list(elsewhere.iterdir())
 
 
+def test_what_is_optional_is_not_called_required(lab):
+    assert "are required: RUN" in refused(lab, "cancel").says()[0]
+    assert "WORKER" not in refused(lab, "cancel").says()[0]
+
+
 BAD = {
     "no templates": ({}, ["holds no templates"]),
     "no template of the phase": (

@@ -189,3 +189,15 @@ def test_a_filter_of_the_users_that_hangs_is_ended_and_the_commit_waits(lab):
     assert add(lab, "Second")["commit"] is not None
     assert "First" in lab.git("show", "HEAD:STATUS.md")
     assert lab.git("status", "--porcelain") == ""
+
+
+def test_a_commit_of_state_beside_every_branch_says_so(lab):
+    assert lab.call("todo", "add", "On a branch", "--json").document["problems"] == []
+    lab.git("checkout", "--quiet", "--detach")
+    called = lab.call("todo", "add", "On none", "--json")
+    assert called.code == 0
+    (said,) = called.says()
+    commit = called.document["commit"][:10]
+    assert said.startswith(
+        f"HEAD: is detached: commit {commit} is on no branch, and lost with the next checkout"
+    )
