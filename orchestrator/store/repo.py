@@ -27,7 +27,7 @@ from tickets.value import Value
 from workers.files.read import read_whole
 from workers.files.run_dir import age
 from workers.git.metadata import note_move
-from workers.git.refs import UNSURE, head_of, tree_of, value_of
+from workers.git.refs import UNSURE, head_of, holds, tree_of, value_of
 from workers.git.run import (
     QUIET,
     GitError,
@@ -119,19 +119,17 @@ class UserRepo:
         """List what git neither tracks nor ignores, as `git status` names it."""
         return [path for word, path in self._status("normal") if word == "??"]
 
-    def differing(self, paths: Iterable[str]) -> list[str]:
-        """List those of some tracked files that differ from HEAD."""
-        if not (named := sorted(paths)):
-            return []  # git would list all that differ
-        asked = (
-            "status",
-            "--porcelain=v1",
-            "-z",
-            "--untracked-files=no",
-            "--no-renames",
-            "--",
-            *named,
+    def differing(self, texts: Mapping[str, bytes | None]) -> list[str]:
+        """List those of some tracked files that differ from HEAD; `texts` are what they hold."""
+        sha = self.head().sha or ""
+        doubtful = sorted(
+            path
+            for path, text in texts.items()
+            if text is None or not holds(self._repository, sha, path, text)
         )
+        if not doubtful:
+            return []
+        asked = ("status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--", *doubtful)
         found = self._run(*asked, env={"GIT_LITERAL_PATHSPECS": "1"})
         return [field[3:] for field in found.split("\0") if field]
 

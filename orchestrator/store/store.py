@@ -448,9 +448,8 @@ class Store:
     def _edited(self, texts: Iterable[str], now: FilesRead) -> list[str]:
         """List the files with changes that somebody else has made and not committed."""
         ours = written_by_runs(self._repository)
-        return [
-            path for path in self._repo.differing(texts) if self._is_edited(path, now[path], ours.get(path))
-        ]
+        doubtful = self._repo.differing({path: now[path] for path in texts})
+        return [path for path in doubtful if self._is_edited(path, now[path], ours.get(path))]
 
     def _is_edited(self, path: str, text: bytes | None, ours: LeftByRuns | None) -> bool:
         if ours is None or digest(text) != ours.after:
