@@ -2,7 +2,14 @@
 
 from orchestrator.integrate._gate_tampering import HARM
 from orchestrator.integrate._overrule import against
-from orchestrator.runs.next_action import again, again_with_fallen, broke_the_gate, called_by, pending_of
+from orchestrator.runs.next_action import (
+    again,
+    again_with_fallen,
+    broke_the_gate,
+    called_by,
+    overtaken,
+    pending_of,
+)
 from orchestrator.runs.state import RunState
 from orchestrator.tamper.guard import tampering_problem
 from tickets.problems import Problem
@@ -22,7 +29,10 @@ def remedy(fenced: str, do: str) -> str:
 
 def _of_gate(state: RunState) -> list[Problem]:
     """Return a problem for the workers that broke the gate in its last run, with the lead's options."""
-    names = [name for name, worker in state.workers.items() if broke_the_gate(worker)]
+    over = overtaken(state)
+    names = [
+        name for name, worker in state.workers.items() if broke_the_gate(worker) and worker.ticket not in over
+    ]
     gate = state.gate
     if not names or "broken by" not in gate.result:
         return []

@@ -19,7 +19,7 @@ from orchestrator.runs.packed_works import Work, packed_works
 from orchestrator.runs.state import RunState, read_roster, read_run
 from orchestrator.runs.works import works_of
 from tickets.ticket import Ticket
-from workers.files.run_dir import RunDir, age, runs_of
+from workers.files.run_dir import RunDir, age, later_runs, runs_of
 
 MOST_RUNS = 500
 """How many runs of a phase are read, from the newest one on."""
@@ -71,8 +71,7 @@ def earlier_of(root: Path, phase: str, tickets: Sequence[Ticket], beyond: Sequen
 def done_since(state: RunState, tickets: Sequence[Ticket]) -> Mapping[str, DoneTicket]:
     """Return those tickets of a run that was stopped which a later run has done, by their ids."""
     run = state.run
-    has_later = any(one.id == run.id for one in runs_of(run.root)[:-1])
-    if not (has_later or any(worker.started or worker.ended for worker in state.workers.values())):
+    if not (later_runs(run) or any(worker.started or worker.ended for worker in state.workers.values())):
         return {}  # it begins now
     done = earlier_of(run.root, state.phase, tickets).done
     return {id_: one for id_, one in done.items() if age(one.run) > age(run.id)}

@@ -5,17 +5,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.runs.state import RunState, shown_of
+from orchestrator.runs.state import RunState, read_roster, shown_of
 from orchestrator.runs.worker_state import HELD_UP, WorkerState
 from orchestrator.step import Step, Waits, Who
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from tickets.wording import some_of
+from workers.files.run_dir import later_runs
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
 
 STATUS = "orchestrate status"
+TEMPLATES = "docs/worker-ticket-templates"
+"""As in `tickets.templates.render`, whose import would slow down `status`."""
 INBOX = "orchestrate msg inbox"
 MENDED_FIRST = ("gate", "hook")
 """Those of them that would delay the work of the other workers as well."""
@@ -51,14 +54,14 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
         return INBOX
     match run.status():
         case "integrated":
-            return next_of_ended(run)
+            return next_of_ended(run, overtaken(run))
         case "running":
             wait = f"orchestrate wait {run.run.id}"
             if now and run.parked and (parked := _parked_as_a_whole(run, now)) is not None:
                 return Waits("outside", f"{parked}; until then nothing of the run goes on, then `{wait}`")
             return f"{wait} --since {run.cursor}"
         case "cancelled" if not has_work(run):
-            return next_of_ended(run)
+            return next_of_ended(run, overtaken(run))
         case "cancelled" | "finished":
             step = settles(run)
             blocked = "" if _is_back(run) else run.blocked
@@ -146,7 +149,7 @@ def has_work(run: RunState) -> bool:
 def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
     """Return what follows a run that is over: to run a ticket once more costs, and is decided by somebody.
 
-    `since` are the tickets that a later run has had.
+    `since` are the tickets that a later run has had, or that are no more.
     """
     workers = run.workers
     failed = [name for name in run.to_examine if workers[name].ticket not in since]
@@ -177,6 +180,22 @@ def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
         )
         return Waits("user", f"{_brief(what)}; `orchestrate doctor` shows which agents can be used")
     return STATUS
+
+
+def overtaken(run: RunState) -> set[str]:
+    """Return the tickets of a run that are not to run again: a later run has had them, or they are gone."""
+    if all(worker.lands for worker in run.workers.values()):
+        return set()
+    later = filter(None, map(read_roster, later_runs(run.run)))
+    had = {one.ticket for other in later if other.phase == run.phase for one in other.workers.values()}
+    return without_template(run) | had
+
+
+def without_template(run: RunState) -> set[str]:
+    """Return the tickets of a run whose templates are gone: nobody wants their work."""
+    there = run.run.root / TEMPLATES
+    tickets = {worker.ticket for worker in run.workers.values()}
+    return {one for one in tickets if not (there / f"{one.partition('[')[0]}.md").exists()}
 
 
 def _fell_by(since: Collection[str], run: RunState) -> list[str]:
@@ -362,7 +381,7 @@ def run_problems(run: RunState) -> list[Problem]:
     """Return what is to be told of a run whoever ran it: a flaky gate, and tickets that another run helps."""
     do = "make the gate reliable"
     flaky = [Problem("gate", flaky_words(run.gate.flaky), do, "warning")] if run.gate.flaky else []
-    return [*flaky, *undone_problems(run.phase, run.workers, run.waits_for)]
+    return [*flaky, *undone_problems(run)]
 
 
 def flaky_words(looks: str) -> str:
@@ -370,8 +389,12 @@ def flaky_words(looks: str) -> str:
     return f"it failed once and passed once on the same tree, so no worker is blamed for it: {looks}"
 
 
-def undone_problems(phase: str, workers: _Workers, waits_for: _WaitsFor) -> list[Problem]:
+def undone_problems(run: RunState) -> list[Problem]:
     """Return problems for tickets that another run helps, with commands: over budget, skipped too early."""
+    over = overtaken(run)
+    workers = {name: worker for name, worker in run.workers.items() if worker.ticket not in over}
+    kept = {name: [one for one in some if one in workers] for name, some in run.waits_for.items()}
+    phase, waits_for = run.phase, kept
     nothing = [
         Problem(name, f"skipped: {worker.reason}", severity="warning")
         for name, worker in workers.items()

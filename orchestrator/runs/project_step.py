@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, cast
 from orchestrator.runs.next_action import (
     INBOX,
     STATUS,
+    TEMPLATES,
     completing,
     next_of_ended,
     next_of_run,
     once_mended,
     quoted,
+    without_template,
 )
 from orchestrator.runs.state import RunState, read_roster
 from orchestrator.step import Step, Waits, step_text
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 RECOVER = "orchestrate resume"
 """Completes changes that a killed command had decided, and shows the state of the project."""
-TEMPLATES = "docs/worker-ticket-templates"
-"""As in `tickets.templates.render`, whose import would slow down `status`."""
 _COMMAND = re.compile(r"`(orchestrate [^`]+)`")
 _RUNS_PHASE = re.compile(r"orchestrate (?:plan|run|deploy) (?P<phase>[^-\s]\S*)")
 _AS_IT_IS = re.compile(r"orchestrate [\w ./=@:,+-]+")
@@ -225,7 +225,7 @@ def _left_undone(look: _Look) -> Step | None:
     since: set[str] = set()
     for run in outlook.newest:
         if run.phase in wanted:
-            ended = next_of_ended(run, since | _not_wanted(outlook.root, run))
+            ended = next_of_ended(run, since | _not_wanted(run))
             if isinstance(ended, Waits) or ended != STATUS:
                 return ended
             since |= {worker.ticket for worker in run.workers.values()}
@@ -274,14 +274,9 @@ Behind `_missing_status` STATUS.md can be read.
 """
 
 
-def _not_wanted(root: Path, run: RunState) -> set[str]:
+def _not_wanted(run: RunState) -> set[str]:
     """Return the tickets that are not left to do: without a template, or done before and run once more."""
-    there = root / TEMPLATES
-    return {
-        one.ticket
-        for one in run.workers.values()
-        if one.again or not (there / f"{_stem(one.ticket)}.md").exists()
-    }
+    return without_template(run) | {one.ticket for one in run.workers.values() if one.again}
 
 
 def _failed_again(run: RunState) -> str:

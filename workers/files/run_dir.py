@@ -215,6 +215,15 @@ def runs_of(root: Path, *, closed: bool = True) -> list[RunDir]:
     ]
 
 
+def later_runs(run: RunDir) -> list[RunDir]:
+    """List the runs that are younger than one, oldest first; only their names are read."""
+    try:
+        names = [entry.name for entry in os.scandir(run.root / RUNS)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [RunDir(run.root, name) for name in sorted(names, key=age) if age(name) > age(run.id)]
+
+
 def age(name: str) -> tuple[str, int]:
     """Return what sorts the ids of runs by their age."""
     # `_10` is younger than `_2`, which plain sorting gets wrong.

@@ -3,7 +3,7 @@
 import shlex
 
 from support.gates import call, gate, out, verdicts, writer
-from support.repository import shell
+from support.repository import TEMPLATES, shell
 from support.runtimes import journal, wait_until
 
 
@@ -69,3 +69,25 @@ def test_who_was_skipped_for_a_worker_that_the_lead_accepts_later_can_be_run_now
     lab.commit({"mended": ""})
     assert follow(lab, again) == {"command-2": "accepted", "command-3": "accepted"}
     assert out(lab) == {"1", "2", "3"}
+
+
+def test_an_old_run_names_no_ticket_that_a_later_run_has_had_or_that_is_no_more(lab):
+    lab.templates(command_1=shell("test -e fixed"), command_2=shell("exit 3"), command_3=shell("exit 3"))
+    old = call(lab, "run", "phase-1", code=1)["run"]
+    lab.git("rm", "--quiet", f"{TEMPLATES}/command-2.md")
+    lab.commit({"fixed": ""})
+    call(lab, "run", "phase-1", "--only", "command-1", code=0)
+    for command in ("integrate", "wait"):
+        told = call(lab, command, old, code=1)
+        assert told["what"].endswith("`orchestrate run phase-1 --only command-3` runs it again")
+    lab.git("rm", "--quiet", f"{TEMPLATES}/command-3.md")
+    told = call(lab, "integrate", old, code=1)
+    assert told["next_action"] == "orchestrate deliverable done 'Code review'"
+
+
+def test_a_run_that_is_cancelled_after_a_later_one_proposes_nothing_of_what_that_has_done(lives):
+    lives.lab.templates(command_1=shell(f"test -e {lives.outside}/go || {lives.waits}"))
+    old = lives.stopped()
+    (lives.outside / "go").touch()
+    call(lives.lab, "run", "phase-1", "--new", code=0)
+    assert call(lives.lab, "cancel", old, code=0)["next_action"] == "orchestrate status"
