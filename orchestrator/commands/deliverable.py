@@ -110,11 +110,17 @@ def _finish(caller: Caller, plan: Plan, phase: Phase, arguments: Arguments) -> A
         problem = Problem(phase.title, what, "name one of `orchestrate deliverable list`")
         raise Refusal(problem, next_action=waits_by([problem], "lead"))
     tests = tested(plan.writer, Tests(arguments.verify, arguments.timeout, by_default=True))
-    for name in names:
-        at, lead = plan.writer.at, plan.writer.lead
-        event = DeliverableChanged(phase.title, name, "COMPLETE", "", "", tests, at, lead, "", "", "")
-        recorded = _record(plan_of(caller), event)
-    return recorded
+    at, lead = plan.writer.at, plan.writer.lead
+    made = [
+        _record(
+            plan_of(caller),
+            DeliverableChanged(phase.title, name, "COMPLETE", "", "", tests, at, lead, "", "", ""),
+        )
+        for name in names
+    ]
+    last = made[-1]
+    document = {**last.document, "deliverables": [one.document["deliverable"] for one in made]}
+    return last._replace(document=document).showing((*(one.view[0] for one in made[:-1]), *last.view))
 
 
 def _record(plan: Plan, event: DeliverableChanged) -> Answer[Summary]:

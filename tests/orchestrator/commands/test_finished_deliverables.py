@@ -23,9 +23,19 @@ def test_a_run_proposes_what_is_finished_and_each_proposal_leads_to_the_next(lab
     assert called.code == 0, called
     assert called.document["progress"]["Current Phase"] == "60% (3/5 deliverables complete)"
     assert (lab.home / "checked").read_text() == "x\n"
+    assert [one["name"] for one in called.document["deliverables"]] == ["Code review", "Test gaps", "Checks"]
     step = called.document["next_action"]
     assert step == "orchestrate deliverable start 'Design critique'"
     assert "deliverables" not in [one["place"] for one in run(lab, 0, "--again")["problems"]]
+
+
+def test_all_that_is_finished_is_named(lab):
+    lab.templates(
+        command_1=shell("true", deliverable="Code review"), command_2=shell("true", deliverable="Checks")
+    )
+    run(lab)
+    said = lab.call("deliverable", "done", "--finished", "--no-verify").out.splitlines()
+    assert said[:2] == ["Deliverable complete: Code review", "Deliverable complete: Checks"]
 
 
 def test_a_failed_worker_is_looked_at_before_a_deliverable_is_completed(lab):
