@@ -328,13 +328,3 @@ def test_the_gate_s_count_takes_no_figure_of_the_checks_away(lab):
     lab.templates(command_1=writer(1))
     call(lab, "run", "phase-1", code=0)
     assert "12/12" not in (lab.root / "STATUS.md").read_text()
-
-
-def test_the_reason_of_a_red_gate_quotes_the_stream_that_says_why_without_what_acts_on_a_terminal(lab):
-    say = "echo progress; sleep 0.1; printf '\\033[31mbroken\\033[0m by one\\n' >&2; test ! -e out/1"
-    settle(lab, f"[integration]\ngate = [{json.dumps(say)}]\n")
-    lab.templates(command_1=write(1), command_2=write(2))
-    (worker,) = [one for one in run(lab, 1)["workers"] if one["verdict"] == "rejected"]
-    assert worker["reason"].isprintable()
-    assert ".stderr)" in worker["reason"]
-    assert worker["reason"].endswith("broken by one")
