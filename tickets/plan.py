@@ -1,6 +1,6 @@
 """The plan of a phase: the order in which its tickets run, and the proof that no two of them share a file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
@@ -37,11 +37,12 @@ def make_plan(
     *,
     on_overlap: OnOverlap = "refuse",
     done: Mapping[str, Sequence[str]] = {},
+    others: Collection[str] = (),
 ) -> Plan:
     """Plan tickets and list every problem. Never raises for the content of a ticket.
 
     `done` are others of the phase, with those that they depended on: nobody waits for them, and who depends
-    on one still comes after what that depended on.
+    on one still comes after what that depended on. `others` are the names of all templates, for messages.
     """
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -57,7 +58,7 @@ def make_plan(
             notes += told
             if scope is not None:
                 scopes[ticket.id] = scope
-    order = _Order(tickets, done)
+    order = _Order(tickets, done, others)
     problems += order.problems
     overlaps: list[Overlap] = []
     try:
@@ -107,7 +108,9 @@ def idle_keys(fan_out: Sequence[Ticket]) -> list[str]:
 class _Order:
     """Which ticket waits for which. Sets of tickets are the bits of an integer: every pair is tested."""
 
-    def __init__(self, tickets: Sequence[Ticket], done: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, tickets: Sequence[Ticket], done: Mapping[str, Sequence[str]], others: Collection[str]
+    ) -> None:
         self.problems: list[Problem] = []
         self.number = {ticket.id: at for at, ticket in enumerate(tickets)}
         self.before: dict[str, list[str]] = {ticket.id: [] for ticket in tickets}
@@ -117,10 +120,12 @@ class _Order:
                 if id_ in self.number:
                     self.before[ticket.id].append(id_)
                 elif id_ in ticket.depends_on:
-                    do = nearest(id_, known) or "name a ticket of this phase"
-                    self.problems.append(
-                        Problem(ticket.place("depends_on"), f"there is no ticket `{id_}` here", do)
-                    )
+                    what, do = f"there is no ticket `{id_}` here", "name a ticket of this phase"
+                    if stem_of(id_) in others:
+                        what = f"`{id_}` is a ticket of another phase, and nobody waits for one of those"
+                    else:
+                        do = nearest(id_, known - {ticket.id, stem_of(ticket.id)}) or do
+                    self.problems.append(Problem(ticket.place("depends_on"), what, do))
         self.above = [0] * len(tickets)
         ordered = self.sorted()
         places = {ticket.id: ticket.place("depends_on") for ticket in tickets}

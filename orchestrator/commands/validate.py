@@ -61,7 +61,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     problems += unrecorded_runs(found)
     problems += copy_problems(texts) if "phases" in found.families else []
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
-        problems += [*settings_problems(found), *template_problems(found)]
+        problems += [*settings_problems(found), *template_problems(found, caller.environ)]
     # What is in the way of all of them has a place of its own.
     chosen |= {problem.place for problem in unread} - set(known)
     kept = [problem for problem in dict.fromkeys(problems) if problem.place.partition(":")[0] in chosen]

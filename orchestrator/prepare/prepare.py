@@ -10,6 +10,7 @@ from pathlib import Path
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, AllDone, Refusal
+from orchestrator.prepare.doubts import doubts
 from orchestrator.prepare.phase_worker import FAMILY as PHASES
 from orchestrator.prepare.phase_worker import (
     PlansFound,
@@ -18,7 +19,7 @@ from orchestrator.prepare.phase_worker import (
     plans_found,
     refuse_taken,
 )
-from orchestrator.prepare.templates import path_rules, template_files
+from orchestrator.prepare.templates import path_rules, template_files, template_stems
 from orchestrator.project import Project
 from orchestrator.runs.earlier import Earlier, earlier_of
 from orchestrator.runs.next_action import next_of_run
@@ -118,6 +119,8 @@ def examine(
     warnings = [*settings.warnings, *plan.notes, *found.remarks, *_warnings(repository.root, found)]
     warnings += _cut_off_warnings(repo, plan) if not request.again else []
     warnings += [*_detached(repo, found), *_ignored_patterns(repo, plan)]
+    said = status.read(found.values.status.encode()) if found.values.status else None
+    warnings += doubts(repository.root, plan.tickets, said, settings, environ)
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)
     reasons = {
@@ -302,7 +305,9 @@ def _examine(
         for ticket in rendered
         if ticket.id in earlier.done and ticket.id not in running
     }
-    plan = make_plan(tickets, rules, on_overlap=request.on_overlap, done=satisfied)
+    plan = make_plan(
+        tickets, rules, on_overlap=request.on_overlap, done=satisfied, others=template_stems(root)
+    )
     problems += plan.problems
     problems += _done_apart(plan, earlier)
     problems += [] if request.again else _cut_off(repo, values, plan)

@@ -25,6 +25,8 @@ class TemplatesFound(Value):
     """Phase to the paths of its templates; a template without a phase belongs to each, and is in none."""
     problems: tuple[Problem, ...]
     """The problems and warnings of the templates alone."""
+    left: tuple[Ticket, ...] = ()
+    """The tickets that are not done, of all phases."""
 
 
 def examine_templates(repository: Repository, values: Values, families: Sequence[str]) -> TemplatesFound:
@@ -51,14 +53,22 @@ def examine_templates(repository: Repository, values: Values, families: Sequence
     if not every:
         return TemplatesFound(phases, tuple(problems))
     repo = UserRepo(repository)
-    has_base = repo.head().sha is not None
+    has_base, left = repo.head().sha is not None, list[Ticket]()
     rules = path_rules(repository.root, repo, families, every, has_base=has_base)
     for phase, some in tickets.items():
         done = earlier_of(repository.root, phase, some).done if has_base else {}
         satisfied = {ticket.id: ticket.depends_on for ticket in some if ticket.id in done}
-        plan = make_plan([ticket for ticket in some if ticket.id not in done], rules, done=satisfied)
+        mine = [ticket for ticket in some if ticket.id not in done]
+        left += mine
+        plan = make_plan(mine, rules, done=satisfied, others=template_stems(repository.root))
         problems += [*plan.problems, *plan.notes]
-    return TemplatesFound(phases, tuple(problems))
+    return TemplatesFound(phases, tuple(problems), tuple(left))
+
+
+def template_stems(root: Path) -> list[str]:
+    """List the names of the templates, readable or not."""
+    folder = root / FOLDER
+    return [path.stem for path in folder.iterdir() if is_template(path.name)] if folder.is_dir() else []
 
 
 def template_files(root: Path, problems: list[Problem]) -> dict[str, bytes]:

@@ -13,7 +13,12 @@ from orchestrator.errors import Refusal
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
-from orchestrator.schedule.availability import doubted_environments, unmet_fence, why_disabled
+from orchestrator.schedule.availability import (
+    doubted_environments,
+    unlinked_environments,
+    unmet_fence,
+    why_disabled,
+)
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.values import Tables
 from orchestrator.state.canonical.rules import rules
@@ -123,6 +128,7 @@ def examine(
     problems += _file_problems(project)
     problems += _readable_tokens(repository, environ) if held.holds else []
     problems += doubted_environments(settings, repository.root, environ)
+    problems += unlinked_environments(settings, repository.root).values()
     slots = tuple(holders(repository.own / "slots"))
     problems += [_dirty(taken) for taken in slots if taken.dirty]
     obstacles = project.obstacles if git else ()

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import Refusal, StateError
+from orchestrator.prepare.doubts import doubts
 from orchestrator.prepare.templates import examine_templates
 from orchestrator.report.situation import Situation
 from orchestrator.runs.landings import messages_of, read_landing
@@ -15,7 +16,7 @@ from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import Status, phase_matches
 from orchestrator.state.document import opened
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.templates.render import FOLDER, Values, is_template
 from tickets.wording import some_of
 
@@ -94,17 +95,19 @@ def unrecorded_runs(found: Situation) -> list[Problem]:
     return problems
 
 
-def template_problems(found: Situation) -> list[Problem]:
-    """List the problems of the templates of each phase, with their overlaps."""
+def template_problems(found: Situation, environ: Mapping[str, str]) -> list[Problem]:
+    """List the problems of the templates of each phase, with their overlaps and doubtful names."""
     repository, status = found.repository, found.status
     said = [(found.text(path) or b"").decode("utf-8", "replace") for path in (STATUS, DECISIONS)]
     deliverable = status.deliverable.name if status else ""
     values = Values(repository.root.name, "", deliverable, said[0], said[1])
     templates = examine_templates(repository, values, found.families)
     problems = [*_unplanned(status, templates.phases), *templates.problems]
+    with suppress(ProblemError):  # settings that cannot be read have problems of their own
+        problems += doubts(repository.root, templates.left, status, found.settings, environ)
     # Only unreadable templates have no phase, and those are reported already.
     about = [problem for problem in problems if problem.place != f"{FOLDER}/"]
-    return [problem for problem in dict.fromkeys(about) if problem.place.startswith(f"{FOLDER}/")]
+    return [one for one in dict.fromkeys(about) if one.place.startswith((f"{FOLDER}/", FILE))]
 
 
 def _unplanned(plan: Status | None, phases: Mapping[str, Sequence[str]]) -> list[Problem]:

@@ -26,6 +26,7 @@ from tickets.templates.template import (
     wrong_values,
 )
 from tickets.ticket import AssignedPlan, Ticket, plan_lines, plan_named
+from tickets.wording import some_of
 
 __all__ = [
     "FOLDER",
@@ -73,6 +74,8 @@ def render_read(
     if not (chosen or problems):
         known = sorted(set(phases.values()))
         do = f"write one, or name another phase; phases here: {', '.join(known)}"
+        if alike := [path for path, phase in phases.items() if _bare(phase) == _bare(values.phase)]:
+            do = f"write `phase: {values.phase}` in {some_of(alike)}, where it is `{phases[alike[0]]}`"
         problems.append(Problem(f"{FOLDER}/", f"no template is of `{values.phase}`", do))
     tickets: list[Ticket] = []
     try:
@@ -80,6 +83,12 @@ def render_read(
     except TicketError as error:
         problems += error.problems
     return ([] if problems else tickets), list(dict.fromkeys(problems))
+
+
+def _bare(phase: str) -> str:
+    """Return what two spellings of one phase have in common: `5`, `Phase 5` and `phase-05`."""
+    words = re.sub(r"[\W_]+", "-", phase.casefold()).strip("-")
+    return re.sub(r"(?<!\d)0+(?=\d)", "", words.removeprefix("phase").strip("-"))
 
 
 def phase_of(template: Template, values: Values) -> str:

@@ -80,7 +80,6 @@ ALL = "- Maximum workers: 15\n  - Codex: 5 workers\n  - Claude: 5 workers"
     [
         ("workers: 15", "workers: lots", "`Maximum workers: lots` states no number of workers, so 15 hold"),
         ("workers: 15", "workers: -3", "`Maximum workers: -3` states no number of workers, so 15 hold"),
-        ("workers: 15", "workers: 0", "`Maximum workers: 0` states no number of workers, so 15 hold"),
         ("workers: 15", "workers: 2.5", "`Maximum workers: 2.5` states no number"),
         ("workers: 15", "workers:", "`Maximum workers:` states no number of workers, so 15 hold"),
         ("Codex: 5 workers", "Codex: three", "`Codex: three` states no number of workers, so 5 hold"),

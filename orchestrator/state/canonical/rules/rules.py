@@ -85,7 +85,7 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
     found: list[Problem] = []
     missed: dict[str, Problem] = {}
     for name, worth, line, words in _statements(document):
-        if worth is None or (name == "total" and not worth):
+        if worth is None:
             missed[name] = _not_counted(name, words, line)
             continue
         if name in said and said[name] != worth:
@@ -195,7 +195,7 @@ def _not_counted(name: str, text: str, line: int) -> Problem:
     """Describe a statement whose number cannot be read; the default holds in its place."""
     default = Pool().total if name == "total" else dict[str, int](Pool().agents)[name]
     what = f"`{text}` states no number of workers, so {default} hold"
-    return Problem(f"{PATH}:{line}", what, "write it in digits, 1 or more", "warning")
+    return Problem(f"{PATH}:{line}", what, "write it in digits", "warning")
 
 
 class _Statement(NamedTuple):
