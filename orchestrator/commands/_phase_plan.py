@@ -58,6 +58,10 @@ class Plan(Value):
             raise Refusal(problem, next_action="orchestrate phase list")
         return found
 
+    def shows(self, event: LeadEvent) -> bool:
+        """Return whether STATUS.md shows the event already. Raises StateError."""
+        return not status.changes({PATH: self.document.data}, event)
+
     def after(self, event: LeadEvent) -> Status:
         """Return the status after the event. Raises StateError."""
         text = self.document.data

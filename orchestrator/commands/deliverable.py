@@ -70,12 +70,14 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     )
     reason = given("--reason", arguments.reason) if arguments.action == "block" else ""
     is_done = arguments.action == "done"
-    tests = tested(plan.writer, Tests(arguments.verify, arguments.timeout, by_default=is_done))
     event = DeliverableChanged(
-        phase.title, made.name, _STATUS[arguments.action], owner, reason, tests,  # type: ignore[arg-type]
+        phase.title, made.name, _STATUS[arguments.action], owner, reason, "",  # type: ignore[arg-type]
         plan.writer.at, plan.writer.lead,
         *map(read_back, (arguments.impact, arguments.mitigation, arguments.priority)),
     )  # fmt: skip
+    # One that is complete already is tested only if that is asked for.
+    tests = Tests(arguments.verify, arguments.timeout, by_default=is_done and not plan.shows(event))
+    event = event._replace(tests=tested(plan.writer, tests))
     recorded = _record(plan, event)
     return with_report(plan.writer, recorded) if event.priority == "P0" else recorded
 

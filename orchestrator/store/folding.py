@@ -48,7 +48,7 @@ def whole_message(messages: tuple[str, ...]) -> str:
         return messages[0]
     subject = messages[-1].partition("\n")[0]
     before = count_of(len(messages) - 1, "change")
-    return "\n\n".join([f"{subject}, and {before} before it", *(one.rstrip() for one in messages)]) + "\n"
+    return "\n\n".join([f"{subject} (and {before} before it)", *(one.rstrip() for one in messages)]) + "\n"
 
 
 def read_folded(repository: Repository) -> Folded | None:

@@ -247,6 +247,19 @@ def test_a_phase_that_ends_leaves_a_status_report_with_the_newest_run(planned):
     assert planned.git("status", "--porcelain") == ""
 
 
+def test_a_deliverable_that_is_complete_is_neither_tested_nor_committed_again(planned):
+    planned.commit(
+        {"orchestrate.toml": f"[checks]\ntest = 'echo x >> {planned.home}/ran; echo 4 passed in 1s'\n"}
+    )
+    assert planned.call("deliverable", "done", "Formatter").code == 0
+    assert planned.call("deliverable", "start", "Command").code == 0
+    again = planned.call("deliverable", "done", "Formatter", "--json")
+    assert (again.code, again.document["changed"], again.document["commit"]) == (0, [], None)
+    assert (planned.home / "ran").read_text() == "x\n"
+    assert planned.call("deliverable", "done", "Formatter", "--verify").code == 0
+    assert (planned.home / "ran").read_text() == "x\nx\n"
+
+
 READING = "Read the reports under `.taskers/runs/` and settle what is pending"
 RUN = "Run the second phase: `orchestrate run phase-2`"
 

@@ -96,7 +96,7 @@ def test_what_each_worker_changed_landed_as_its_own_commit_and_the_state_after_t
     assert sorted(landed) == ["docs/faults.md", *(f"shop/{name}.py" for name in MENDED)]
     subjects = git(project, "log", "--format=%s").splitlines()
     assert [subject.partition(" run ")[0] for subject in subjects[:2]] == [
-        "Deliverable complete: Report, and 2 changes before it", "Integrated",
+        "Deliverable complete: Report (and 2 changes before it)", "Integrated",
     ]  # fmt: skip
     assert len(subjects) == 4 + len(landed)
     assert "STATUS.md" in git(project, "show", "--format=", "--name-only", "HEAD").split()

@@ -21,7 +21,7 @@ def test_changes_in_a_row_are_one_commit_that_lists_them(lab):
     add(lab, "Two")
     assert lab.call("deliverable", "start", "1").code == 0
     last = add(lab, "Three")["commit"]
-    assert subjects(lab) == ["TODO added: Three, and 3 changes before it", *base]
+    assert subjects(lab) == ["TODO added: Three (and 3 changes before it)", *base]
     assert lab.git("rev-parse", "HEAD").strip() == last != first
     body = lab.git("log", "-1", "--format=%B")
     for subject in (
@@ -130,7 +130,7 @@ def test_what_was_undone_in_a_row_is_told_and_changes_nothing(lab):
     status = lab.root / "STATUS.md"
     status.write_bytes(before)
     add(lab, "Two")
-    assert subjects(lab)[0] == "TODO added: Two, and 1 change before it"
+    assert subjects(lab)[0] == "TODO added: Two (and 1 change before it)"
     assert "One" not in lab.git("show", "HEAD:STATUS.md")
 
 
