@@ -370,12 +370,21 @@ def _landing_message(runtime: Runtime, part: Sequence[Candidate]) -> str:
     run, phase = runtime.run.id, runtime.manifest.phase
     last = trailers(run, phase, [(one.ticket, runtime.of(one.ticket).agent) for one in part])
     if runtime.settings.integration.commits == "worker" and len(part) == 1:
-        return "\n".join((" ".join(part[0].ticket.title.split()), "", *last, ""))
+        left = _left_outside(runtime, part[0].ticket)
+        body = [f"In part: {left} outside its scope did not land", ""] if left else []
+        return "\n".join((" ".join(part[0].ticket.title.split()), "", *body, *last, ""))
 
     def line(one: Candidate) -> str:
-        return f"- {one.ticket.worker}: {one.ticket.title} ({count_of(len(one.changes), 'file')})"
+        left = _left_outside(runtime, one.ticket)
+        more = f", in part: without {left}" if left else ""
+        return f"- {one.ticket.worker}: {one.ticket.title} ({count_of(len(one.changes), 'file')}{more})"
 
     return "\n".join([f"Land run {run} ({phase})", "", *map(line, part), "", *last, ""])
+
+
+def _left_outside(runtime: Runtime, ticket: Ticket) -> str:
+    """Name what a worker has changed and never lands; empty for one whose work lands as a whole."""
+    return some_of(outside_of(runtime.of(ticket)))
 
 
 # State
@@ -497,9 +506,15 @@ def _completion(runtime: Runtime, ticket: Ticket, harm: str) -> Completion:
         ticket.worker, ticket.title, worker.ended_as, worker.verdict, worker.reason, landed,
         decider, said_of(worker) if decider == "lead" else "", finding_of(worker, harm),
         (*(files if is_left_out else ()), *outside_of(worker), *worker.evidence.left_out),
-        worker.evidence.summary if worker.lands else "",
+        _result(runtime, ticket) if worker.lands else "",
         runtime.state.recorded.get(ticket.worker, (None, None))[1] == "rejected",
     )  # fmt: skip
+
+
+def _result(runtime: Runtime, ticket: Ticket) -> str:
+    """Return a worker's result in its own words, with what of it did not land."""
+    summary, left = runtime.of(ticket).evidence.summary, _left_outside(runtime, ticket)
+    return "; ".join(filter(None, (summary, f"landed in part, without {left}" if left else "")))
 
 
 def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:

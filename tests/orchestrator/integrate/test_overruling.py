@@ -47,3 +47,22 @@ def test_of_overruled_work_just_those_are_named_of_whom_something_was_left_out(l
     assert "): exit code 3; Command-Worker-2 (" in settled
     assert "): changed too many files: 2 of 1\n" in settled
     assert "\n- Negative: not landed: stray\n" in settled
+
+
+@pytest.mark.parametrize("commits", ["worker", "run"])
+def test_what_lands_in_part_says_so_in_its_commit_and_in_the_completions(lab, commits):
+    lab.commit({"orchestrate.toml": f'[integration]\ncommits = "{commits}"\n'})
+    script = "mkdir out; echo 1 > out/1; echo 2 > stray; echo edits in out and stray"
+    lab.templates(command_1=shell(script, mode="write", owns=["out/**"]))
+    run = lab.call("run", "phase-1", "--json").document["run"]
+    document = lab.call("integrate", run, "--accept", "command-1", "--json").document
+    message = lab.git("show", "-s", "--format=%B", document["commit"]["landing"])
+    said = (
+        "In part: stray outside its scope did not land" if commits == "worker" else "in part: without stray"
+    )
+    assert said in message
+    assert lab.git(
+        "show", "-s", "--format=%(trailers:key=Orchestrate-Run)", document["commit"]["landing"]
+    ).strip()
+    line = next(one for one in (lab.root / "STATUS.md").read_text().splitlines() if "partial" in one)
+    assert line.endswith("edits in out and stray; landed in part, without stray")
