@@ -29,12 +29,12 @@ def read_toml(path: str, text: bytes, problems: list[Problem]) -> dict[str, Any]
         # Nothing is wrong with that line by itself: what is in the way stands somewhere above.
         if names := re.search(r"Cannot declare \((.*?),?\) twice", said):
             table = names[1].replace("'", "").replace(", ", ".")
-            said, do = f"`{table}` is declared twice", "merge the two: put all its keys below the first"
+            said = f"`{table}` is declared twice"
+            do = f"write all its keys as `{table}.KEY = ...`, or all below one line `[{table}]`"
         if said == "Cannot overwrite a value" and re.search(rb"(?m)^\s*fence\s*=", text):
-            said, do = (
-                "`fence` is set twice",
-                'write `level = "..."` below `[fence]` in place of `fence = "..."`',
-            )
+            said = "`fence` is set twice"
+            form = "`fence.level`" if re.search(rb"(?m)^\s*fence\.", text) else "`level` below `[fence]`"
+            do = f'write {form} in place of `fence = "..."`'
         problems.append(Problem(f"{path}:{line}", f"is not valid TOML: {said}", do))
     return {}
 

@@ -85,8 +85,12 @@ def _pattern(value: str) -> str:
 def _variables(value: Mapping[str, str]) -> Mapping[str, str]:
     from tickets.ticket import variable_fault  # noqa: PLC0415 - for start-up time
 
-    if fault := next(filter(None, map(variable_fault, value)), None):
-        raise ValueError("; ".join(fault))
+    faults = [fault for fault in map(variable_fault, value) if fault]
+    if len(faults) == 1:
+        raise ValueError("; ".join(faults[0]))
+    if faults:
+        said = ", ".join(f"{what} ({do})" for what, do in faults)
+        raise ValueError(f"{said}; correct each of them")
     return value
 
 

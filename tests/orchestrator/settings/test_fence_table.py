@@ -37,7 +37,27 @@ def test_a_word_and_a_table_mean_the_same(tmp_path, text, fence):
         ('[fence]\nlevel = "of"\n', "orchestrate.toml:2", "did you mean `off`?"),
         ('[fence]\nreads = ["~"]\n', "orchestrate.toml:2", "did you mean `read`?"),
         ('[fence]\nread = "~"\n', "orchestrate.toml:2", 'write it in brackets: `["..."]`'),
-        ('fence = "auto"\n[fence]\nread = []\n', "orchestrate.toml:2", "`fence` is set twice"),
+        (
+            'fence = "auto"\n[fence]\nread = []\n',
+            "orchestrate.toml:2",
+            "`fence` is set twice; write `level` below `[fence]` in place of",
+        ),
+        # As the file of `init` has it.
+        (
+            'fence = "auto"\nfence.read = []\n',
+            "orchestrate.toml:2",
+            "`fence` is set twice; write `fence.level` in place of",
+        ),
+        (
+            'fence.level = "auto"\n[fence]\nread = []\n',
+            "orchestrate.toml:2",
+            "write all its keys as `fence.KEY = ...`, or all below one line `[fence]`",
+        ),
+        (
+            '[checks]\nenv = { "1x" = "a", "HOME" = "b", "GIT_X" = "c" }\n',
+            "orchestrate.toml:2",
+            "`1x` is not the name of a variable (use letters, digits and `_`), `HOME` is set by",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path, text, place, said):
