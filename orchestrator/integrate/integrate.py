@@ -1,5 +1,6 @@
 """Workers with a verdict, and the lead's decisions over it, to a landing commit and the project's state."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -52,6 +53,8 @@ TRIES = 5
 """How often a landing is made again when the branch moves meanwhile."""
 NOT_RUN = "not run"
 """The result of a gate that did not run on the work that is recorded."""
+_SEE = re.compile(r"; see \.taskers/[^\s)]+")
+"""Where the gate's output is: a clone, which has the commit, has no such file."""
 
 
 class LeadDecision(NamedTuple):
@@ -526,7 +529,7 @@ def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
     tests = NOT_RUN if gate == NOT_RUN else _tests(runtime)
     return "\n".join([
         f"{what} run {runtime.run.id} ({runtime.manifest.phase})", "", *lines, "",
-        f"Gate: {gate}", f"Tests: {tests}", "",
+        f"Gate: {_SEE.sub('', gate)}", f"Tests: {tests}", "",
         f"Orchestrate-State: {runtime.run.id}", "",
     ])  # fmt: skip
 

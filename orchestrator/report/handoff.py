@@ -73,13 +73,14 @@ def text_of(found: Situation, report: StatusReport, points: Sequence[Point], *, 
     """Return the document: the next step, open work, and how to continue."""
     said, step = report.current_state, found.step
     branch = (found.head.branch or "no branch").removeprefix("refs/heads/")
+    where = f"{kept} (here alone, not in git)" if kept else "none: no run is kept here"
     parts = [
         "\n".join([
             "# Handoff", "",
             f"**Written:** {found.at.isoformat(timespec='seconds')}",
             f"**From:** {one_line(report.lead_agent)}",
             f"**Commit:** {found.head.sha or 'none'} ({one_line(branch)})",
-            f"**Status Report:** {kept or 'none: no run is kept here'}",
+            f"**Status Report:** {where}",
         ]),
         _section("Next Action", [
             f"`{step.step}`" if isinstance(step.step, str) else one_line(step.said), "",

@@ -328,3 +328,12 @@ def test_the_gate_s_count_takes_no_figure_of_the_checks_away(lab):
     lab.templates(command_1=writer(1))
     call(lab, "run", "phase-1", code=0)
     assert "12/12" not in (lab.root / "STATUS.md").read_text()
+
+
+def test_the_commit_names_no_file_that_a_clone_does_not_have(lab):
+    gate(lab, "test ! -e out/2 || { echo broken; exit 3; }")
+    lab.templates(command_1=writer(1), command_2=writer(2))
+    call(lab, "run", "phase-1", code=1)
+    state = lab.git("log", "-1", "--format=%B")
+    assert "Gate: failed" in state
+    assert ".taskers" not in state
