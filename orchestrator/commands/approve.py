@@ -4,7 +4,7 @@ import difflib
 import re
 from typing import NamedTuple
 
-from orchestrator.commands._phase_plan import Plan, Summary, plan_of
+from orchestrator.commands._phase_plan import Plan, Summary, left_open, plan_of
 from orchestrator.commands._record import Writer, given, read_back, record, shortened
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
@@ -12,10 +12,11 @@ from orchestrator.errors import Refusal
 from orchestrator.report.decision_history import fresh_edits
 from orchestrator.state.canonical.decisions.gates import KINDS, phase_gate
 from orchestrator.state.canonical.rules import rules
-from orchestrator.state.canonical.status.read import slug
+from orchestrator.state.canonical.status.read import PATH, slug
 from orchestrator.state.events import GateAnswered
 from orchestrator.step import Waits
 from tickets.problems import Problem
+from tickets.wording import some_of
 
 _GATE = re.compile(r"(?P<kind>" + "|".join(KINDS) + r")(?:[- ](?P<which>[a-z0-9][a-z0-9.-]*))?")
 
@@ -63,6 +64,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     if inside:
         what = f"came from inside an agent's environment ({inside}); the entry says so"
         warnings.append(Problem("approve", what, "an approval is the user's own call", "warning"))
+    if word == "approved":
+        warnings += _open_work(plan, gate)
     fact = {
         "gate": gate, "answer": word, "by": by, "condition": condition or None, "about": about,
         "inside": inside or None,
@@ -72,6 +75,17 @@ def call(caller: Caller, arguments: Arguments) -> Answer[Summary]:
     recorded = record(plan.writer, event, f"{subject}\n\n" + "\n".join(bullets) + "\n",
                       next_action=next_action, warnings=warnings, approval=fact)  # fmt: skip
     return recorded.showing((subject, about))
+
+
+def _open_work(plan: Plan, gate: str) -> list[Problem]:
+    """Warn of an approved milestone whose phase has work left open: it is reached only without any."""
+    phase = next((one for one in plan.status.phases if phase_gate(one, "milestone") == gate), None)
+    left = left_open(phase) if phase is not None and gate.startswith("milestone-") else []
+    if not left or phase is None:
+        return []
+    open_work = some_of([one.what.removesuffix(f" ({phase.title})") for one in left], between="; ")
+    do = "`orchestrate milestone complete` records it once nothing is open"
+    return [Problem(PATH, f"{phase.title} has work left open ({open_work})", do, "warning")]
 
 
 def _blocked(plan: Plan, gate: str) -> str:

@@ -85,13 +85,13 @@ def _gate(event: GateAnswered) -> Decision:
     on = ", on a condition" if event.condition else ""
     said = "Approved" if event.answer == "approved" else "Rejected"
     word = f"{said} by {event.by}" + (f", on the condition: {event.condition}" if event.condition else ".")
-    after = "Neutral: the command that waits for this may go on"
+    after = "Neutral: what needs this approval may go on"
     if event.answer == "rejected":
-        after = "Negative: the command that waits for this stays refused until a new answer stands here"
+        after = "Negative: what needs this approval stays refused until a new answer stands here"
     inside = f"Negative: entered from inside an agent's environment ({event.inside}), perhaps without them"
     return Decision(
         f"Gate {event.gate}: {event.answer} by {name}{on}",
-        f"{event.lead} asked for approval: {event.about}",
+        f"Needs the user's approval: {event.about}",
         word,
         consequences=(after, inside) if event.inside else (after,),
     )
@@ -114,11 +114,13 @@ def _phase(event: PhaseMoved) -> Decision:
     else:
         title = f"Phase transition: {event.ended} is complete, {event.begun} begins"
         ended = f"The deliverables of {event.ended} are complete and its acceptance criteria are met."
-    if event.left_open:
-        ended = f"{event.ended} ends with work left open: {'; '.join(event.left_open)}."
+    # Each of them is named below, and the phase above.
+    open_work = [one.removesuffix(f" ({event.ended})") for one in event.left_open]
+    if open_work:
+        ended = f"{event.ended} ends with work left open ({len(open_work)})."
     gate = f"approved at the gate {event.gate}" if event.gate else "needs no approval"
     why = f" It ends all the same: {event.reason}" if event.reason else ""
-    left = (f"Negative: left open: {'; '.join(event.left_open)}",) if event.left_open else ()
+    left = (f"Negative: left open: {'; '.join(open_work)}",) if open_work else ()
     is_done = (
         "Neutral: it was the last phase of the plan" if event.left_open else "Positive: the plan is done"
     )
