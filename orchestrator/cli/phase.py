@@ -66,9 +66,11 @@ def lines(answer: Answer[Summary], arguments: Arguments) -> list[str]:
 
 
 def _counted(phase: Mapping[str, Any]) -> str:
-    """Return how many plans of a phase are in each state, and how many blockers wait."""
+    """Return how far a phase is, how many plans of it are in each state, and how many blockers wait."""
     counts = phase["counts"] or {}
-    said = [f"{count} {state.replace('_', ' ')}" for state, count in counts.items() if count]
+    figures = {"deliverables": phase["deliverables"], "criteria": phase["criteria"]}
+    said = [f"{done}/{count} {name}" for name, (done, count) in figures.items() if count]
+    said += [f"{count} {state.replace('_', ' ')}" for state, count in counts.items() if count]
     said += [count_of(len(phase["blockers"]), "blocker")] if phase["blockers"] else []
     return f" ({', '.join(said)})" if said else ""
 

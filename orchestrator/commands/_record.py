@@ -16,6 +16,7 @@ from orchestrator.store.read import read_state
 from tickets.markdown import Document, one_line, plain
 from tickets.problems import Problem
 from tickets.value import Value
+from tickets.wording import some_of
 from workers.git.run import Repository
 
 _LISTS = {
@@ -23,6 +24,11 @@ _LISTS = {
     "phase": "phase",
 }  # fmt: skip
 """By the name of a choice, the command that lists the choices."""
+
+
+_PLURALS = {"criterion": "criteria", "entry": "entries"}
+SHOWN = 8
+"""How many choices a refusal names before it counts the rest."""
 
 
 class Writer(Value):
@@ -107,12 +113,13 @@ def chosen(place: str, word: str, choices: Sequence[str], what: str) -> int:
     if len(found) == 1:
         return found[0]
     if found:
-        named = "; ".join(f"{at + 1}: {choices[at]}" for at in found[:8])
+        named = some_of([f"{at + 1}: {choices[at]}" for at in found], SHOWN, between="; ")
+        many = _PLURALS.get(what, f"{what}s")
         raise Refusal(
-            Problem(place, f"`{word}` may be {len(found)} of the {what}s ({named})", "give its number"),
+            Problem(place, f"`{word}` may be {len(found)} of the {many} ({named})", "give its number"),
             next_action=lists,
         )
-    known = "; ".join(f"{at + 1}: {choice}" for at, choice in enumerate(choices[:8]))
+    known = some_of([f"{at}: {choice}" for at, choice in enumerate(choices, 1)], SHOWN, between="; ")
     raise Refusal(
         Problem(place, f"no {what} reads `{word}`", f"there are: {known}" if known else "there is none"),
         next_action=lists,

@@ -370,3 +370,8 @@ def test_the_approval_of_a_milestone_with_open_work_is_recorded_and_says_what_is
         planned.call("approve", "milestone-2", "--by", "Ada", "--reject", "--json").document["problems"] == []
     )
     assert planned.call("approve", "phase-3", "--by", "Ada", "--json").document["problems"] == []
+
+
+def test_the_list_of_phases_shows_how_far_each_is(planned):
+    line = next(one for one in planned.call("phase", "list").out.splitlines() if TWO in one)
+    assert line.endswith(f"{TWO} (1/3 deliverables, 1/2 criteria)")

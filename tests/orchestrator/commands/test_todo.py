@@ -255,3 +255,11 @@ def test_a_worker_may_not_touch_the_list(lab):
     before = lab.everything()
     assert lab.call("todo", "add", "x", env={"ORCHESTRATE_WORKER": "Codex-Worker-1"}).code == 2
     assert lab.everything() == before
+
+
+def test_a_word_that_means_several_items_counts_those_that_are_not_named(lab):
+    for number in range(11):
+        assert lab.call("todo", "add", f"Mend wheel {number}", "--json").code == 0
+    (said,) = lab.call("todo", "done", "wheel", "--json").says()
+    assert "`wheel` may be 11 of the TODO items (" in said
+    assert " and 3 more); give its number" in said
