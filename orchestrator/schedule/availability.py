@@ -40,6 +40,8 @@ def why_disabled(name: AgentName, settings: Settings) -> str | None:
         return f"disabled (by `[agents.{name}] enabled` in {FILE})"
     if not settings.slots.agents[name]:
         return "disabled (AGENTS.md has no slot for it)"
+    if name in settings.slots.by_default:
+        return f"disabled (by default; `[agents.{name}] enabled` can overrule it)"
     return f"disabled (by AGENTS.md; `[agents.{name}] enabled` can overrule it)"
 
 

@@ -379,3 +379,13 @@ def test_a_person_reads_a_line_for_each_thing(lab, tools, capsys):
     wanted = ["orchestrate", "git", "codex", "claude", "gemini", "command", "fence", "store", "slots", "disk"]
     assert heads[: len(wanted)] == wanted
     assert "\033" not in out
+
+
+def test_before_init_nothing_is_said_to_come_from_a_file_that_is_not_there(lab):
+    lab.git("rm", "--quiet", "AGENTS.md")
+    lab.git("commit", "--quiet", "--message=none")
+    called = lab.call("doctor", "--json")
+    (gemini,) = [one for one in called.document["agents"] if one["agent"] == "gemini"]
+    assert gemini["reason"].startswith("disabled (by default; `[agents.gemini] enabled` can overrule it)")
+    (said,) = [one for one in called.says() if one.startswith("AGENTS.md: the file is missing, so")]
+    assert said.endswith("`orchestrate init` writes it")

@@ -19,7 +19,7 @@ def pool(lines):
 
 def test_the_first_file_has_no_findings_and_states_the_default_pool():
     assert rules.problems(START) == []
-    assert rules.read_pool(START) == (Pool(), [])
+    assert rules.read_pool(START) == (Pool(by_default=()), [])
     assert Pool().as_json() == {
         "total": 15, "codex": 5, "claude": 5, "gemini": 5,
         "codex_enabled": True, "claude_enabled": True, "gemini_enabled": False,

@@ -59,6 +59,8 @@ class Pool(Value):
     total: int = 15
     agents: Mapping[AgentName, int] = SLOTS
     enabled: Mapping[AgentName, bool] = _ENABLED
+    by_default: tuple[AgentName, ...] = tuple(SLOTS)
+    """The agents of which the file does not say whether they are enabled."""
 
     def as_json(self) -> dict[str, int | bool]:
         """Return the pool as JSON documents show it: `total`, then `AGENT`, then `AGENT_enabled` of each."""
@@ -76,7 +78,7 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
     error, and the pool returned is cut to it. The smaller of two contradicting numbers holds.
     """
     if text is None:
-        return Pool(), [_default("the file is missing")]
+        return Pool(), [_default("the file is missing", "`orchestrate init` writes it")]
     try:
         document = parsed(text, PATH)
     except MarkdownError as error:
@@ -104,7 +106,7 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
             refuse_open_fence(document)
         except StateError as error:
             return Pool(), list(error.problems)
-        return Pool(), [*found, _default("no worker pool is stated")]
+        return Pool(), [*found, _default("no worker pool is stated", "`orchestrate init` appends the section")]
     default = Pool()
     agents = {name: said.get(name, most) for name, most in default.agents.items()}
     total = min(said.get("total", default.total), approved)
@@ -119,7 +121,8 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
         if name in said and most > total
     ]
     enabled = {name: bool(said.get(f"{name} enabled", is_on)) for name, is_on in default.enabled.items()}
-    return Pool(total, agents, enabled), found
+    by_default = tuple(name for name in default.enabled if f"{name} enabled" not in said)
+    return Pool(total, agents, enabled, by_default), found
 
 
 def asks_approval(problem: Problem) -> str:
@@ -183,12 +186,12 @@ def complete(text: bytes, facts: Facts) -> bytes:
     return document.data
 
 
-def _default(why: str) -> Problem:
+def _default(why: str, do: str) -> Problem:
     most = {name: f"{number} {name.capitalize()}" for name, number in SLOTS.items()}
     on = ", ".join([f"{Pool().total} in all", *(most[name] for name in most if _ENABLED[name])])
     off = [f"; {most[name]} where `orchestrate.toml` enables it" for name in most if not _ENABLED[name]]
     what = f"{why}, so the defaults hold ({on}{''.join(off)})"
-    return Problem(PATH, what, "`orchestrate init` appends the section", "warning")
+    return Problem(PATH, what, do, "warning")
 
 
 def _not_counted(name: str, text: str, line: int) -> Problem:
