@@ -547,7 +547,7 @@ class Store:
 
 
 def _with_edited(message: str | None, edited: Sequence[str]) -> str | None:
-    """Say in the message of a commit that it has more than the change: what was edited before."""
+    """Return the message of a commit, which says that it has more than the change: edits before it."""
     if not message or not edited:
         return message
     subject, _, rest = message.partition("\n")

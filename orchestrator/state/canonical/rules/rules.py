@@ -106,7 +106,10 @@ def read_pool(text: bytes | None, *, approved: int = LIMIT) -> tuple[Pool, list[
             refuse_open_fence(document)
         except StateError as error:
             return Pool(), list(error.problems)
-        return Pool(), [*found, _default("no worker pool is stated", "`orchestrate init` appends the section")]
+        return Pool(), [
+            *found,
+            _default("no worker pool is stated", "`orchestrate init` appends the section"),
+        ]
     default = Pool()
     agents = {name: said.get(name, most) for name, most in default.agents.items()}
     total = min(said.get("total", default.total), approved)
