@@ -87,6 +87,13 @@ def verify(
     return tuple(made)
 
 
+def keep_figure(root: Path, figure: Figure, at: datetime) -> None:
+    """Keep a figure that was found in another way with those of the checks. Raises OSError."""
+    folder = _new_folder(root, at)
+    create_json(folder / f"{figure.name}.json", figure._asdict())
+    (folder / "scratch").rmdir()
+
+
 def counted(text: str) -> tuple[int, int] | None:
     """Read (passed, all) from the output of a test runner: the last summary counts."""
     best: tuple[int, tuple[int, int]] | None = None

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import anyio.to_thread
 
-from orchestrator.checks.figures import tests_among
-from orchestrator.checks.run import counted
+from orchestrator.checks.figures import Figure, known_figures, tests_among, total_of
+from orchestrator.checks.run import counted, keep_figure
 from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
@@ -431,6 +432,7 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
         return _then_again(runtime, error)
     except RepoBlocked as blocked:
         return list(blocked.problems)
+    _keep_figure(runtime)
     commit = recorded.commit
     if commit is None and wanted:
         where = runtime.manifest.ref if _is_apart(runtime) else "HEAD"
@@ -462,7 +464,7 @@ def _is_apart(runtime: Runtime) -> bool:
 
 
 def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
-    harm = accepted_harm(runtime.state)
+    harm, figure = accepted_harm(runtime.state), _figure(runtime)
     return RunIntegrated(
         run=runtime.run.id,
         phase=runtime.manifest.phase,
@@ -473,7 +475,7 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         is_settled=bool(runtime.state.recorded),
         left_out=runtime.manifest.left_out,
         can_resume=_answerable(runtime),
-        tests=_figure(runtime),
+        tests=total_of([figure]) if figure else "",
         chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
 
@@ -537,22 +539,39 @@ def _state_message(runtime: Runtime, fresh: Sequence[Ticket]) -> str:
 def _tests(runtime: Runtime) -> str:
     """Return the test counts that the gate's commands printed on the tree that landed."""
     runs = _passed_on_landing(runtime)
-    return _counted(runtime, runs) or (f"passed ({'; '.join(runs)})" if runs else NOT_RUN)
+    if (counts := _counted(runtime, runs)) is None:
+        return f"passed ({'; '.join(runs)})" if runs else NOT_RUN
+    return f"{counts[0]}/{counts[1]} passing ({percent(*counts)}%)"
 
 
-def _figure(runtime: Runtime) -> str:
-    """Return these counts for STATUS.md, where no command of `[checks]` gives its figure; else `""`."""
-    if runtime.state.landing is None or tests_among(runtime.settings.checks._asdict()):
-        return ""
-    said = _counted(runtime, _passed_on_landing(runtime))
-    return f"{said}, at {runtime.state.landing[:10]}" if said else ""
+def _figure(runtime: Runtime) -> Figure | None:
+    """Return these counts as a check's result, where no command of `[checks]` gives one."""
+    landing, runs = runtime.state.landing, _passed_on_landing(runtime)
+    if landing is None or tests_among(runtime.settings.checks._asdict()):
+        return None
+    if (counts := _counted(runtime, runs)) is None:
+        return None
+    at = runtime.clock().isoformat(timespec="seconds")
+    output = next(iter(runs.values()))
+    return Figure(
+        "test", "; ".join(runs), landing, changed=False, at=at, passed=True, ended="exit code 0",
+        good=counts[0], total=counts[1], source="printed", seconds=0.0, output=output,
+    )  # fmt: skip
 
 
-def _counted(runtime: Runtime, runs: Mapping[str, str]) -> str:
+def _keep_figure(runtime: Runtime) -> None:
+    """Keep the figure of a landing with those of the checks, for reports and handoffs."""
+    figure, root = _figure(runtime), runtime.repository.root
+    newest = {one.name: one.commit for one in known_figures(root)}
+    if figure is not None and newest.get(figure.name) != figure.commit:
+        with suppress(OSError):  # a full disk: STATUS.md has it
+            keep_figure(root, figure, runtime.clock())
+
+
+def _counted(runtime: Runtime, runs: Mapping[str, str]) -> tuple[int, int] | None:
     printed = [read_tail(runtime.run.root / path) for path in runs.values()]
     figures = [found for text in printed if (found := counted(text))]
-    good, total = (sum(column) for column in zip(*figures, strict=True)) if figures else (0, 0)
-    return f"{good}/{total} passing ({percent(good, total)}%)" if figures else ""
+    return (sum(good for good, _ in figures), sum(total for _, total in figures)) if figures else None
 
 
 def _passed_on_landing(runtime: Runtime) -> dict[str, str]:

@@ -7,16 +7,16 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
-from orchestrator.schedule.availability import unlinked_environments
 from orchestrator.settings.settings import Settings
 from orchestrator.settings.toml_text import FILE
 from orchestrator.state.canonical.status.read import Status, phase_matches, spelled
 from tickets.problems import Problem
+from tickets.scopes.scope import Scope
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
+from workers.fence.places import ENVIRONMENTS
 
 _WILD = re.compile(r"[*?\[{]")
 _ALIKE = 0.8
@@ -40,6 +40,18 @@ def doubts(
         if not is_made:
             found += _start(root, ticket, environ)
     return list(dict.fromkeys(found))
+
+
+def unlinked_environments(settings: Settings, root: Path) -> dict[str, Problem]:
+    """Warn of the environments in the checkout, by name, that the trees of workers do not get."""
+    brought = Scope.of((*settings.worktree.copy, *settings.worktree.link))
+    found = {}
+    for name in () if settings.worktree.setup else ENVIRONMENTS:
+        if (root / name).is_dir() and not (brought.covers(name) or brought.covers(f"{name}/x")):
+            what = f"your checkout has `{name}`, and the trees of workers and checks have none"
+            do = f'`[worktree] link = ["{name}"]` in {FILE} gives them yours'
+            found[name] = Problem("environment", what, do, "warning")
+    return found
 
 
 def _warning(ticket: Ticket, key: str, what: str, do: str) -> Problem:
@@ -87,6 +99,8 @@ def _folders(root: Path, ticket: Ticket) -> Iterator[Problem]:
 
 def _misspelled(name: str, known: Collection[str]) -> str:
     """Return the name that was probably meant; empty where another number makes the difference."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for start-up time: few folders are missing
+
     near = get_close_matches(name, known, n=1, cutoff=_ALIKE)
     is_next = near and re.sub(r"\d", "", near[0]) == re.sub(r"\d", "", name)
     return near[0] if near and not is_next else ""

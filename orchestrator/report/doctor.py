@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
+from orchestrator.prepare.doubts import unlinked_environments
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
 from orchestrator.schedule.availability import (
     doubted_environments,
-    unlinked_environments,
     unmet_fence,
     why_disabled,
 )

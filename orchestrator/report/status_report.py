@@ -139,7 +139,7 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
         reader,
         lead,
         _current(status),
-        Progress(_milestones(status), _deliverables(status), tests_of(found.figures, _said_tests(status))),
+        Progress(_milestones(status), _deliverables(status), tests_of(found.figures)),
         ActiveWork(
             lead,
             tuple(_workers(found)),
@@ -154,16 +154,8 @@ def report_on(found: Situation, reader: str, lead: str) -> StatusReport:
     )
 
 
-def _said_tests(status: Status | None) -> str:
-    """Return the figure that STATUS.md has: where no check was run, it is the gate's."""
-    return dict(status.progress).get("Tests", "") if status else ""
-
-
-def tests_of(figures: tuple[Figure, ...], said_tests: str) -> dict[str, str]:
-    """Return the test status; overall is the result of all tests, else the sum of the parts at one commit.
-
-    Without any it is the figure that STATUS.md has.
-    """
+def tests_of(figures: tuple[Figure, ...]) -> dict[str, str]:
+    """Return the test status; overall is the result of all tests, else the sum of the parts at one commit."""
     by = {one.name: one for one in figures}
     said = {
         name.title(): by[name].in_words() if name in by else NOT_RUN
@@ -182,7 +174,7 @@ def tests_of(figures: tuple[Figure, ...], said_tests: str) -> dict[str, str]:
         )
         said["Overall"] = whole.in_words()
     else:
-        said["Overall"] = NOT_RUN if figures else said_tests or NOT_RUN
+        said["Overall"] = NOT_RUN
     return said
 
 

@@ -9,7 +9,6 @@ from tickets.problems import Problem
 from tickets.scopes.scope import Scope
 from tickets.types import AgentName
 from workers.agents.agent import find_agent
-from workers.fence.places import ENVIRONMENTS
 from workers.fence.probe import Fence
 from workers.worktree.checkout import Furniture, brought_paths
 from workers.worktree.environments import Environments, examine
@@ -60,18 +59,6 @@ def doubted_environments(settings: Settings, root: Path, environ: Mapping[str, s
         Problem("environment", what.format(fault), REMEDY, "warning")
         for fault in environments_of(settings, root, environ).faults
     ]
-
-
-def unlinked_environments(settings: Settings, root: Path) -> dict[str, Problem]:
-    """Warn of the environments in the checkout, by name, that the trees of workers do not get."""
-    brought = Scope.of((*settings.worktree.copy, *settings.worktree.link))
-    found = {}
-    for name in () if settings.worktree.setup else ENVIRONMENTS:
-        if (root / name).is_dir() and not (brought.covers(name) or brought.covers(f"{name}/x")):
-            what = f"your checkout has `{name}`, and the trees of workers and checks have none"
-            do = f'`[worktree] link = ["{name}"]` in {FILE} gives them yours'
-            found[name] = Problem("environment", what, do, "warning")
-    return found
 
 
 def outdated_build(settings: Settings, root: Path, changed: Iterable[str]) -> str:

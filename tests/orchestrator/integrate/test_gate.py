@@ -319,6 +319,9 @@ def test_the_gate_s_count_is_the_test_figure_where_no_check_gives_one(lab):
     assert f"**Tests:** {figure}\n" in (lab.root / "STATUS.md").read_text()
     report = lab.call("report", "--json").document["report"]
     assert report["progress"]["tests"]["Overall"] == figure
+    kept = list((lab.root / ".taskers/checks").glob("*/test.json"))
+    assert lab.call("integrate", "last", "--json").code == 0
+    assert list((lab.root / ".taskers/checks").glob("*/test.json")) == kept
 
 
 def test_the_gate_s_count_takes_no_figure_of_the_checks_away(lab):
