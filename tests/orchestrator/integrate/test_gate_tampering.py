@@ -156,8 +156,8 @@ def test_the_commit_of_a_reject_tells_of_no_gate_that_passed(unfenced, was_held)
     called = unfenced.call("integrate", run, "--reject", "Command-Worker-1", "--json")
     assert called.document["workers"][0]["verdict"] == "rejected", called
     text = (unfenced.root / "DECISIONS.md").read_text()
-    finding = "changed outside its scope: stray" if stray else "complete, without a finding"
+    finding = "changed outside its scope: stray" if stray else "the gate fails without these changes too"
     assert f"Settled run {run} (phase-1)\n\n**Context:** Command-Worker-1 (" in text
-    assert f"): {finding}\n\n**Decision:** " in text
+    assert f"): {finding}" in text
     assert "\n1. Accept Command-Worker-1 - Rejected because the lead decided otherwise\n" in text
     assert "\nGate: not run\n" in unfenced.git("log", "-1", "--format=%B")
