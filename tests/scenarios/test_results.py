@@ -36,7 +36,7 @@ def test_an_accepted_worker_shows_its_result_everywhere(lab):
     waited = lab.call("wait", "last", "--json").document
     assert waited["counts"] == {
         "accepted": 2, "pending": 1, "rejected": 0, "failed": 1, "skipped": 0, "running": 0,
-        "waiting": 0,
+        "stopped": 0, "waiting": 0,
     }  # fmt: skip
     assert [one["summary"] for one in waited["workers"]] == [PASSED, "2 faults (of 3) fixed", "", "one"]
     shown = {one.worker: one.result for one in status.read((lab.root / "STATUS.md").read_bytes()).completions}

@@ -250,7 +250,7 @@ def test_a_run_of_which_all_is_done_since_is_over_and_no_failure(lives):
     assert lives.call("status", "--json").document["next_action"] == f"orchestrate resume {first} --detach"
     told = lives.call("resume", first, "--json")
     assert (told.code, told.document["status"]) == (0, "integrated")
-    assert f"Command-Worker-1: skipped: done since by run {second}" in told.says()
+    assert told.document["workers"][0]["reason"] == f"done since by run {second}"
     assert first not in str(lives.call("status", "--json").document["next_action"])
 
 
