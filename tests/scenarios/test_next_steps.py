@@ -146,7 +146,9 @@ class Walk:
         """Ask `status` after the end: it names no call to go on with that has just failed."""
         _, document = self.call("status")
         step = (document["next_action"] or "").removeprefix("orchestrate ")
-        assert failed.get(step) != self.seen(), f"`{step}` has failed, and `status` names it again"
+        # It reads no templates, so it names the `plan` that starts nothing and shows their mistakes.
+        if not step.startswith(("plan", "validate")):
+            assert failed.get(step) != self.seen(), f"`{step}` has failed, and `status` names it again"
 
 
 def command(script="true", **front):

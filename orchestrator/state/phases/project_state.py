@@ -338,7 +338,8 @@ def _with_blockers(document: Document, counted: Mapping[str, PhaseStatus | None]
     every.sort(key=lambda one: one[0], reverse=True)
     hidden = Counter(name for _, name, _ in every[BLOCKERS:])
     wanted = [line for _, _, line in every[:BLOCKERS]]
-    wanted += [f"and {count} more: {status_path(name)}" for name, count in hidden.items()]
+    rests = ((name, rest) for name, count in hidden.items() for rest in rest_of(count, 0))
+    wanted += [f"{rest}: {status_path(name)}" for name, rest in rests]
     return _relisted(document, "Blockers", wanted)
 
 
