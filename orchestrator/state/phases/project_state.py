@@ -66,6 +66,7 @@ from tickets.markdown import (
     take_items,
 )
 from tickets.problems import Problem
+from tickets.wording import rest_of
 
 OWNS: tuple[str, ...] = (PATH,)
 

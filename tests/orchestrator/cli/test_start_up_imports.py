@@ -102,7 +102,8 @@ def test_status_imports_nothing_slow(lab):
         "tickets.value", "workers.git.run", "workers.files.journal",
         "workers.files.run_dir",
         "workers.files.locks", "workers.files.read",
-        "orchestrator.report.phase_list", "orchestrator.settings.recording", "orchestrator.settings.toml_text",
+        "orchestrator.report.phase_list",
+        "orchestrator.settings.recording", "orchestrator.settings.toml_text",
     }  # fmt: skip
 
 
