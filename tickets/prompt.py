@@ -55,6 +55,8 @@ class PromptContext(NamedTuple):
     exists: Callable[[str], bool] = lambda _path: True
     plans: tuple[AssignedPlan, ...] = ()
     """The plans of the phase that have not landed, where the ticket owns them."""
+    searches_tools: bool = False
+    """Whether the agent has to search for the tools by which it asks."""
 
 
 class _Part(NamedTuple):
@@ -83,7 +85,9 @@ def long_form(ticket: Ticket, body: str, context: PromptContext) -> str:
         ]
     if context.rejected:
         lines += ["", f"### {REJECTED}", "", *_earlier(context.rejected)]
-    return "\n".join([*lines, "", f"### {LAST}", "", *_rules(ticket), ""])
+    return "\n".join(
+        [*lines, "", f"### {LAST}", "", *_rules(ticket, searches_tools=context.searches_tools), ""]
+    )
 
 
 @lru_cache(maxsize=16)
@@ -299,7 +303,7 @@ def _earlier(said: str) -> Iterator[str]:
     yield from ("", fenced(said))
 
 
-def _rules(ticket: Ticket) -> Iterator[str]:
+def _rules(ticket: Ticket, *, searches_tools: bool) -> Iterator[str]:
     """Yield the rules that hold whatever the author wrote above: the result is judged by them."""
     owned = ", ".join(f"`{pattern}`" for pattern in ticket.owns) or "nothing"
     excluded = ", ".join(f"`{pattern}`" for pattern in ticket.excludes)
@@ -313,7 +317,7 @@ def _rules(ticket: Ticket) -> Iterator[str]:
         yield f"- {_ASK_BY_SHELL}"
         return
     yield from (f"- {line}" for line in _ASK)
-    if ticket.agent == "codex":
+    if searches_tools:
         yield f"- {_SEARCH}"
     yield "- If your scope collides with another worker's, or you cannot continue: stop, and report BLOCKED."
     yield "- Your final answer is the report described under Output Format; without it no claim counts."

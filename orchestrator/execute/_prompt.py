@@ -11,6 +11,7 @@ from orchestrator.runs.packed import packed_text
 from tickets.prompt import PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
+from workers.agents.agent import agent_named
 from workers.fence.policy import message_log
 from workers.files.durable import create_file
 from workers.files.read import read_start, read_whole
@@ -73,6 +74,7 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         rejected=_rejected(runtime, ticket),
         exists=lambda path: (root / path).exists(),
         plans=runtime.manifest.plans if ticket.phase_worker else (),
+        searches_tools=agent_named(ticket.agent).SEARCHES_TOOLS,
     )
     return long_form(ticket, body, context)
 

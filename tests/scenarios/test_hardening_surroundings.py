@@ -26,12 +26,13 @@ CALLS = {
     "decide": ("x", "--context", "a", "--decision", "b"), "milestone": ("complete", "--no-verify"),
     "phase": ("start", "1"), "approve": ("technology-database", "--by", "Ada"), "_runtime": ("last",),
     "archive": ("--dry-run",), "demo": ("a-demo",), "fake-agent": ("some-fakes",), "watch": ("last",),
+    "msg": ("inbox",),
 }  # fmt: skip
 """Arguments with which a command has something to do; the others need none."""
 
 
-ELSEWHERE = ("demo", "fake-agent")
-"""Commands that work in a folder of their own, wherever they are called."""
+ELSEWHERE = ("demo", "fake-agent", "worker")
+"""Commands that work in a folder of their own, wherever they are called, or inside a worker alone."""
 
 
 def with_ticket(lab, **front):

@@ -98,7 +98,8 @@ def test_it_ends_with_what_the_result_is_judged_by():
 
 @pytest.mark.parametrize("agent", ["codex", "claude", "gemini"])
 def test_an_agent_is_told_in_three_lines_how_to_ask_and_codex_where_the_tools_are(agent):
-    last = long_form(TICKET._replace(agent=agent), "Port it.\n", CONTEXT).split("### What Holds for You")[1]
+    context = CONTEXT._replace(searches_tools=agent == "codex")
+    last = long_form(TICKET._replace(agent=agent), "Port it.\n", context).split("### What Holds for You")[1]
     told = [line for line in last.splitlines() if any(f"`{tool}`" in line for tool in TOOLS)]
     assert len(told) == 3
     assert ("search for `orchestrate send_message`" in last) == (agent == "codex")

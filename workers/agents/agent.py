@@ -221,6 +221,8 @@ class Agent(Protocol):
     """Whether the reported use of a resumed thread is the sum of the whole thread."""
     HOOKS_NEED_KEY: bool
     """Whether our hooks run only in a configuration directory of ours, which a worker has only with a key."""
+    SEARCHES_TOOLS: bool
+    """Whether its model has to search for the tools of a server before it can call one."""
     STDERR_RETRY: bytes
     """Part of a line on standard error that announces a repeated request; empty: the stream has it."""
 

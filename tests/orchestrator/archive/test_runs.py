@@ -114,7 +114,10 @@ def test_a_run_whose_worktree_is_still_there_stays(closed):
     name = aged(old, run, 400)
     (old.root / ".taskers/worktrees" / name / "Command-Worker-2").mkdir(parents=True)
     said = reasons(archive(old))[name]
-    assert said == "the worktree of Command-Worker-2 is still there, and may hold what nothing else does"
+    assert said == (
+        "the worktree of Command-Worker-2 is still there, and may hold what nothing else does: look, then "
+        f"`git worktree remove --force .taskers/worktrees/{name}/Command-Worker-2`"
+    )
 
 
 def test_a_run_that_cannot_be_read_stays(closed):
