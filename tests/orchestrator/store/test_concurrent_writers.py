@@ -256,7 +256,7 @@ def test_all_that_many_write_at_once_stands_there_and_all_that_a_hand_saves(lab,
     assert [text.count(f"Typed by hand {number:05}\n") for number in range(typed)] == [1] * typed
     assert not list(lab.root.rglob("*.tmp"))
     messages = lab.git("log", "--format=%B").splitlines()
-    told = [line for line in messages if line.startswith("TODO added: Item") and ", and " not in line]
+    told = [line for line in messages if line.startswith("TODO added: Item") and " (and " not in line]
     assert len(told) == writers * (each - each // 4)
     with capsys.disabled():
         print(f"{writers} writers: {len(took)} of {writers * each} entries, {typed} of {typed} saves by hand "
