@@ -293,7 +293,8 @@ def test_a_table_that_is_declared_twice_is_to_be_merged_and_status_warns_of_it(d
     assert called.code == 0
     (problem,) = called.document["problems"]
     assert (problem["place"], problem["what"], problem["severity"]) == ("orchestrate.toml:4", what, "warning")
-    assert problem["do"] == "merge the two: put all its keys below the first"
+    do = "write all its keys as `agents.codex.KEY = ...`, or all below one line `[agents.codex]`"
+    assert problem["do"] == do
     lab.write("orchestrate.toml", "[agents.codex]\nenabled = true\n")
     assert lab.call("status", "--json").document["problems"] == []
 
