@@ -209,7 +209,7 @@ class _Office:
         if not self.arguments.peek:
             self._show([one.message.record for one in letters if one.is_new])
         step: Step = "orchestrate status"
-        if open_ := [one for one in letters if one.message.is_open]:
+        if open_ := [one for one in letters if one.is_open]:
             step = Waits("lead", f"answer {open_[0].id}, or close it by `orchestrate msg ack`")
         elif running := [one for one in self.states if one.is_unfinished]:
             step = f"orchestrate wait {running[-1].run.id}"
@@ -311,10 +311,10 @@ def _item(letter: Letter, now: float) -> dict[str, Any]:
         **_record(record),
         "facts": dict(record.facts),
         "stands": letter.message.stands(now),
-        "open": letter.message.is_open,
+        "open": letter.is_open,
         "seconds": round(max(0.0, now - sent), 1),
         "worker_state": letter.worker_state,
-        "answer_with": f'orchestrate msg send --re {record.id} "..."',
+        "answer_with": f'orchestrate msg send --re {record.id} "..."' if letter.is_open else None,
     }
 
 

@@ -19,7 +19,7 @@ class InboxReader:
 
     def __init__(self, root: Path, states: Iterable[RunState], ack_limit: float = ACK_LIMIT) -> None:
         self._folder, self._ack_limit = root / MESSAGES, ack_limit
-        self._states = [state for state in states if _may_ask(state)]
+        self._states = list(states)
         runs = [state.run.id for state in self._states]
         concerned = tuple(participant(run, name) for run in runs for name in (LEAD, COORDINATOR))
         self._logs = Logs(str(self._folder), concerning=concerned)
@@ -51,21 +51,14 @@ def read_inboxes(root: Path, states: Sequence[RunState], now: float) -> tuple[Le
     return tuple(sorted(found, key=lambda one: not one.is_new))
 
 
-def _may_ask(state: RunState) -> bool:
-    over = ("cancelled", "skipped")
-    ended = (one for one in state.workers.values() if one.ended and one.outcome not in over)
-    return state.is_unfinished or any(not one.lands for one in ended)
-
-
 def _letters(state: RunState, book: Book) -> Iterator[Letter]:
     lead = participant(state.run.id, LEAD)
     new = {message.record.id: message for message in book.new_for(lead)}
     owed = {one.record.id: one for one in book if one.is_open and lead in one.receivers()}
     for id_, message in {**new, **owed}.items():
         letter = letter_of(state, message, is_new=id_ in new)
-        worker = state.workers.get(letter.about)
-        has_ended = worker is not None and worker.ended
-        if letter.resumes or (state.is_unfinished and (letter.is_new or not has_ended)):
+        # What is new is shown once, whatever became of its sender: it was sent to be read.
+        if letter.is_new or letter.is_open:
             yield letter
 
 
@@ -75,7 +68,10 @@ def letter_of(state: RunState, message: Message, *, is_new: bool) -> Letter:
     run, name = split(str(record.facts.get("about") or record.sender))
     worker = state.workers.get(name) if run == state.run.id else None
     if worker is None:
-        return Letter(message, is_new, "", None, resumes=False)
+        return Letter(
+            message, is_new, "", None, resumes=False, is_open=message.is_open and state.is_unfinished
+        )
     does = worker.outcome if worker.ended else "running" if worker.started else "waiting"
     resumes = worker.ended and message.is_open and not worker.why_not_answered(asks=True)
-    return Letter(message, is_new, name, does, resumes)
+    is_open = resumes or (message.is_open and not worker.ended and state.is_unfinished)
+    return Letter(message, is_new, name, does, resumes, is_open)

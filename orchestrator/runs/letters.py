@@ -16,6 +16,8 @@ class Letter(Value):
     """What that worker does, or how it ended."""
     resumes: bool
     """Whether it has ended, and an answer lets it go on."""
+    is_open: bool
+    """Whether it asks for an answer that somebody can still hear."""
 
     @property
     def id(self) -> str:
@@ -49,7 +51,7 @@ class Inbox(Value):
     @property
     def open(self) -> tuple[Letter, ...]:
         """Those that ask for an answer."""
-        return tuple(one for one in self.letters if one.message.is_open)
+        return tuple(one for one in self.letters if one.is_open)
 
     def counts(self) -> dict[str, int]:
         """Return the counts that run documents have."""

@@ -98,3 +98,17 @@ def test_the_lead_reads_its_inbox_answers_and_the_worker_goes_on(talk):
     told = talk.lab.call("msg", "log", talk.run.name, "--json").document
     assert [(one["type"], one["stands"], one["record"]) for one in told["messages"]] == [
         ("question", "answered", "same"), ("answer", "handled", "same")]  # fmt: skip
+
+
+def test_what_an_accepted_worker_has_asked_is_shown_once_and_asks_for_no_answer(talk):
+    talk.commit(SENDS + 'send("question", "lead", "Which?")\nsend("blocker", "coordinator", "Wall")\n')
+    told = talk.lab.call("run", "phase-1", "--json").document
+    assert (told["status"], told["counts"]["accepted"]) == ("integrated", 1)
+    assert (told["next_action"], told["messages"]["new"]) == ("orchestrate msg inbox", 2)
+    inbox = talk.lab.call("msg", "inbox", "--json").document
+    assert [(one["body"], one["open"], one["answer_with"]) for one in inbox["messages"]] == [
+        ("Which?", False, None), ("Wall", False, None)]  # fmt: skip
+    # Shown, they lead nobody in a circle.
+    assert inbox["next_action"] == "orchestrate status"
+    assert talk.lab.call("msg", "inbox", "--json").document["messages"] == []
+    assert talk.lab.call("status", "--json").document["next_action"] != "orchestrate msg inbox"
