@@ -35,8 +35,9 @@ def _lines(seen: list[Seen]) -> list[str]:
             attempt = f" (attempt {row.attempt})" if row.attempt > 1 else ""
             head = f"  {row.worker:<18}{SHORT.get(row.state, row.state):<10} {elapsed(row.seconds):>7}  "
             lines.append(cut(f"{head}{row.ticket}: {row.title}{attempt}", columns()))
-            if row.last:
-                lines.append(cut(f"{'':<20}{row.last}", columns()))
+            said = f"asks: {row.asks}" if row.asks else row.last
+            if said:
+                lines.append(cut(f"{'':<20}{said}", columns()))
         lines += [cut(f"  {one.worker:<18}waits for {one.waits_for}", columns()) for one in queue.first]
     return lines
 

@@ -80,6 +80,28 @@ def test_an_answer_reaches_who_has_ended_while_the_run_is_on(talk, tmp_path):
     assert (told["status"], told["counts"]["accepted"]) == ("integrated", 2)
 
 
+def test_ps_says_what_a_running_worker_asks(talk, tmp_path):
+    go = tmp_path / "go"
+    talk.commit(
+        SENDS + 'import time\nsend("question", "lead", "Which licence?\\nMIT?")\nprint("asked", flush=True)\n'
+        f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.05)\n"
+    )
+    run = subprocess.Popen([SCRIPT, "run", "phase-1", "--json"], cwd=talk.lab.root, env=talk.lab.env(),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        wait_until(lambda: talk.folder.is_dir() and talk.messages())
+        wait_until(
+            lambda: (
+                [row["asks"] for row in talk.lab.call("ps", "--json").document["workers"]]
+                == ["Which licence?"]
+            )
+        )
+        assert "\n                    asks: Which licence?\n" in talk.lab.call("ps").out
+    finally:
+        go.touch()
+        run.communicate(timeout=PATIENCE)
+
+
 def test_the_lead_reads_its_inbox_answers_and_the_worker_goes_on(talk):
     talk.commit(ASKS)
     talk.lab.call("run", "phase-1", "--json")
