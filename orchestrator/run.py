@@ -54,25 +54,33 @@ def first_error(error: BaseException) -> BaseException:
 
 async def run_phase(project: Project, request: Request) -> Ended:
     """Take a phase from its templates to the project's state. Raises Refusal before anything is started."""
-    run, warnings = await start_run(project, request)  # prepare/: a proven plan, written down
-    project.warn(warnings)
-    return await go_on(project, run, warnings)
+    begun = await start_run(project, request)  # prepare/: a proven plan, written down
+    project.warn(begun.warnings)
+    return await go_on(project, begun.run, begun.warnings, lock=begun.lock)
 
 
 async def deploy_phase(project: Project, request: Request) -> Ended:
     """Run the workers of a phase to their ends; judging them together and landing is left to the lead."""
-    run, warnings = await start_run(project, request)
-    project.warn(warnings)
-    return await go_on(project, run, warnings, integrates=False)
+    begun = await start_run(project, request)
+    project.warn(begun.warnings)
+    return await go_on(project, begun.run, begun.warnings, lock=begun.lock, integrates=False)
 
 
 async def go_on(
-    project: Project, run: RunDir, warnings: tuple[Problem, ...] = (), *, integrates: bool = True
+    project: Project,
+    run: RunDir,
+    warnings: tuple[Problem, ...] = (),
+    *,
+    lock: int | None = None,
+    integrates: bool = True,
 ) -> Ended:
-    """Continue a run to its end, from any state. Raises Refusal where it must not continue."""
+    """Continue a run to its end, from any state. Raises Refusal where it must not continue.
+
+    `lock` is the descriptor that holds the run's lock, where it is held already.
+    """
     problems = [*warnings]
     async with (
-        open_runtime(project, run) as runtime,  # execute/: the run's lock, its journal, the shims
+        open_runtime(project, run, lock) as runtime,  # execute/: the run's lock, its journal, the shims
         _telling_of(run),
         coordinating(runtime) as mail,  # messages/: what the participants tell each other
     ):

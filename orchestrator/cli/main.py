@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from orchestrator.commands.answer import Answer
     from orchestrator.commands.caller import Caller
+    from tickets.redact import Redactor
+    from workers.git.run import Repository
 
     Arguments = TypeVar("Arguments")
 
@@ -198,6 +200,12 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     asked = typed(module.Arguments, found)
     caller = _caller(found)
     _redact_output(caller)
+    if getattr(found, "background", False) and (repository := _repository_of(caller.folder)) is not None:
+        from orchestrator.cli.background import lines_of, relayed  # noqa: PLC0415 - for start-up time
+        from orchestrator.cli.step import LIMIT  # noqa: PLC0415 - for start-up time
+
+        said = relayed(repository, words, LIMIT)
+        return said if isinstance(said, int) else _print(said, lines_of(said), as_json=as_json)
     if hasattr(twin, "call"):
         function = partial(twin.call, caller, asked, as_json=found.json)
     else:
@@ -278,17 +286,20 @@ def _redact_output(caller: "Caller") -> None:
     """Print no secret of the caller's environment or project from here on."""
     from orchestrator.redaction import redact_output, redactor_of  # noqa: PLC0415 - for start-up time
 
-    redact_output(lambda: redactor_of(_root_of(caller.folder), caller.environ))
+    def redactor() -> "Redactor":
+        found = _repository_of(caller.folder)
+        return redactor_of(found.root if found else None, caller.environ)
+
+    redact_output(redactor)
 
 
-def _root_of(folder: "Path") -> "Path | None":
+def _repository_of(folder: "Path") -> "Repository | None":
     from workers.git.run import find_repository  # noqa: PLC0415 - for start-up time
 
     try:
-        found = find_repository(folder)
+        return find_repository(folder)
     except (OSError, ValueError):
         return None
-    return found.root if found else None
 
 
 def _say(line: str) -> None:

@@ -31,6 +31,8 @@ def add_tests(parser: "argparse.ArgumentParser", *, by_default: bool = False) ->
         how.add_argument("--no-verify", dest="verify", action="store_false", help="do not run the tests")
     parser.add_argument("--timeout", type=float, default=1800.0, metavar="S",
                         help="most seconds for each of them")  # fmt: skip
+    parser.add_argument("--detach", dest="background", action="store_true",
+                        help="wait 90 s at most; the same call waits on")  # fmt: skip
     add_lead(parser)
 
 

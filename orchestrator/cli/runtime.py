@@ -14,6 +14,7 @@ from orchestrator.runs.state import RunState
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `_runtime`."""
     parser.add_argument("run", metavar="RUN", help="the run's id")
+    parser.add_argument("--lock", type=int, help="the inherited descriptor that holds its lock")
     parser.add_argument("--integrate", action="store_true", help="judge, land and record, too")
 
 

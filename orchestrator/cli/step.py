@@ -1,5 +1,6 @@
 """The next step as it is to be called: with the options of this call, and within the time of a tool call."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ LIMIT = 90
 """Seconds after which a call of a program returns: its tool calls end after 100 seconds, or two minutes."""
 _OF_PHASE = ("plan", "run", "deploy")
 _DETACH = ("run", "deploy", "resume")
+_TESTED = (("deliverable", "done"), ("phase", "complete"), ("milestone", "complete"))
+"""Steps that run the project's tests first."""
 _LED = (
     "run",
     "deploy",
@@ -29,6 +32,7 @@ _LED = (
 )
 _SIGNALLED = 128
 """Exit codes from here on: what was stopped goes on."""
+_COMMAND = re.compile(r"`(orchestrate [\w ./=@:,+'\"\[\]-]+)`")
 _NEUTRAL = ("--json", "--detach")
 
 
@@ -60,6 +64,9 @@ def with_callable_step(answer: Answer[View], call: Call) -> Answer[View]:
     if isinstance(step, Waits) and step.when_approved and answer.exit_code == APPROVAL:
         waiting = " ".join(quoted(word) for word in _bare(call.words))
         step = step._replace(when_approved=_spelled(f"{step.when_approved} --then {quoted(waiting)}", call))
+    if isinstance(step, Waits):
+        what = _COMMAND.sub(lambda named: f"`{_spelled(named[1], call)}`", step.what)
+        step = step._replace(what=what)
     answer = answer.with_step(step)
     for one in answer.document.get("runs", ()):
         if isinstance(one.get("next_action"), str):
@@ -82,7 +89,8 @@ def _spelled(command: str, call: Call) -> str:
         command += " --again" if said.get("again") and "--only" not in rest else ""
     if said.get("lead") and verb in _LED:
         command += f" --lead {quoted(said['lead'])}"
-    if call.is_program and verb in _DETACH and rest and "--detach" not in rest:
+    may_last = (verb in _DETACH and rest) or ((verb, *rest[:1]) in _TESTED and "--no-verify" not in rest)
+    if call.is_program and may_last and "--detach" not in rest:
         command += " --detach"
     if verb == "wait" and call.is_program and "--timeout" not in rest:
         command = command.replace(" --since", f" --timeout {LIMIT} --since")

@@ -41,5 +41,5 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     request = request_of(caller, phase, arguments)._replace(new=arguments.new, wait=arguments.wait)
     project = project_of(caller, request)
     if arguments.detach:
-        return detach(*anyio.run(start_run, project, request), caller.environ, integrates=False)
+        return detach(anyio.run(start_run, project, request), caller.environ, integrates=False)
     return finish(caller, project, partial(deploy_phase, project, request), ("finished", "integrated"))

@@ -13,6 +13,7 @@ from orchestrator.errors import Refusal
 from orchestrator.runs.inbox import letter_of, read_inboxes
 from orchestrator.runs.letters import Letter
 from orchestrator.runs.message_log import Audited, Selection, audit, selected
+from orchestrator.runs.next_action import wait_of
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.step import Step, Waits
 from tickets.problems import Problem
@@ -125,7 +126,7 @@ class _Office:
             state.run.id, type_ if asked is None else "answer", to, said.text, asked.record if asked else None
         )
         stands = self._receipt(record)
-        step: Step = INBOX if about is False else f"orchestrate wait {state.run.id}"
+        step: Step = INBOX if about is False else wait_of(state)
         if about and not is_locked(state.run.path / "run.lock"):
             step = f"orchestrate resume {state.run.id} --detach"
         shown = {key: value for key, value in record.as_json().items() if key not in ("v", "try", "facts")}
@@ -212,7 +213,7 @@ class _Office:
         if open_ := [one for one in letters if one.is_open]:
             step = Waits("lead", f"answer {open_[0].id}, or close it by `orchestrate msg ack`")
         elif running := [one for one in self.states if one.is_unfinished]:
-            step = f"orchestrate wait {running[-1].run.id}"
+            step = wait_of(running[-1])
         counts = [state.inbox.counts() for state in self.states]
         return answer(
             (), step, messages=shown,

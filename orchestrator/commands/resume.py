@@ -42,9 +42,9 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
     project = project_of(caller)
     run = run_named(project.repository, arguments.run)
     if arguments.detach:
-        from orchestrator.commands._detach import detach  # noqa: PLC0415 - as above
+        from orchestrator.commands._detach import detach, taken_over  # noqa: PLC0415 - as above
 
-        return detach(run, (), caller.environ, integrates=True)
+        return detach(taken_over(run), caller.environ, integrates=True)
     return finish(caller, project, partial(go_on, project, run))
 
 

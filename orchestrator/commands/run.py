@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import anyio
 
-from orchestrator.commands._detach import detach
+from orchestrator.commands._detach import detach, taken_over
 from orchestrator.commands._project import project_of, request_of
 from orchestrator.commands._stages import finish, newest_unfinished
 from orchestrator.commands.answer import Answer
@@ -42,10 +42,10 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
         project = project_of(caller)
         run = newest_unfinished(project.repository, caller.now())
         if arguments.detach:
-            return detach(run, (), caller.environ, integrates=True)
+            return detach(taken_over(run), caller.environ, integrates=True)
         return finish(caller, project, partial(go_on, project, run))
     request = request_of(caller, phase, arguments)._replace(new=arguments.new, wait=arguments.wait)
     project = project_of(caller, request)
     if arguments.detach:
-        return detach(*anyio.run(start_run, project, request), caller.environ, integrates=True)
+        return detach(anyio.run(start_run, project, request), caller.environ, integrates=True)
     return finish(caller, project, partial(run_phase, project, request))

@@ -1,5 +1,6 @@
 """`_runtime RUN`: the runtime process that a detached command starts. Internal."""
 
+import os
 import signal
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +20,8 @@ class Arguments(NamedTuple):
     run: str
     integrate: bool = False
     """Judge, land and record, too."""
+    lock: int | None = None
+    """The inherited descriptor that holds the run's lock."""
 
 
 def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
@@ -26,5 +29,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project = project_of(caller)
     run = run_named(project.repository, arguments.run)
-    work = partial(go_on, project, run, integrates=arguments.integrate)
+    if arguments.lock is not None:
+        os.set_inheritable(arguments.lock, False)  # it ends with this process, whatever that has started
+    work = partial(go_on, project, run, lock=arguments.lock, integrates=arguments.integrate)
     return finish(caller, project, work, expected=("finished", "integrated"))

@@ -16,7 +16,7 @@ from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import Refusal
 from orchestrator.runs.inbox import InboxReader
 from orchestrator.runs.live import STAGES, LiveRun
-from orchestrator.runs.next_action import STATUS, next_of_run, run_problems
+from orchestrator.runs.next_action import STATUS, next_of_run, run_problems, wait_for
 from orchestrator.runs.state import RunState
 from orchestrator.step import step_keys
 from tickets.problems import Problem
@@ -98,7 +98,7 @@ def _offset(run: RunDir, cursor: str) -> int:
     what = f"`{cursor}` is not a cursor of run {run.id}"
     raise Refusal(
         Problem("--since", what, "take `cursor` from an earlier answer, or 0 for the beginning"),
-        next_action=f"orchestrate wait {run.id}",
+        next_action=wait_for(run),
     )
 
 
@@ -125,6 +125,8 @@ def _answer(
             document["stage"] = state.stage
         if parked := state.parked_at(now):
             document["parked"] = parked
+        if state.landing:
+            document["landed"] = state.landing
         if any(state.inbox.counts().values()):
             document["messages"] = state.inbox.counts()
     else:

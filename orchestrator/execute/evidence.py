@@ -282,7 +282,8 @@ def _keep(runtime: Runtime, ticket: Ticket, files: AttemptFiles, result: Result)
     """Write the file for a person, and return the result without secrets, with their counts."""
     if runtime.guard is not None:
         runtime.guard.writing(ticket.worker, files.text)
-    text, counts = runtime.redactor.text(result.answer.text)
+    # A program's output is all that it printed: its result line is but the last of it.
+    text, counts = runtime.redactor.text("" if ticket.agent == "command" else result.answer.text)
     answer = runtime.redactor.value(result.answer)[0]
     more = keep_text(files, text, runtime.redactor)
     return result._replace(answer=answer), added((counts, more))

@@ -1,6 +1,7 @@
 """The start and end of a runtime: its lock on the run, signals and cancels, and the roster."""
 
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from orchestrator.project import Project
 from orchestrator.runs import scopes_in_use
 from orchestrator.runs.events import RunReopened, RunStopped
 from orchestrator.runs.manifest import read_manifest
+from orchestrator.runs.next_action import wait_for
 from orchestrator.runs.state import JOURNAL, RunState
 from orchestrator.schedule.availability import unmet_fence
 from orchestrator.state.events import Event, RosterEntry, RunClosed, RunDeployed
@@ -36,8 +38,11 @@ STARTING = 0.6
 
 
 @asynccontextmanager
-async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
-    """Become the runtime of a run for the block. Raises Refusal where another one is, or the fence fails."""
+async def open_runtime(project: Project, run: RunDir, lock: int | None = None) -> AsyncIterator[Runtime]:
+    """Become the runtime of a run for the block. Raises Refusal where another one is, or the fence fails.
+
+    `lock` is the descriptor that holds the run's lock, where it is held already.
+    """
     if problems := unmet_fence(project.settings, fence_in_force(project.settings.fence.level)):
         raise Refusal(*problems)
     manifest = read_manifest(run)
@@ -45,13 +50,15 @@ async def open_runtime(project: Project, run: RunDir) -> AsyncIterator[Runtime]:
     with (
         _refusing_deleted(run),
         scopes_in_use.held(project.repository, run, manifest),
-        held_lock(run.path / "run.lock") as is_ours,
+        held_lock(run.path / "run.lock", lock) as is_ours,
     ):
         if not is_ours:
             problem = Problem(
                 run.id, "another runtime works on this run", "wait for it, or check `orchestrate ps`"
             )
-            raise Refusal(problem, exit_code=HELD, next_action=f"orchestrate wait {run.id}")
+            raise Refusal(problem, exit_code=HELD, next_action=wait_for(run))
+        # Whoever has started this process in the background sees by it that the run is taken over.
+        (run.path / "run.lock").write_text(f"{os.getpid()}\n")
         # Left by a runtime that was interrupted: this one continues the run, and its workers are to run.
         run.stopping_path.unlink(missing_ok=True)
         with contextlib.closing(Journal(run.path / JOURNAL)) as journal:

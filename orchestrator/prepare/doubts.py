@@ -17,6 +17,7 @@ from tickets.scopes.scope import Scope
 from tickets.templates.jinja import nearest
 from tickets.ticket import Ticket
 from workers.fence.places import ENVIRONMENTS
+from workers.git.run import Repository
 
 _WILD = re.compile(r"[*?\[{]")
 _ALIKE = 0.8
@@ -52,6 +53,18 @@ def unlinked_environments(settings: Settings, root: Path) -> dict[str, Problem]:
             do = f'`[worktree] link = ["{name}"]` in {FILE} gives them yours'
             found[name] = Problem("environment", what, do, "warning")
     return found
+
+
+def unwritable(repository: Repository) -> list[Problem]:
+    """Name the folders that a run writes to and that this user, or this mount, does not let it write to."""
+    # Those in git's own are looked at with git.
+    folders = [repository.root, *(repository.root / name for name in (".taskers", ".taskers/runs"))]
+    do = "make it writable, or work in a clone that is"
+    return [
+        Problem(str(folder), "cannot be written to, and a run keeps its files there", do)
+        for folder in folders
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
+    ]
 
 
 def _warning(ticket: Ticket, key: str, what: str, do: str) -> Problem:

@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, AllDone, Refusal
-from orchestrator.prepare.doubts import doubts
+from orchestrator.prepare.doubts import doubts, unwritable
 from orchestrator.prepare.phase_worker import FAMILY as PHASES
 from orchestrator.prepare.phase_worker import (
     PlansFound,
@@ -120,6 +120,7 @@ def examine(
     warnings += _cut_off_warnings(repo, plan) if not request.again else []
     warnings += [*_detached(repo, found), *_ignored_patterns(repo, plan)]
     said = status.read(found.values.status.encode()) if found.values.status else None
+    warnings += [problem._replace(severity="warning") for problem in unwritable(repository)]
     warnings += doubts(repository.root, plan.tickets, said, settings, environ)
     if settings.integration.gate or any(ticket.acceptance for ticket in plan.tickets):
         warnings += doubted_environments(settings, repository.root, environ)

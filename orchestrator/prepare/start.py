@@ -2,10 +2,12 @@
 
 import time
 from datetime import UTC
+from typing import NamedTuple
 
 import anyio
 
 from orchestrator.errors import HELD, Refusal
+from orchestrator.prepare.doubts import unwritable
 from orchestrator.prepare.prepare import Prepared, Request, done_problem, prepare
 from orchestrator.project import Project
 from orchestrator.redaction import redactor_of
@@ -14,13 +16,14 @@ from orchestrator.runs.cleanup import clear_ended_runs
 from orchestrator.runs.manifest import Manifest, MessageRules, write_manifest
 from orchestrator.runs.roster import superseded
 from orchestrator.state.events import Event, RosterEntry, RunDeployed
+from orchestrator.step import Waits
 from orchestrator.store.folding import forget_folded
 from orchestrator.store.store import Store
 from tickets.problems import Problem
 from tickets.redact import Redactor
 from tickets.ticket import Ticket
 from workers.fence.probe import fence_in_force
-from workers.files.locks import held_folder
+from workers.files.locks import held_folder, take_lock
 from workers.files.run_dir import RunDir, new_run_dir
 
 START_WAIT = 30.0
@@ -29,10 +32,20 @@ POLL = 0.1
 """Seconds between two polls of the scopes in use."""
 
 
-async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
-    """Prove a phase and begin its run, once its scopes are free; return it with its warnings.
+class Started(NamedTuple):
+    """A run that was begun, and that no runtime works on yet."""
 
-    Waits as long as was asked for where other runs hold them. Raises Refusal before anything is written.
+    run: RunDir
+    warnings: tuple[Problem, ...]
+    lock: int | None
+    """The descriptor that holds the run's lock, for its runtime: at no moment does it look interrupted."""
+
+
+async def start_run(project: Project, request: Request) -> Started:
+    """Prove a phase and begin its run, once its scopes are free.
+
+    Waits as long as was asked for where other runs hold them, but for none that was interrupted: it holds
+    them until somebody resumes or cancels it. Raises Refusal before anything is written.
     """
     until = time.monotonic() + request.wait
     while True:
@@ -40,7 +53,7 @@ async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[P
         try:
             return _start_nowait(project, request)
         except Refusal as refusal:
-            if refusal.exit_code != HELD:
+            if refusal.exit_code != HELD or str(refusal.next_action).startswith("orchestrate resume"):
                 raise
             while scopes_in_use.fingerprint(project.repository) == seen:
                 if time.monotonic() >= until:
@@ -48,7 +61,9 @@ async def start_run(project: Project, request: Request) -> tuple[RunDir, tuple[P
                 await anyio.sleep(POLL)
 
 
-def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Problem, ...]]:
+def _start_nowait(project: Project, request: Request) -> Started:
+    if denied := unwritable(project.repository):
+        raise Refusal(*denied, next_action=Waits("user", str(denied[0])))
     # One command at a time: two at once would both find no run of the phase.
     with held_folder(project.repository.common, START_WAIT) as had:
         if not had:
@@ -58,11 +73,11 @@ def _start_nowait(project: Project, request: Request) -> tuple[RunDir, tuple[Pro
         with Store(project.repository).settled() as unfinished:
             prepared = prepare(project, request)
         told = [done_problem(request.phase, prepared)] if prepared.done else []
-        run, hindered = _begin(project, request, prepared)
-        return run, (*unfinished, *told, *prepared.warnings, *hindered)
+        begun = _begin(project, request, prepared)
+        return begun._replace(warnings=(*unfinished, *told, *prepared.warnings, *begun.warnings))
 
 
-def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunDir, tuple[Problem, ...]]:
+def _begin(project: Project, request: Request, prepared: Prepared) -> Started:
     """Write down the run, then put its workers on the roster. Raises StateError, nothing written."""
     store, at = Store(project.repository), project.clock()
     roster = tuple(
@@ -75,6 +90,7 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunD
     run = new_run_dir(project.repository.root, at, scopes_in_use.ids(project.repository))
     manifest = _manifest(project, request, prepared, run)
     scopes_in_use.drop_stale(project.repository)
+    lock = take_lock(run.path / "run.lock")
     scopes_in_use.write(project.repository, run, manifest)
     write_manifest(run, manifest)
     # Workers of a lost `.taskers/` leave the roster when they are started again.
@@ -83,9 +99,9 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> tuple[RunD
     families = project.settings.families
     events: list[Event] = [*closed, deployed, *manifest.taken(at)]
     if not (events := [one for one in events if manifest.shows(one)]):
-        return run, ()
+        return Started(run, (), lock)
     done = store.record(events, families=families, message="", commit=False, is_run=True)
-    return run, tuple(dict.fromkeys(problem for _, problem in done.left))
+    return Started(run, tuple(dict.fromkeys(problem for _, problem in done.left)), lock)
 
 
 def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDir) -> Manifest:

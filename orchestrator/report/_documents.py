@@ -135,8 +135,10 @@ def owners(root: Path, families: Collection[str]) -> dict[str, DocumentModule]:
     for document in (*documents(families), *copies(families)):
         for pattern in document.OWNS:
             if is_pattern(pattern):
-                paths = sorted(path for path in root.glob(pattern) if path.is_file())
-                found.update({path.relative_to(root).as_posix(): document for path in paths})
+                # A folder or a pipe of that name, too: whoever reads them all says what is wrong with it.
+                found.update(
+                    {path.relative_to(root).as_posix(): document for path in sorted(root.glob(pattern))}
+                )
             else:
                 found[pattern] = document
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
-from orchestrator.prepare.doubts import unlinked_environments
+from orchestrator.prepare.doubts import unlinked_environments, unwritable
 from orchestrator.report._documents import file_problems, owners
 from orchestrator.report.situation import Situation
 from orchestrator.runs.next_action import next_of_run
@@ -125,7 +125,7 @@ def examine(
         problems += nowhere
         return found._replace(free=shutil.disk_usage(start).free, problems=tuple(problems))
     repository = project.repository
-    problems += _file_problems(project)
+    problems += [*unwritable(repository), *_file_problems(project)]
     problems += _readable_tokens(repository, environ) if held.holds else []
     problems += doubted_environments(settings, repository.root, environ)
     problems += unlinked_environments(settings, repository.root).values()

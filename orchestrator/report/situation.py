@@ -351,6 +351,7 @@ class Situation(_Moment):
                 tuple(dict.fromkeys(one.worker for one in self.lost if one.lives)),
                 self._phases_done,
                 self._phases_complete,
+                self._rejected,
             )
         )
 
@@ -426,6 +427,22 @@ class Situation(_Moment):
     def _phases_complete(self) -> frozenset[str]:
         status = self.status
         return frozenset(slug(one.title) for one in (status.phases if status else ()) if one.complete)
+
+    @property
+    def _rejected(self) -> str:
+        status, text = self.status, self.text(DECISIONS)
+        if status is None or status.current is None or not text or b": rejected by " not in text:
+            return ""
+        from orchestrator.state.canonical.decisions import gates  # noqa: PLC0415
+
+        later = status.phases[status.phases.index(status.current) + 1 :]
+        gate = gates.gate_between(
+            status, status.current, next((one for one in later if not one.complete), None)
+        )
+        said = gates.answers(text).get(gate)
+        if said is None or said.answer != "rejected":
+            return ""
+        return f"gate {gate} was rejected by {said.by} on {said.date}, and waits for another answer"
 
     @property
     def _rerun(self) -> Rerun | None:

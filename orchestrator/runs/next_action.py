@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.runs.state import RunState, read_roster, shown_of
+from orchestrator.runs.state import RunState, read_roster, read_run, shown_of
 from orchestrator.runs.worker_state import HELD_UP, WorkerState
 from orchestrator.step import Step, Waits, Who
 from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from tickets.wording import some_of
-from workers.files.run_dir import later_runs
+from workers.files.run_dir import RunDir, later_runs
 
 if TYPE_CHECKING:
     from orchestrator.state.canonical.status.read import Status
@@ -56,10 +56,10 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
         case "integrated":
             return next_of_ended(run, overtaken(run))
         case "running":
-            wait = f"orchestrate wait {run.run.id}"
+            wait = wait_of(run)
             if now and run.parked and (parked := _parked_as_a_whole(run, now)) is not None:
                 return Waits("outside", f"{parked}; until then nothing of the run goes on, then `{wait}`")
-            return f"{wait} --since {run.cursor}"
+            return wait
         case "cancelled" if not has_work(run):
             return next_of_ended(run, overtaken(run))
         case "cancelled" | "finished":
@@ -73,6 +73,17 @@ def next_of_run(run: RunState, now: datetime | None = None) -> Step:
             return step
         case _:
             return f"orchestrate resume {run.run.id}"
+
+
+def wait_of(run: RunState) -> str:
+    """Return the command that waits for what happens next in a run."""
+    return f"orchestrate wait {run.run.id} --since {run.cursor}"
+
+
+def wait_for(run: RunDir) -> str:
+    """Return the same for a run that was not read; without a journal it has just begun."""
+    state = read_run(run)
+    return wait_of(state) if state else f"orchestrate wait {run.id} --since 0"
 
 
 def _is_back(run: RunState) -> bool:

@@ -105,6 +105,8 @@ class Outlook(Value):
     """Phases that are complete by the plan, or were run."""
     phases_complete: Collection[str]
     """Phases that are complete by the plan."""
+    rejected: str
+    """Who has rejected the step from the current phase to the next; empty where nobody has."""
 
 
 def next_of_project(outlook: Outlook) -> ProjectStep:
@@ -250,6 +252,7 @@ def _nothing_to_do(look: _Look) -> Step:
     newest = look.outlook.newest
     more = _failed_again(newest[0]) if newest else ""
     more += _not_done(look.outlook)
+    more += f"; {look.outlook.rejected}" if look.outlook.rejected else ""
     return Waits("lead", f"{_nothing_left(look.status, look.first, look.outlook.phases_done)}{more}")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from orchestrator.errors import HELD, Refusal
 from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.manifest import Manifest
+from orchestrator.runs.next_action import wait_for
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.step import Step, Waits
 from tickets.problems import Problem
@@ -260,8 +261,9 @@ def next_action(found: Collection[Conflict]) -> Step:
     if not RunDir(other.root, other.run).manifest_path.exists():
         what = f"{other.worker} of run {other.run} still runs, although the folder of that run is gone"
         return Waits("outside", f"{what}; `orchestrate ps` names its processes")
-    word = {"running": "wait", "interrupted": "resume", "not landed": "integrate"}[other.standing]
-    return f"orchestrate {word} {other.run}"
+    if other.standing == "running":
+        return wait_for(RunDir(other.root, other.run))
+    return f"orchestrate {'resume' if other.standing == 'interrupted' else 'integrate'} {other.run}"
 
 
 def is_holding(found: Any) -> bool:

@@ -393,6 +393,22 @@ def ordinary(pattern_repository):
         yield lab
 
 
+@pytest.mark.parametrize("place", ["", ".taskers", ".taskers/runs"])
+def test_a_folder_that_a_run_writes_to_and_may_not_is_named_before_a_worker_starts(ordinary, place):
+    with_ticket(ordinary)
+    assert ordinary.call("run", "phase-1", "--json").code == 0
+    folder = ordinary.root / place
+    folder.chmod(0o555)
+    try:
+        said = f"{folder}: cannot be written to, and a run keeps its files there; "
+        for words in (("doctor",), ("plan", "phase-1", "--again"), ("run", "phase-1", "--again")):
+            called = ordinary.call(*words, "--json")
+            assert any(one.startswith(said) for one in called.says()), (words, called)
+            assert called.code == {"doctor": 1, "plan": 0, "run": 2}[words[0]]
+    finally:
+        folder.chmod(0o755)
+
+
 @pytest.mark.parametrize("place", [".git/objects", ".git", ".git/refs/heads"])
 def test_a_folder_of_gits_that_cannot_be_written_is_named_before_a_worker_starts(ordinary, place):
     """T52: by the hash of its content a file might go into a folder that can be written to."""

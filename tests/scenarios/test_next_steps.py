@@ -1098,7 +1098,7 @@ def test_a_run_that_is_parked_for_hours_says_until_when(walk):
     told = walk.did(f"wait {run} --since 0 --brief --timeout 200")
     assert (told["status"], told["next_action"], told["waiting_for"]) == ("running", None, "outside")
     assert told["what"].startswith("claude, parked until ")
-    assert f"`orchestrate wait {run}`" in told["what"]
+    assert f"`orchestrate wait {run} --timeout 90 --since " in told["what"]
     assert list(told["parked"]) == ["claude"]
     shown = walk.did("status")
     assert (shown["what"], shown["runs"][0]["parked"]) == (told["what"], told["parked"])
@@ -1107,7 +1107,7 @@ def test_a_run_that_is_parked_for_hours_says_until_when(walk):
 def test_who_is_to_run_again_is_named_whole_and_alone(walk):
     """The dependents of who failed, who broke the gate; and not what the call had left out."""
     failed_in_an_earlier_run(walk)
-    assert "`orchestrate run phase-1 --only command-2`" in walk.did("status")["what"]
+    assert "`orchestrate run phase-1 --only command-2 --detach`" in walk.did("status")["what"]
     walk.lab.git("rm", "--quiet", f"{TEMPLATES}/command-2.md")
     assert "command-2" not in walk.did("status")["what"]
     gate(walk.lab, "! test -e out/4")
@@ -1115,10 +1115,10 @@ def test_who_is_to_run_again_is_named_whole_and_alone(walk):
     walk.lab.templates(command_3=failing, command_4=writer(4, phase="phase-7"),
                        command_5=command(phase="phase-7", depends_on=["command-3"]))  # fmt: skip
     walk.did("run phase-7", 1)
-    wanted = "`orchestrate run phase-7 --only command-3 command-4 command-5` runs it again"
+    wanted = "`orchestrate run phase-7 --only command-3 command-4 command-5 --detach` runs it again"
     assert wanted in walk.did("status")["what"]
     walk.did("run phase-7 --only command-3", 1)
-    assert "`orchestrate run phase-7 --only command-3` runs it again" in walk.did("status")["what"]
+    assert "`orchestrate run phase-7 --only command-3 --detach` runs it again" in walk.did("status")["what"]
 
 
 def test_tests_that_failed_are_named_until_another_commit_can_pass_them(walk):
@@ -1142,13 +1142,13 @@ def test_a_command_that_no_budget_has_room_for_comes_after_what_makes_room(walk)
     told = walk.did("status")
     assert told["waiting_for"] == "lead"
     assert "the run's budget of $1.00 is less than the ticket's $5.00; raise that limit" in told["what"]
-    assert told["what"].endswith("then `orchestrate run phase-1 --only claude-2`")
+    assert told["what"].endswith("then `orchestrate run phase-1 --only claude-2 --detach`")
 
 
 def test_what_is_not_done_is_named_by_status_after_it_was_rejected_or_added(walk):
     conflicts_rejected(walk)
     walk.lab.templates(command_7=command(), command_8=command(phase="phase-2"))
-    wanted = "not done of phase-1: command-1, command-7: `orchestrate run phase-1` runs what is left"
+    wanted = "not done of phase-1: command-1, command-7: `orchestrate run phase-1 --detach` runs what is left"
     assert wanted in walk.did("status")["what"]
     walk.did("run phase-1")
     assert "not done" not in json.dumps(walk.did("status"))
@@ -1158,7 +1158,7 @@ def test_a_report_has_a_command_in_the_place_of_one_and_a_sentence_as_it_is(walk
     walk.lab.templates(command_1=command("exit 3"))
     walk.did("run phase-1", 1)
     told = walk.did("status")["what"]
-    assert f" ({told})\n" in walk.lab.call("report").out
+    assert f" ({told.replace(' --detach', '')})\n" in walk.lab.call("report").out
 
 
 def tokens(document):

@@ -84,3 +84,17 @@ def test_the_result_of_an_agent_is_the_beginning_of_its_summary(rehearsal):
     document = rehearsal.run()
     assert rehearsal.worker(document, "claude-1")["summary"] == "Reviewed **12 files**."
     assert len(rehearsal.worker(document, "codex-1")["summary"]) == 160
+
+
+def test_a_dependent_ticket_gets_all_that_a_command_printed_and_not_its_result_line_alone(lab):
+    lab.templates(
+        command_1=shell("echo a finding; " + said("complete", "one finding")),
+        command_2=shell("cat $ORCHESTRATE_TICKET", depends_on=["command-1"])
+        + '\nFound: {{ outputs["command-1"] }}\n',
+    )
+    ran = lab.call("run", "phase-1", "--json").document
+    assert [one["verdict"] for one in ran["workers"]] == ["accepted", "accepted"]
+    first, second = ((lab.root / one["output"]).read_text() for one in ran["workers"])
+    assert first.splitlines()[0] == "a finding"
+    assert "a finding" in second
+    assert ran["workers"][0]["summary"] == "one finding"

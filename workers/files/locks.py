@@ -18,14 +18,30 @@ _NUMBERS = count()
 
 
 @contextlib.contextmanager
-def held_lock(path: Path) -> Iterator[bool]:
+def held_lock(path: Path, taken: int | None = None) -> Iterator[bool]:
     """Hold the lock of a file for the block, waiting no longer than `GLANCE`; yield whether it was free.
 
     The death of the holder releases it, so a free lock on a run that has not ended means `interrupted`.
+    `taken` is the descriptor by which this process holds it already: its own, or an inherited one.
     """
-    # A process that only tests it, as `status` does, holds the lock for a moment.
-    with _held(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), GLANCE, 0.005) as free:
+    with _held(_opened(path) if taken is None else taken, GLANCE, 0.005) as free:
         yield free
+
+
+def take_lock(path: Path) -> int | None:
+    """Acquire the lock of `held_lock`; return the descriptor that holds it until it is closed.
+
+    None where another process holds it.
+    """
+    descriptor = _opened(path)
+    if _acquired(descriptor, GLANCE, 0.005):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 @contextlib.contextmanager
@@ -61,13 +77,18 @@ def try_lock(descriptor: int, kind: int) -> bool:
 
 @contextlib.contextmanager
 def _held(descriptor: int, patience: float, pause: float) -> Iterator[bool]:
-    until = time.monotonic() + patience
     try:
-        while not (free := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
-            time.sleep(pause)
-        yield free
+        yield _acquired(descriptor, patience, pause)
     finally:
         os.close(descriptor)
+
+
+def _acquired(descriptor: int, patience: float, pause: float) -> bool:
+    # A process that only tests it, as `status` does, holds the lock for a moment.
+    until = time.monotonic() + patience
+    while not (free := try_lock(descriptor, fcntl.LOCK_EX)) and time.monotonic() <= until:
+        time.sleep(pause)
+    return free
 
 
 class Waiter(Value):

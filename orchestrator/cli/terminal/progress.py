@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.budget.totals import told_by
-from orchestrator.cli.terminal.terminal import columns, say
+from orchestrator.cli.terminal.terminal import UNBOUND, columns, say
 from orchestrator.cli.terminal.width import cells, cut, shortened, wrapped
 from orchestrator.cli.text import clean, with_ending
 from orchestrator.commands.answer import Answer
@@ -30,13 +30,13 @@ from orchestrator.runs.events import (
     WorkerStarted,
     decoded,
 )
-from orchestrator.runs.live import clock
+from orchestrator.runs.live import STAGES, clock
 from orchestrator.runs.next_action import MOST_NAMED, again, called_by, pending_of
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.step import Step, step_lines
 from tickets.problems import Problem
-from tickets.wording import count_of, rest_of
+from tickets.wording import count_of, rest_of, some_of
 from workers.messages.record import short, split
 
 _WIDTH = 12
@@ -51,6 +51,13 @@ def tell_lines(noted: Noted, state: RunState) -> None:
         say(line, sys.stdout)
 
 
+def still_line(state: RunState, at: datetime) -> str:
+    """Return a line that tells in a long silence that the run goes on, and with whom."""
+    names = [name for name, worker in state.workers.items() if worker.started and not worker.ended]
+    who = some_of(names) if names else STAGES.get(state.stage or "", "")
+    return f"{clock(at, at)} {_line('still on', who, f'tickets: {counted(state)}')}"
+
+
 def record_line(record: Mapping[str, Any], state: RunState) -> str | None:
     """Return the line of a journal record; None where it has no meaning for people, or is malformed."""
     noted = decoded(record)
@@ -58,10 +65,11 @@ def record_line(record: Mapping[str, Any], state: RunState) -> str | None:
 
 
 def event_line(noted: Noted, state: RunState) -> str | None:
-    """Return an event as one line: time, what, who, and the main detail."""
+    """Return an event as one line: time, what, who, and the main detail; in a log nothing of it is cut."""
     at = datetime.fromisoformat(noted.at)
     text = _event_text(noted, state, at)
-    return cut(f"{clock(at, at)} {text}", columns()) if text else None
+    room = columns() if sys.stdout.isatty() else UNBOUND
+    return cut(f"{clock(at, at)} {text}", room) if text else None
 
 
 def _event_text(noted: Noted, state: RunState, at: datetime) -> str | None:

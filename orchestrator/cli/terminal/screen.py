@@ -2,21 +2,28 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import TextIO, TypeVar, cast
 
 import anyio
 
 from orchestrator.cli.terminal.painter import Painter, standard_painter
-from orchestrator.cli.terminal.progress import tell_lines
+from orchestrator.cli.terminal.progress import still_line, tell_lines
 from orchestrator.cli.terminal.table import LiveTable
 from orchestrator.cli.terminal.terminal import say
 from orchestrator.cli.text import problem_lines
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.caller import Caller
 from orchestrator.log import configure
+from orchestrator.runs.events import Noted
+from orchestrator.runs.state import RunState
 from tickets.problems import Problem
 
+QUIET = 240.0
+"""Seconds: the CI services that end a silent job do so after ten minutes, or five."""
 PICTURE = 0.5
 """Seconds between two pictures of the live table."""
 View = TypeVar("View")
@@ -50,7 +57,8 @@ def _shown(
     painter: Painter | None,
 ) -> Answer[View]:
     if painter is None:
-        return call(caller._replace(tell=tell_lines), arguments)
+        log = EventLog()
+        return call(caller._replace(tell=log, beside=partial(log.watch, caller.now)), arguments)
     table = LiveTable(painter, os.environ)
 
     async def draw() -> None:
@@ -62,6 +70,29 @@ def _shown(
             painter.erase()
 
     return call(caller._replace(tell=table, beside=draw), arguments)
+
+
+class EventLog:
+    """Prints events as they happen, and in a long silence that the run goes on: CI ends what says nothing."""
+
+    def __init__(self, quiet: float = QUIET) -> None:
+        self._quiet = quiet
+        self._state: RunState | None = None
+        self._said = time.monotonic()
+
+    def __call__(self, noted: Noted, state: RunState) -> None:
+        """Print one event."""
+        self._state, self._said = state, time.monotonic()
+        tell_lines(noted, state)
+
+    async def watch(self, now: Callable[[], datetime]) -> None:
+        """Print a line whenever nothing was printed for the seconds that are quiet."""
+        while True:
+            await anyio.sleep(max(0.0, self._said + self._quiet - time.monotonic()))
+            if time.monotonic() - self._said >= self._quiet:
+                self._said = time.monotonic()
+                if self._state is not None:
+                    say(still_line(self._state, now()), sys.stdout)
 
 
 def _configure_logs(painter: Painter | None) -> None:

@@ -22,7 +22,8 @@ def laid_out(lines: Iterable[str]) -> Iterator[str]:
             own = len(line) - len(line.lstrip())
             yield from wrapped(line[own:], " " * (own + 2), first=" " * own)
         else:
-            indent = head.end() if head[0].endswith("  ") else 2
+            is_column = head[0].endswith("  ") and head.end() <= columns() // 2
+            indent = head.end() if is_column else 2
             yield from wrapped(line[head.end() :], " " * indent, first=head[0])
 
 

@@ -63,3 +63,28 @@ def test_what_was_approved_is_the_next_to_be_done(lab):
     assert approved == "orchestrate phase complete --no-verify"
     done = lab.call(*approved.split()[1:], "--json")
     assert (done.code, done.document["next_action"]) == (0, "orchestrate status")
+
+
+def test_a_refusal_says_once_what_is_wrong(lab):
+    lab.templates(command_1=template())
+    for words in (("plan", "phase-9"), ("run", "phase-1", "--only", "nope"), ("plan",)):
+        said = lab.call(*words).err.strip().splitlines()
+        assert len(said) == len(set(said)) == 1, said
+        assert said[0].startswith("error: ")
+
+
+def test_a_command_in_the_words_of_a_wait_is_one_that_returns(lab):
+    lab.templates(command_1=template(("sh", "-c", "exit 3")))
+    assert lab.call("run", "phase-1", "--json").code == 1
+    told = lab.call("status", "--json", "--project", str(lab.root), cwd=lab.home).document
+    again = f"`orchestrate run phase-1 --only command-1 --detach --project {lab.root}`"
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+    assert again in told["what"]
+
+
+def test_a_step_that_tests_first_comes_with_a_limit_for_a_program(lab):
+    lab.templates(command_1=template())
+    step = lab.call("run", "phase-1", "--json").document["next_action"]
+    assert step == "orchestrate deliverable done 'Code review' --detach"
+    done = lab.call(*shlex.split(step)[1:], "--json")
+    assert (done.code, done.document["deliverable"]["done"]) == (0, True)

@@ -10,6 +10,9 @@ import pytest
 from support.repository import SCRIPT, shell
 from support.runtimes import PATIENCE, UNFENCED, journal, kill_and_see_dead, pids, started, wait_until
 
+from orchestrator.runs.state import read_run
+from workers.files.run_dir import runs_of
+
 STUBBORN = "trap '' TERM; (trap '' TERM; sleep 600) & echo ready; sleep 600; sleep 600"
 ESCAPE, TURN = "\x1b", "\u202e"
 
@@ -48,8 +51,49 @@ def test_a_detached_run_is_seen_waited_for_and_integrated(lives):
     assert waited.document["next_action"] == f"orchestrate integrate {run.name}"
     assert lives.call("integrate", "last", "--json").document["status"] == "integrated"
     step = lives.call("wait", "last", "--json").document["next_action"]
-    assert step == "orchestrate deliverable done 'Code review'"
+    assert step == "orchestrate deliverable done 'Code review' --detach"
     assert lives.call("ps", "--json").document["runs"] == []
+
+
+def test_a_run_that_begins_is_at_no_moment_interrupted(lives):
+    lives.lab.templates(command_1=shell("true"))
+    seen = set()
+    for words in (("deploy", "phase-1", "--detach"), ("run", "phase-1", "--again", "--new")):
+        calling = lives.begin(*words)
+        while calling.poll() is None:
+            seen |= {state.status() for run in runs_of(lives.root) if (state := read_run(run)) is not None}
+        assert calling.communicate(timeout=PATIENCE)[0]
+        assert calling.returncode == 0
+        assert lives.call("wait", "last", "--json").code == 0
+    assert "interrupted" not in seen
+    assert "running" in seen
+
+
+def test_nobody_waits_for_scopes_that_an_interrupted_run_holds(lives):
+    lives.lab.templates(
+        command_1=shell("sleep 60", mode="write", owns=["out/**"], timeout="60s"),
+        command_2=shell("true", mode="write", owns=["out/**"], phase="phase-2"),
+    )
+    lives.stopped()
+    refused = lives.call("run", "phase-2", "--wait", "3000", "--json")
+    assert refused.code == 5
+    assert refused.document["next_action"].startswith("orchestrate resume ")
+
+
+def test_a_refusal_by_a_run_that_is_on_names_the_wait_for_what_is_new(lives):
+    run, _ = two_that_wait(lives)
+    for words in (("resume", run.name), ("resume", run.name, "--detach"), ("deploy", "phase-1")):
+        refused = lives.call(*words, "--json")
+        wait, cursor = refused.document["next_action"].rsplit(" ", 1)
+        assert (refused.code, wait) == (5, f"orchestrate wait {run.name} --timeout 90 --since"), words
+        assert cursor.isdecimal()
+
+
+def test_a_brief_answer_names_what_has_landed(lives):
+    lives.lab.templates(command_1=shell("echo 1 > a", mode="write", owns=["a"]))
+    landing = lives.call("run", "phase-1", "--json").document["commit"]["landing"]
+    said = lives.call("wait", "last", "--since", "0", "--json").document
+    assert (said["status"], said["landed"]) == ("integrated", landing)
 
 
 def test_deploy_in_the_foreground_leaves_the_landing_to_the_lead(lives):

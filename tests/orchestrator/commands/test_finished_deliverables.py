@@ -17,7 +17,7 @@ def test_a_run_proposes_what_is_finished_and_each_proposal_leads_to_the_next(lab
     second = run(lab)
     assert [one["ticket"] for one in second["workers"]] == ["command-3"]
     assert "all tickets are done of" not in message_of(second)
-    assert second["next_action"] == "orchestrate deliverable done --finished"
+    assert second["next_action"] == "orchestrate deliverable done --finished --detach"
     lab.commit({"orchestrate.toml": '[checks]\ntest = "echo x >> ~/checked; echo 3 passed"\n'})
     called = lab.call("deliverable", "done", "--finished", "--json")
     assert called.code == 0, called
@@ -50,7 +50,7 @@ def test_one_deliverable_is_proposed_by_name_and_finished_needs_some(lab):
     assert lab.call("deliverable", "done", "Checks", "--finished").code == 2
     assert lab.call("deliverable", "done").code == 2
     lab.templates(command_1=shell("true", deliverable="Checks"))
-    assert run(lab)["next_action"] == "orchestrate deliverable done Checks"
+    assert run(lab)["next_action"] == "orchestrate deliverable done Checks --detach"
 
 
 def test_only_what_a_template_names_is_finished_and_integrate_does_not_tick_the_plan(lab):
@@ -63,7 +63,7 @@ def test_only_what_a_template_names_is_finished_and_integrate_does_not_tick_the_
     assert "all tickets are done of Test gaps" in message_of(document)
     lab.templates(command_2=shell("true", deliverable=None))
     document = run(lab)
-    assert document["next_action"] == "orchestrate deliverable done 'Test gaps'"
+    assert document["next_action"] == "orchestrate deliverable done 'Test gaps' --detach"
     assert lab.call("deliverable", "done", "Test gaps", "--no-verify").code == 0
     for _ in range(2):
         assert integrate(lab, document)["next_action"] == "orchestrate status"
@@ -77,8 +77,10 @@ def test_after_a_detached_run_wait_and_status_name_the_finished_deliverable_unti
     for form in ((), ("--since", "0")):
         waited = lab.call("wait", started["run"], *form, "--timeout", "60", "--json")
         assert (waited.code, waited.document["status"]) == (0, "integrated")
-        assert waited.document["next_action"] == "orchestrate deliverable done Checks"
-    assert lab.call("status", "--json").document["next_action"] == "orchestrate deliverable done Checks"
+        assert waited.document["next_action"] == "orchestrate deliverable done Checks --detach"
+    assert (
+        lab.call("status", "--json").document["next_action"] == "orchestrate deliverable done Checks --detach"
+    )
     assert lab.call("deliverable", "done", "Checks", "--no-verify").code == 0
     assert lab.call("status", "--json").document["next_action"] is None
     assert lab.call("wait", started["run"], "--json").document["next_action"] == "orchestrate status"

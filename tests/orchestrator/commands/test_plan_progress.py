@@ -179,10 +179,14 @@ def test_a_phase_waits_for_the_users_approval(planned):
     assert called.document["when_approved"].startswith("orchestrate approve phase-3 --by NAME --then ")
     assert planned.everything() == before
     assert planned.call("approve", "phase-3", "--by", "Ada", "--reject").code == 0
+    told = planned.call("status", "--json").document
+    assert (told["next_action"], told["waiting_for"]) == (None, "lead")
+    assert "gate phase-3 was rejected by Ada on " in told["what"]
     called = planned.call("phase", "complete", "--json")
     assert called.code == 4
     assert "was rejected by Ada" in called.says()[0]
     assert planned.call("approve", "phase-3", "--by", "Ada", "--condition", "by Friday").code == 0
+    assert "rejected" not in planned.call("status", "--json").document["what"]
     called = planned.call("phase", "complete", "--json")
     assert called.code == 0, called
     assert called.document["changed"] == ["DECISIONS.md", "STATUS.md"]

@@ -224,7 +224,8 @@ def test_a_run_is_told_in_lines_that_fit_a_narrow_terminal(lab):
     assert called.code == 1
     run = lab.call("status", "--json").document["runs"][0]["run"]
     command = f"orchestrate integrate {run} --reject Command-Worker-3"
-    assert [line for line in called.out.splitlines() if len(line) > 80] == []
+    # What happens is a log here, of which nothing is cut.
+    assert [line for line in called.out.splitlines() if len(line) > 80 and not line[0].isdigit()] == []
     for said in ("out_of_scope", "deep/", "file", f"  {command} --reason", f"next: {command}\n"):
         assert said in called.out
     for command in (("plan", "phase-1"), ("status",), ("resume",), ("run", "phase-1")):

@@ -1,5 +1,6 @@
 """Validation names every fault with its line, and every habit that loses what a new lead needs."""
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -252,3 +253,13 @@ def test_a_path_is_relative_to_the_callers_folder_also_upwards(lab):
     for path in ("../STATUS.md", "../src/../STATUS.md", "STATUS.md", str(lab.root / "STATUS.md")):
         called = lab.call("validate", path, "--json", cwd=lab.root / "src")
         assert [one["path"] for one in called.document["files"]] == ["STATUS.md"], path
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_at_the_place_of_a_state_file_is_named(lab, make):
+    assert lab.call("init", "--with", "phases").code == 0
+    (lab.root / "phases/phase-1").mkdir(parents=True)
+    make(lab.root / "phases/phase-1/PLAN.md")
+    called = lab.call("validate", "--json")
+    assert called.code == 1
+    assert any(line.startswith("phases/phase-1/PLAN.md: cannot be read: ") for line in called.says())

@@ -205,7 +205,7 @@ def test_a_ticket_that_was_done_and_fails_when_run_again_is_named_with_the_optio
     told = lab.call("run", "phase-1", "--again", "--json")
     call = "orchestrate run phase-1 --only command-1 command-2 --again"
     assert told.code == 1
-    assert f"`{call}` runs it again" in told.document["what"]
+    assert f"`{call} --detach` runs it again" in told.document["what"]
     said = lab.call("status", "--json").document["what"]
     assert said.startswith("nothing is under way; Phase 1: Review has ")
     run = told.document["run"]

@@ -118,7 +118,9 @@ def test_what_conflicts_with_the_branch_is_rejected_and_done_again(lab):
     why = '--reason "done again on the branch as it is now"'
     first = f"orchestrate integrate {run} --reject Command-Worker-1 {why}"
     again = "orchestrate run phase-1 --only command-1 command-2"
-    assert told["what"].endswith(f"has changed on main since; `{first}`, then `{again}` does it again")
+    assert told["what"].endswith(
+        f"has changed on main since; `{first}`, then `{again} --detach` does it again"
+    )
     assert (told["next_action"], told["waiting_for"]) == (None, "lead")
     assert lab.call("status", "--json").document["what"] == told["what"]
     assert lab.call("run", "phase-1", "--json").document["what"] == told["what"]

@@ -21,7 +21,7 @@ def test_who_breaks_the_gate_is_run_again_with_those_who_fell_with_it(lab):
     document = call(lab, "run", "phase-1", code=1)
     again = "orchestrate run phase-1 --only command-1 command-2"
     assert document["next_action"] is None
-    assert f"`{again}`" in document["what"]
+    assert f"`{again} --detach`" in document["what"]
     (problem,) = document["problems"]
     assert problem["do"].startswith(f"run it again: {again}; or, where the gate or the branch is at fault, ")
     lab.templates(command_1=writer(1))
@@ -42,7 +42,7 @@ def test_who_was_cancelled_is_run_again_with_those_that_were_skipped_for_it(live
     assert verdicts(document) == {"command-1": "accepted", "command-2": "rejected", "command-3": None}
     again = "orchestrate run phase-1 --only command-2 command-3"
     assert (document["next_action"], document["waiting_for"]) == (None, "lead")
-    assert f"`{again}`" in lives.call("wait", run.name).out.splitlines()[-1]
+    assert f"`{again} --detach`" in lives.call("wait", run.name).out.splitlines()[-1]
     lives.lab.templates(command_2=shell("true"))
     assert follow(lives, again) == {"command-2": "accepted", "command-3": "accepted"}
     assert lives.living() == []
@@ -79,10 +79,10 @@ def test_an_old_run_names_no_ticket_that_a_later_run_has_had_or_that_is_no_more(
     call(lab, "run", "phase-1", "--only", "command-1", code=0)
     for command in ("integrate", "wait"):
         told = call(lab, command, old, code=1)
-        assert told["what"].endswith("`orchestrate run phase-1 --only command-3` runs it again")
+        assert told["what"].endswith("`orchestrate run phase-1 --only command-3 --detach` runs it again")
     lab.git("rm", "--quiet", f"{TEMPLATES}/command-3.md")
     told = call(lab, "integrate", old, code=1)
-    assert told["next_action"] == "orchestrate deliverable done 'Code review'"
+    assert told["next_action"] == "orchestrate deliverable done 'Code review' --detach"
 
 
 def test_a_run_that_is_cancelled_after_a_later_one_proposes_nothing_of_what_that_has_done(lives):

@@ -70,7 +70,7 @@ def test_the_command_that_a_run_names_runs_what_it_had_no_money_for(rehearsal):
     document = lab.run()
     command = "orchestrate run phase-1 --only claude-2 command-1"
     assert (document["next_action"], document["waiting_for"]) == (None, "lead")
-    assert f"`{command}`" in document["what"]
+    assert f"`{command} --detach`" in document["what"]
     assert [one["place"] for one in document["problems"]] == ["Claude-Worker-2"]
     waited = lab.lab.call("wait", "last", "--json").document
     assert (waited["what"], waited["problems"]) == (document["what"], document["problems"])
@@ -80,4 +80,4 @@ def test_the_command_that_a_run_names_runs_what_it_had_no_money_for(rehearsal):
     assert {one["ticket"]: one["outcome"] for one in again["workers"]} == dict.fromkeys(
         ("claude-2", "command-1"), "complete"
     )
-    assert again["next_action"] == "orchestrate deliverable done 'Code review'"
+    assert again["next_action"] == "orchestrate deliverable done 'Code review' --detach"

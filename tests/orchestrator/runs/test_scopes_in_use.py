@@ -41,7 +41,7 @@ def test_one_file_spelled_in_other_ways_is_refused_to_a_second_deploy(lives):
         told = lives.call("deploy", f"phase-{name}", "--json")
         assert told.code == 5, name
         assert (told.document["status"], told.document["workers"]) == ("refused", [])
-        assert told.document["next_action"] == f"orchestrate wait {run.name} --timeout 90"
+        assert told.document["next_action"].startswith(f"orchestrate wait {run.name} --timeout 90 --since ")
         [problem] = told.document["problems"]
         assert problem["witness"] == "src/a.py"
         assert problem["place"] == f"docs/worker-ticket-templates/command-{name}.md:8"
