@@ -327,7 +327,7 @@ def test_a_criterion_names_the_milestone_of_its_own_phase(planned):
                 ("- [ ] Command", "- [x] Command"),
                 ("- [ ] formats", "- [x] formats"),
             ),
-            "all of Phase 2: Core is done: `orchestrate phase complete`, then comes Phase 3: Polish",
+            "all of Phase 2: Core is done: `orchestrate phase complete --detach`, then comes Phase 3: Polish",
         ),
         (
             (("**Status:** IN PROGRESS\n**Milestone", "**Status:** COMPLETE\n**Milestone"),),

@@ -25,7 +25,7 @@ def options(parser):
         found.add(action.dest)
         for inner in (action.choices or {}).values() if isinstance(action.choices, dict) else ():
             found |= options(inner)
-    return found - {"help", "project", "json", "version", "lead"}
+    return found - {"help", "project", "json", "version", "lead", "background"}
 
 
 @pytest.mark.parametrize("name", BUILT)

@@ -216,7 +216,7 @@ def test_a_ticket_that_was_done_and_fails_when_run_again_is_named_with_the_optio
     assert [one["ticket"] for one in told.document["workers"]] == ["command-1", "command-2"]
     plan = (lab.root / "STATUS.md").read_text().replace("- [ ] ", "- [x] ")
     lab.commit({"STATUS.md": plan})
-    assert "`orchestrate phase complete`" in lab.call("status", "--json").document["what"]
+    assert "`orchestrate phase complete --detach`" in lab.call("status", "--json").document["what"]
     lab.git("rm", "--quiet", "broken")
     lab.git("commit", "--quiet", "--message=mended")
     assert lab.call(*call.split()[1:], "--json").code == 0
