@@ -1,7 +1,8 @@
 """Messages: 15 participants that write to each other, beside a queue in SQLite (WAL) with the same polling.
 
 Each participant is a process. It sends to random others, polls, handles what is new, and acknowledges it. The
-first figures are for senders without pauses, the others for 300 messages a second in all.
+first figures are for senders without pauses, the others for 300 messages a second in all. Then long logs are
+read, alone and by a runtime that takes over.
 """
 
 import json
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from lab import say
+from lab import ORCHESTRATE, peak_kib, repository, say, timed
 
 from workers.messages.delivery import Reading, receipt
 from workers.messages.logs import Logs
@@ -27,6 +28,7 @@ POLL = 0.02
 """Seconds between two polls, also of a sender without pauses: as in the second after a message."""
 RATE = 300.0
 RECORDS = 100_000
+ROUNDS = 3
 
 
 def main() -> None:
@@ -39,6 +41,7 @@ def main() -> None:
         say(f"append to handling, 99 of 100, ms, {name}", late, "1.2 times SQLite's")
         say(f"lost, handled twice, unacknowledged, {name}", f"{ours[2]} {ours[3]} {ours[4]}", "0 0 0")
     reading()
+    resuming()
 
 
 def measured(kind: str, rate: float, each: int) -> tuple[float, float, int, int, int]:
@@ -220,6 +223,60 @@ def read(folder: str) -> None:
     seconds = time.process_time() - start
     assert book.new_for("20260216_142834.coordinator") == []
     print(json.dumps([seconds, memory("VmHWM") - before]))
+
+
+def resuming() -> None:
+    """Measure `resume RUN` after a long talk of its workers, beside that of a silent run."""
+    plain = 'fence = "off"\n[worktree]\nshared = "always"\n'
+    ticket = '---\nphase: phase-1\ntitle: Talk\ncommand: ["true"]\n---\nx\n'
+    with repository({f"command-{at}": ticket for at in range(1, PEOPLE + 1)}, plain) as folder:
+        timed([ORCHESTRATE, "run", "phase-1"], folder)
+        run = max((folder / ".taskers" / "runs").iterdir()).name
+        resume = [ORCHESTRATE, "resume", run, "--json"]
+        silent = min(peak_mib(resume, folder) for _ in range(ROUNDS))
+        write_talk(folder / ".taskers" / "messages", run)
+        for what in ("that no runtime has seen", "that an earlier runtime has handled"):
+            start = time.perf_counter()
+            more = peak_mib(resume, folder) - silent
+            say(f"{RECORDS:,} records {what}: `resume RUN`", f"{time.perf_counter() - start:.2f} s", "3 s")
+            say("  memory beyond that without records", f"{more:.1f} MiB", "32 MiB")
+
+
+def peak_mib(command: list[str], folder: Path) -> float:
+    """Run a command; return the most memory that it has had. Raises if it fails."""
+    started, peak = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL), 0
+    # Not what `wait4` says: that begins with the memory of this process.
+    while started.poll() is None:
+        peak = max(peak, peak_kib(started.pid))
+        time.sleep(0.005)
+    if started.returncode:
+        raise SystemExit(f"{command}: exit {started.returncode}")
+    return peak / 1024
+
+
+def write_talk(folder: Path, run: str) -> None:
+    """Write as many messages as receipts: each worker to its neighbours in turn, who are shown them."""
+    lines: dict[str, list[bytes]] = {f"{run}.Command-Worker-{at}": [] for at in range(1, PEOPLE + 1)}
+    people = list(lines)
+    began = round(time.time() * 1000) - RECORDS * 10
+    for at in range(RECORDS // 2):
+        sender, receiver = people[at % PEOPLE], people[(at + 1 + at // PEOPLE % (PEOPLE - 1)) % PEOPLE]
+        ids = [f"{one}:{len(lines[one]) + 1}" for one in (sender, receiver)]
+        told = (
+            sender,
+            receiver,
+            "chat",
+            "phase-1",
+            None,
+            None,
+            1,
+            f"the parser keeps line ends, as of step {at}",
+        )
+        heard = (receiver, sender, "ack", "phase-1", None, ids[0], 1, "", {"how": "shown"})
+        lines[sender].append(encode(Record(ids[0], stamp(began + at * 10), *told)))
+        lines[receiver].append(encode(Record(ids[1], stamp(began + at * 10 + 1), *heard)))
+    for who, written in lines.items():
+        (folder / log_name(who)).write_bytes(b"\n".join(written) + b"\n")
 
 
 def memory(name: str) -> float:

@@ -39,6 +39,7 @@ def repository(tickets: dict[str, str], settings: str = "") -> Iterator[Path]:
         (templates / f"{stem}.md").write_text(text)
     if settings:
         (folder / "orchestrate.toml").write_text(settings)
+    (folder / "README.md").write_text("A project for the benches.\n")  # state files alone are no project
     subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
     subprocess.run(["git", "commit", "-qm", "bench"], cwd=folder, check=True)
     yield folder
