@@ -29,13 +29,25 @@ KEYS = ("v", "id", "at", "from", "to", "type", "phase", "plan", "re", "try", "bo
 
 _RUN = "[0-9]{8}_[0-9]{6}(?:_[0-9]+)?"
 _NAME = "[A-Za-z0-9][A-Za-z0-9-]*"
-_is_receiver = re.compile(rf"{_RUN}\.{_NAME}").fullmatch
-_is_id = re.compile(rf"{_RUN}\.{_NAME}:[1-9][0-9]{{0,8}}").fullmatch
-_is_at = re.compile(
+_WHO = rf"{_RUN}\.{_NAME}"
+_NUMBER = "[1-9][0-9]{0,8}"
+_AT = (
     "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}[.][0-9]{3}Z"
+)
+_PLAIN = r"[ !#-\[\]-~]"
+"""What JSON writes as it is."""
+_is_receiver = re.compile(_WHO).fullmatch
+_is_id = re.compile(f"{_WHO}:{_NUMBER}").fullmatch
+_is_at = re.compile(_AT).fullmatch
+_as_we_write = re.compile(
+    rf'{{"v":1,"id":"(({_WHO}):{_NUMBER})","at":"({_AT})","from":"\2","to":"({_WHO})","type":"([a-z_]+)",'
+    rf'"phase":(?:null|"({_PLAIN}{{0,{MAX_PHASE}}})"),"plan":(?:null|"({_PLAIN}{{0,{MAX_PLAN}}})"),'
+    rf'"re":(?:null|"({_WHO}:{_NUMBER})"),"try":([1-9][0-9]?),"body":"({_PLAIN}{{0,{MAX_BODY}}})",'
+    r'"facts":{(?:"how":"([a-z]+)")?}}'
 ).fullmatch
+"""Matches a valid line as `encode` writes it, without escapes, and with facts no more than a receipt has."""
 _UNSAFE = "[\ud800-\udfff\0]"
-_TO_ALL, _TO_COORDINATOR = f".{ALL}", f".{COORDINATOR}"
+_TO_ALL, _TO_COORDINATOR, _OF_LEAD = f".{ALL}", f".{COORDINATOR}", f".{LEAD}"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _DEEPEST = 32
 _REMEMBERED = 1024
@@ -102,6 +114,11 @@ def is_to_all(receiver: str) -> bool:
 def is_to_coordinator(receiver: str) -> bool:
     """Return whether a receiver is the coordinator of a run."""
     return receiver.endswith(_TO_COORDINATOR)
+
+
+def is_lead(participant: str) -> bool:
+    """Return whether a participant is the lead of a run."""
+    return participant.endswith(_OF_LEAD)
 
 
 def is_worker(participant: str) -> bool:
@@ -200,6 +217,8 @@ def decode(line: bytes, participant: str) -> Record | Void:
     """Read a line, without its LF, of a participant's log; return why where it is no valid record."""
     if (known := _written.pop(line, None)) is not None and known.sender == participant:
         return known
+    if (plain := _plain(line, participant)) is not None:
+        return plain
     if len(line) > MAX_LINE:
         return Void(f"has more than {MAX_LINE:,} bytes")
     try:
@@ -220,6 +239,20 @@ def decode(line: bytes, participant: str) -> Record | Void:
         return Void("has an id of", short(sender_of(record.id), split(participant)[0])[:80])
     # A text that has to be cleaned cannot be written without an escape.
     return _shared(_cleaned(record) if b"\\" in line else record, participant)
+
+
+def _plain(line: bytes, participant: str) -> Record | None:
+    """Read a line by one match, in a third of the time: most are as `encode` writes them, without escapes."""
+    found = _as_we_write(line.decode("ascii", "replace"))
+    if found is None:
+        return None
+    id_, sender, at, to, kind, phase, plan, re_, tries, body, how = found.groups()
+    if sender != participant or kind not in TYPES or sender.endswith(_TO_ALL):
+        return None
+    facts = {"how": intern(how)} if how else {}
+    phase, plan = phase and intern(phase), plan and intern(plan)
+    values = (id_, at, participant, intern(to), intern(kind), phase, plan, re_, int(tries), body, facts)
+    return _new(Record, values)
 
 
 def _why_void(record: Record, participant: str) -> Void:
@@ -312,6 +345,7 @@ def _finite(text: str) -> float:
     return number
 
 
+_new = tuple.__new__
 _values = itemgetter(*KEYS[1:])
 _quoted = json.encoder.encode_basestring_ascii
 _write = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

@@ -50,6 +50,31 @@ def test_what_is_written_is_read_as_the_same_record(body, facts):
     assert decode(line, ONE).body == clean(body[:4000])
 
 
+PLAIN = st.text(st.characters(max_codepoint=0x7F), max_size=12) | st.sampled_from(
+    ("x" * 33, "x" * 65, 'a"b', "\\")
+)
+
+
+@given(
+    st.sampled_from((f"{ONE}:7", f"{ONE}:07", f"{ONE}:9999999999", f"{TWO}:7")),
+    st.sampled_from((TWO, "20260216_142834.all", "nobody")),
+    st.sampled_from(("chat", "ack", "gossip")),
+    st.tuples(
+        PLAIN | st.none(),
+        PLAIN | st.none(),
+        st.sampled_from((None, f"{TWO}:1", "x")),
+        st.integers(0, 100),
+        PLAIN,
+    ),
+    st.sampled_from(({}, {"how": "shown"}, {"how": "a b"}, {"how": "shown", "commit": "x"})),
+)
+def test_a_line_as_we_write_it_is_read_as_one_with_blanks(id_, to, kind, rest, facts):
+    line = encode(Record(id_, stamp(0), ONE, to, kind, *rest, facts))
+    other = json.dumps(json.loads(line)).encode()
+    assert decode(line, ONE) == decode(other, ONE)
+    assert decode(line, TWO) == decode(other, TWO)
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
