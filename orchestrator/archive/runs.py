@@ -214,10 +214,11 @@ def _bytes_of_run(repository: Repository, run: RunDir) -> int:
 
 
 def _last_event(run: RunDir) -> datetime:
-    for record in reversed(read_journal(run.path / "events.jsonl")):
+    last = began(run.id)
+    for record in read_journal(run.path / "events.jsonl"):
         with suppress(KeyError, TypeError, ValueError):
-            return datetime.fromisoformat(record["at"])
-    return began(run.id)
+            last = datetime.fromisoformat(record["at"])
+    return last
 
 
 def _unsettled(repository: Repository, at: datetime) -> set[tuple[str, str]]:

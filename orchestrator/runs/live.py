@@ -101,6 +101,11 @@ class LiveRun:
         names = [name for name, worker in self.state.workers.items() if worker.started]
         return any(doing_of(self.state, name, lives=False) == "running" for name in names)
 
+    def read(self) -> None:
+        """Read new records of the journal, and fold them in; at first it may be long."""
+        self.state.take_all(self._reader.records())
+        self.state.cursor = self._reader.offset
+
     def look(self) -> list[dict[str, Any]]:
         """Read new records of the journal, fold them in, and return them."""
         records = self._reader.read()
@@ -239,7 +244,7 @@ def live_run(run: RunDir, problems: list[Problem] | None = None) -> LiveRun | No
         return None
     found = LiveRun(state)
     try:
-        found.look()
+        found.read()
     except OSError as error:
         if problems is not None:
             problems.append(unreadable(run, JOURNAL, error))

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.files.read import opened, read_whole, refuse_larger
+from workers.files.read import read_parts
 
 
 class Journal:
@@ -24,9 +24,9 @@ class Journal:
         self._stands = self._now()
         self._is_disturbed = False
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Append one record in one write."""
-        data = json.dumps(record).encode() + b"\n"
+    def append(self, *records: Mapping[str, Any]) -> None:
+        """Append records in one write."""
+        data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
         ours = self._stands[1] + len(data)
         while data:
             data = data[os.write(self._descriptor, data) :]
@@ -65,35 +65,33 @@ class JournalReader:
 
     def read(self, until: int | None = None) -> list[dict[str, Any]]:
         """Return new records, up to an offset; half a line is left for the next call."""
-        try:
-            descriptor = opened(self._path)
-        except FileNotFoundError:
-            return []
-        try:
-            size = os.fstat(descriptor).st_size if until is None else until
-            refuse_larger(self._path, size - self.offset)
-            data = os.pread(descriptor, size - self.offset, self.offset) if size > self.offset else b""
-        finally:
-            os.close(descriptor)
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return _records(whole)
+        return list(self.records(until))
+
+    def records(self, until: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the same, a part at a time: a long journal takes many times its size in memory."""
+        with contextlib.suppress(FileNotFoundError):
+            for part in read_parts(self._path, self.offset, until):
+                if part.endswith(b"\n"):
+                    self.offset += len(part)
+                    yield from _records(part)
 
 
-def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read all records; a line that was cut by a kill is skipped."""
-    try:
-        data = read_whole(path)
-    except FileNotFoundError:
-        return []
-    return _records(data)
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield all records; a line that was cut by a kill is skipped."""
+    with contextlib.suppress(FileNotFoundError):
+        for part in read_parts(path):
+            yield from _records(part)
 
 
-def _records(data: bytes) -> list[dict[str, Any]]:
-    found = []
+def _records(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.split(b"\n"):
-        with contextlib.suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            if isinstance(record, dict):
-                found.append(record)
-    return found
+        try:
+            # As `json.loads` does, but for a look at each line for its encoding.
+            record = _read(line.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+_read = json.JSONDecoder().decode

@@ -3,10 +3,13 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 MOST = 1 << 28
 """The most bytes that are read of one file: none that we write and read whole comes near."""
+_PART = 1 << 18
+"""Bytes that are read at once of a file that is read in parts."""
 _MORE = 4096
 """Bytes that are asked for beyond what a file seems to have."""
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -45,6 +48,29 @@ def read_whole(path: Path | str, most: int = MOST) -> bytes:
         os.close(descriptor)
     refuse_larger(path, size, most)
     return data
+
+
+def read_parts(path: Path | str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """Yield a regular file in parts of whole lines, from an offset, up to another one; last what has no LF.
+
+    Raises OSError, NotRegularError where it is none, or has more to read
+    than `MOST`.
+    """
+    descriptor, status = _opened(path)
+    try:
+        end = status.st_size if end is None else end
+        refuse_larger(path, end - start)
+        begun: list[bytes] = []
+        while start < end and (data := os.pread(descriptor, min(_PART, end - start), start)):
+            start += len(data)
+            if cut := data.rfind(b"\n") + 1:
+                yield b"".join((*begun, data[:cut]))
+                begun.clear()
+            begun.append(data[cut:])
+        if rest := b"".join(begun):
+            yield rest
+    finally:
+        os.close(descriptor)
 
 
 def read_start(path: Path | str, most: int) -> bytes:

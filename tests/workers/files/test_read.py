@@ -52,7 +52,12 @@ def test_what_stands_in_the_place_of_a_file_is_named_and_nobody_waits_for_it(tmp
     make, said = KINDS[kind]
     path = tmp_path / "odd"
     make(path)
-    for read in (read_whole, read_journal, lambda it: read_start(it, 9), lambda it: JournalReader(it).read()):
+    for read in (
+        read_whole,
+        lambda it: list(read_journal(it)),
+        lambda it: read_start(it, 9),
+        lambda it: JournalReader(it).read(),
+    ):
         with pytest.raises(NotRegularError) as caught:
             read(path)
         assert (caught.value.strerror, caught.value.filename) == (said, str(path))
@@ -110,7 +115,7 @@ def test_links_that_lead_round_in_a_circle_are_an_error_of_the_system(tmp_path):
 def test_a_record_that_is_nested_without_end_is_passed_over(tmp_path):
     deep = b"[" * 100_000 + b"]" * 100_000
     (tmp_path / "events.jsonl").write_bytes(deep + b'\n{"event": "opened"}\n' + b'{"a":' * 100_000 + b"\n")
-    assert read_journal(tmp_path / "events.jsonl") == [{"event": "opened"}]
+    assert list(read_journal(tmp_path / "events.jsonl")) == [{"event": "opened"}]
     assert parsed_exit(deep) is None
 
 

@@ -78,7 +78,7 @@ def test_a_journal_goes_on_behind_a_torn_line(tmp_path, torn):
 
 
 def test_a_journal_that_is_not_there_is_empty(tmp_path):
-    assert read_journal(tmp_path / "events.jsonl") == []
+    assert list(read_journal(tmp_path / "events.jsonl")) == []
 
 
 HOLDER = """
