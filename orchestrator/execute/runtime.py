@@ -111,17 +111,21 @@ class Runtime:
         self._tell = project.tell
         self.state.take_all(read_journal(run.path / JOURNAL))
 
-    def note(self, event: RunEvent) -> None:
-        """Append an event to the journal, fold it into the state, and show it to the caller's observer."""
-        noted = Noted(self.clock().astimezone(UTC).isoformat(timespec="milliseconds"), event)
-        record = self.redactor.value(encoded(noted))[0]
+    def note(self, *events: RunEvent) -> None:
+        """Append events to the journal, fold them into the state, and show them to the caller's observer."""
+        if not events:
+            return
+        at = self.clock().astimezone(UTC).isoformat(timespec="milliseconds")
+        noted = [Noted(at, event) for event in events]
+        records = self.redactor.value([encoded(one) for one in noted])[0]
         forged = self.forged_paths()
         running = self.running() if forged else ()
-        self._journal.append(record)
-        self.state.take(noted)
-        self._tell(noted, self.state)
-        logged = {name: value for name, value in record.items() if name not in {"at", "event", "facts"}}
-        info(record["event"], run=self.run.id, **logged)
+        self._journal.append(*records)
+        for one, record in zip(noted, records, strict=True):
+            self.state.take(one)
+            self._tell(one, self.state)
+            logged = {name: value for name, value in record.items() if name not in {"at", "event", "facts"}}
+            info(record["event"], run=self.run.id, **logged)
         if forged:
             self.note_tampering(Unattributed(forged, running, harm=True))
 

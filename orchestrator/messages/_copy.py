@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 
 from orchestrator.runs.message_log import decoded_copy
 from workers.files.durable import append_line
-from workers.files.read import read_whole
+from workers.files.read import read_parts
 from workers.messages.record import Record, split
 
 
@@ -17,21 +16,24 @@ class Copy:
     def __init__(self, path: Path, run: str) -> None:
         self._path = path
         self._run = run
-        self._known: set[int] = set()
-        """Hashes of the lines: the lines of a long run would take tens of megabytes."""
+        self.lines: set[int] = set()
+        """Hashes of those that an earlier runtime has copied: themselves they take tens of megabytes."""
 
-    def read(self) -> Iterator[Record]:
-        """Yield what an earlier runtime has copied; a line that is no record of the run is skipped."""
-        with suppress(FileNotFoundError), BytesIO(read_whole(self._path)) as lines:
-            for line in (line.removesuffix(b"\n") for line in lines):
-                record = decoded_copy(line)
-                if record is not None and split(record.sender)[0] == self._run:
-                    self._known.add(hash(line))
-                    yield record
+    def read(self) -> Iterator[list[Record]]:
+        """Yield, in parts, what an earlier runtime has copied of records of the run."""
+        with suppress(FileNotFoundError):
+            for part in read_parts(self._path):
+                yield list(self._records(part.split(b"\n")))
+
+    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        for line in lines:
+            record = decoded_copy(line)
+            if record is not None and split(record.sender)[0] == self._run:
+                self.lines.add(hash(line))
+                yield record
 
     def add(self, lines: Iterable[bytes]) -> None:
-        """Append the lines that are not there yet. Raises OSError."""
-        new = [line for line in dict.fromkeys(lines) if hash(line) not in self._known]
+        """Append lines that this runtime has not added before, where no earlier one has. Raises OSError."""
+        new = [line for line in dict.fromkeys(lines) if hash(line) not in self.lines]
         if new:
             append_line(self._path, b"\n".join(new), 0o600, synced=False)
-            self._known.update(map(hash, new))

@@ -27,10 +27,19 @@ from orchestrator.state.events import PhaseEvent, PlanMoved
 from tickets.problems import Problem, ProblemError
 from tickets.ticket import Ticket
 from workers.files.run_dir import MESSAGES
-from workers.messages.log_reader import Seen
 from workers.messages.logs import Logs, Poll
 from workers.messages.own_log import Draft, NotSentError, OwnLog
-from workers.messages.record import ALL, COORDINATOR, LEAD, Record, log_name, participant, short, split
+from workers.messages.record import (
+    ALL,
+    COORDINATOR,
+    LEAD,
+    Record,
+    log_name,
+    participant,
+    sender_of,
+    short,
+    split,
+)
 from workers.messages.roster import Roster, write_roster
 from workers.messages.standing import Book, Resends
 
@@ -78,9 +87,10 @@ class Coordinator:
         self._name, self._lead = participant(self._run, COORDINATOR), participant(self._run, LEAD)
         self._settings = runtime.manifest.messages
         self._folder = runtime.run.root / MESSAGES
-        self._logs = Logs(str(self._folder), concerning=f"{self._run}.", clock=self._now)
-        self._log = OwnLog(self._path(self._name), self._name, self._now)
         self._copy = Copy(runtime.run.path / COPY, self._run)
+        concerning, known = f"{self._run}.", self._copy.lines
+        self._logs = Logs(str(self._folder), concerning=concerning, clock=self._now, known=known)
+        self._log = OwnLog(self._path(self._name), self._name, self._now)
         self._book = Book(is_brief=True)
         self._resends = Resends(self._name, self._settings.ack_limit)
         self._files = PhaseFiles(runtime)
@@ -106,8 +116,8 @@ class Coordinator:
         titles = {ticket.worker: ticket.title for ticket in manifest.tickets}
         name = owner.worker if owner else None
         write_roster(str(self._folder), Roster(self._run, manifest.phase, manifest.lead, name, titles))
-        for record in self._copy.read():
-            self._book.add(record)
+        for records in self._copy.read():
+            self._note([record for record in records if self._add(record)])
         async with self._taking:
             closed = self._catch_up()
             # Among them what an earlier runtime had copied, and was killed before it handled.
@@ -182,17 +192,19 @@ class Coordinator:
             self._report(line.participant, str(line))
         for change in poll.changes:
             self._report(change.participant, f"the log {change.what}")
-        fresh = [seen for seen in poll.records if self._add(seen)]
+        fresh = [seen for seen in poll.records if self._add(seen.record)]
         try:
             self._copy.add(one.line for one in fresh if split(one.record.sender)[0] == self._run)
         except OSError as error:
             warning("messages not copied", run=self._run, reason=str(error))
-        return [seen.record for seen in fresh]
+        records = [seen.record for seen in fresh]
+        self._note(records)
+        return records
 
-    def _add(self, seen: Seen) -> bool:
+    def _add(self, record: Record) -> bool:
         """Add a record to the book; return whether it is new: a resend is not."""
-        is_new = self._book.get(seen.record.id) is None
-        self._book.add(seen.record)
+        is_new = record.id not in self._book
+        self._book.add(record)
         return is_new
 
     # What messages bring about
@@ -202,9 +214,8 @@ class Coordinator:
 
         Returns those whose plan is to be completed. One whose effect a file cannot take is tried again.
         """
-        mine = [one for one in records if self._run in (split(one.sender)[0], split(one.to)[0])]
+        mine = [one for one in records if self._concerns_run(one)]
         for record in mine:
-            self._note(record)
             if record.type == "answer" and record.sender == self._lead:
                 await self._answer(record)
         receipts: list[Receipt] = []
@@ -265,7 +276,9 @@ class Coordinator:
 
     def _is_acknowledged(self, record: Record) -> bool:
         message = self._book.get(record.id)
-        return message is not None and any(ack.sender == self._name for ack in message.acks)
+        if message is None:
+            return self._book.is_settled(record.id)
+        return any(ack.sender == self._name for ack in message.acks)
 
     def _receipt(self, record: Record, refused: str = "") -> list[Receipt]:
         """Return the receipt that is owed for a message, once it is effective."""
@@ -288,18 +301,27 @@ class Coordinator:
             return f"run {self._run} has no worker {name}"
         return f"{name} has ended: {worker.outcome}" if worker.ended else ""
 
-    def _note(self, record: Record) -> None:
-        """Note a message in the journal, where an earlier runtime has not."""
+    def _note(self, records: Iterable[Record]) -> None:
+        """Note new messages in the journal, where an earlier runtime has not."""
+        known = self._runtime.state.messages
+        told = (one for one in records if self._is_told(one) and one.id not in known)
+        self._runtime.note(*map(self._noted, told))
+
+    def _is_told(self, record: Record) -> bool:
         is_lean = self._settings.events == "milestones" and record.type in TRANSITIONS
-        if record.type in UNTOLD or is_lean or record.id in self._runtime.state.messages:
-            return
+        return record.type not in UNTOLD and not is_lean and self._concerns_run(record)
+
+    def _noted(self, record: Record) -> MessageNoted:
         names = [split(one) for one in (record.sender, record.to)]
         workers = (name for run, name in names if run == self._run and name in self._runtime.state.workers)
         told = record.to == self._lead or (record.to == self._name and record.type in FOR_LEAD)
         line = _line(str(record.facts.get("title") or record.body))
         where = record.phase, record.plan, record.re
         sent = record.id, record.sender, record.to, record.type
-        self._runtime.note(MessageNoted(next(workers, ""), *sent, *where, line, told))
+        return MessageNoted(next(workers, ""), *sent, *where, line, told)
+
+    def _concerns_run(self, record: Record) -> bool:
+        return self._run in (split(record.sender)[0], split(record.to)[0])
 
     def _append(self, drafts: Sequence[Draft], log: OwnLog | None = None) -> None:
         if not drafts:
@@ -391,20 +413,22 @@ class Coordinator:
 
     async def _answer(self, record: Record) -> None:
         """Let a worker that has ended go on with the lead's answer, where that is an answer to it."""
-        asked = self._book.get(record.re) if record.re else None
-        if asked is None:
+        if not record.re or record.re not in self._book:
             return
-        name = split(str(asked.record.facts.get("about") or asked.record.sender))[1]
+        asked = self._book.get(record.re)  # None of one that is settled, which asked for nothing
+        about = asked.record.facts.get("about") if asked else None
+        sender = sender_of(record.re)
+        name = split(str(about or sender))[1]
         ticket = next((one for one in self._runtime.manifest.tickets if one.worker == name), None)
         if ticket is None or not self._runtime.of(ticket).ended:
             return
         worker, mine = self._runtime.of(ticket), participant(self._run, name)
         answer = self._book.get(record.id)
         was_seen = answer is not None and any(ack.sender == mine for ack in answer.acks)
-        if was_seen or asked.record.id in worker.answered:
+        if was_seen or record.re in worker.answered:
             return  # it had seen it before its end, or has gone on with it already
-        if not worker.why_not_answered(asks=asked.record.sender == mine):
-            self._reported.update(await reopen(self._runtime, ticket, asked.record.id, record.body))
+        if not worker.why_not_answered(asks=sender == mine):
+            self._reported.update(await reopen(self._runtime, ticket, record.re, record.body))
             if record.to == mine:
                 # Its prompt has it: nothing else is to show it again.
                 self._append([_draft(Receipt(record, "shown"))], OwnLog(self._path(mine), mine, self._now))

@@ -499,9 +499,8 @@ def decoded(record: Mapping[str, Any]) -> Noted | None:
     try:
         if kind is WorkerEnded:
             return Noted(at, _ended(record))
-        if kind is MessageNoted:
-            record = {**record, "sender": record.get("from")}
-        return Noted(at, typed(kind, dict(record)))
+        found = {**record, "sender": record.get("from")} if kind is MessageNoted else dict(record)
+        return Noted(at, typed(kind, found))
     except UnsoundError:
         return None
 

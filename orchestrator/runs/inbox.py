@@ -23,7 +23,7 @@ class InboxReader:
         runs = [state.run.id for state in self._states]
         concerned = tuple(participant(run, name) for run in runs for name in (LEAD, COORDINATOR))
         self._logs = Logs(str(self._folder), concerning=concerned)
-        self._book = Book()
+        self._book = Book(is_brief=True)
 
     def read(self, now: float) -> None:
         """Read what is new; `now` is in epoch seconds."""

@@ -43,6 +43,7 @@ from tickets.value import Value, as_json
 from workers.files.journal import JournalReader
 from workers.files.locks import is_locked
 from workers.files.run_dir import RunDir, read_json, runs_of
+from workers.messages.ids import Ids
 
 JOURNAL = "events.jsonl"
 TALK = 3
@@ -168,8 +169,8 @@ class RunState:
         """What waits for its lead, as far as it was read (`InboxReader`)."""
         self.talk: deque[MessageNoted] = deque(maxlen=TALK)
         """The last messages."""
-        self.messages: set[str] = set()
-        """Ids of the messages that the journal has."""
+        self.messages = Ids()
+        """Those of the messages that the journal has."""
         self.parked: dict[str, str] = {}
         """Agent to the time (UTC) until which its provider was last parked."""
 
@@ -259,10 +260,18 @@ class RunState:
 
     def take_all(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Fold in records of a journal, and skip malformed ones."""
+        said: deque[Mapping[str, Any]] = deque(maxlen=TALK)
         for record in records:
+            # Of tens of thousands of messages only the last are ever shown.
+            if record.get("event") == "message" and isinstance(id_ := record.get("id"), str):
+                self.messages.add(id_)
+                said.append(record)
+                continue
             # After a full disk half a record may be on a line of its own: its content is lost.
             if (noted := decoded(record)) is not None:
                 self.take(noted)
+        for noted in filter(None, map(decoded, said)):
+            self.take(noted)
 
     @property
     def has_ended(self) -> bool:
@@ -406,7 +415,7 @@ def read_run(run: RunDir, problems: list[Problem] | None = None) -> RunState | N
     if state is not None:
         try:
             reader = JournalReader(run.path / JOURNAL)
-            state.take_all(reader.read())
+            state.take_all(reader.records())
             state.cursor = reader.offset
         except OSError as error:
             _add(problems, unreadable(run, JOURNAL, error))

@@ -96,8 +96,11 @@ def _texts_of(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping):
         for name, one in value.items():
-            is_assigned = isinstance(name, str) and isinstance(one, str) and name.isupper()
-            yield from (f"{name}={one}",) if is_assigned else (*_texts_of(name), *_texts_of(one))
+            if isinstance(name, str) and isinstance(one, str):
+                yield from (f"{name}={one}",) if name.isupper() else (name, one)
+            else:
+                yield from _texts_of(name)
+                yield from _texts_of(one)
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _texts_of(one)

@@ -6,7 +6,7 @@ import os
 import stat
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from workers.messages.record import MAX_LINE, Record, Void, decode
@@ -64,6 +64,7 @@ class LogReader:
     """Reads one log from its beginning on.
 
     With `needles` it passes over lines that hold none of them, unseen: as a whole, at the speed of a search.
+    It passes over `known` ones, too: hashes of lines of valid records.
     A log that grows while it is read is kept open until it is quiet: to open it is most of a poll's time.
     """
 
@@ -74,6 +75,8 @@ class LogReader:
         needles: Sequence[bytes],
         void: list[VoidLine],
         changes: list[LogChange],
+        *,
+        known: Container[int],
     ) -> None:
         self.participant = participant
         self.queue: deque[Seen] = deque()
@@ -82,7 +85,7 @@ class LogReader:
         self.is_behind = False
         """Whether there was more to read than was read at once."""
         self._path = path
-        self._needles = needles
+        self._needles, self._known_lines = needles, known
         self._void, self._changes = void, changes
         self._start = b'{"v":1,"id":"%s:' % participant.encode()
         self._descriptor = self._inode = self._old = -1
@@ -123,7 +126,7 @@ class LogReader:
             self._close()  # the next poll asks again
         except _ConflictError:
             # Which of the two lines is valid shows only when all are read.
-            self._needles, self.is_behind = (), True
+            self._needles, self._known_lines, self.is_behind = (), (), True
             self._restart()
 
     def _find(self) -> bool:
@@ -251,11 +254,18 @@ class LogReader:
         """Pass over lines that concern others, and note the number of the last: the highest, as we count."""
         if start < end:
             self._line += data.count(b"\n", start, end)
-            last = data.rfind(self._start, start, end) + len(self._start)
-            number = data[last : data.find(b'"', last, end)]
-            self._passed = max(self._passed, int(number) if number.isdigit() else 0)
+            self._pass_number(data, data.rfind(self._start, start, end))
+
+    def _pass_number(self, data: bytes, begin: int) -> None:
+        """Note the number of a line, which begins as we write it, that was passed over."""
+        begin += len(self._start)
+        number = data[begin : data.find(b'"', begin)]
+        self._passed = max(self._passed, int(number) if number.isdigit() else 0)
 
     def _take_line(self, line: bytes) -> None:
+        if hash(line) in self._known_lines and line.startswith(self._start):
+            self._pass_number(line, 0)
+            return
         found = decode(line, self.participant)
         if isinstance(found, Void):
             self._skip(found)

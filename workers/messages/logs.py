@@ -8,7 +8,7 @@ that concern one participant; those of others are not decoded then, which is mos
 # ruff: noqa: PTH116, PTH118, PTH208
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -36,7 +36,8 @@ class Poll(NamedTuple):
 class Logs:
     """The logs in a folder: of one run, or of all.
 
-    `concerning` names whose records are read, of participants or, as `RUN.`, of all those of a run.
+    `concerning` names whose records are read, of participants or, as `RUN.`, of all those of a run. `known`
+    are hashes of the lines of valid records that need not be read.
     """
 
     def __init__(
@@ -45,14 +46,15 @@ class Logs:
         run: str | None = None,
         concerning: str | tuple[str, ...] = (),
         clock: Callable[[], float] = time.time,
+        known: Container[int] = (),
     ) -> None:
         self.folder = folder
         self._run = run
-        readers = (concerning,) if isinstance(concerning, str) else concerning
+        self._readers = readers = (concerning,) if isinstance(concerning, str) else concerning
         named = (name for one in readers for name in (one, everyone(one)))
         self._needles = tuple(name.encode() for name in dict.fromkeys(named))
         self._near_runs = {split(one)[0] for one in readers}
-        self._clock = clock
+        self._clock, self._known = clock, known
         self._logs: dict[str, LogReader] = {}
         self._near: list[LogReader] = []
         self._far: list[LogReader] = []
@@ -123,8 +125,11 @@ class Logs:
         for name in sorted(names):
             one = participant_of(name)
             if one and one not in self._logs and self._run in (None, split(one)[0]):
-                path = os.path.join(self.folder, name)
-                log = self._logs[one] = LogReader(path, one, self._needles, self._void, self._changes)
+                # In its own log a reader is named in each line.
+                needles = () if one.startswith(self._readers) else self._needles
+                about = os.path.join(self.folder, name), one, needles
+                log = LogReader(*about, self._void, self._changes, known=self._known)
+                self._logs[one] = log
                 is_near = not self._near_runs or split(one)[0] in self._near_runs
                 (self._near if is_near else self._far).append(log)
         return False

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from workers.messages.ids import Ids
 from workers.messages.record import (
     Record,
     coordinator_of,
     everyone,
+    is_lead,
     is_to_all,
     is_to_coordinator,
     lead_of,
@@ -38,9 +40,6 @@ class Ack(NamedTuple):
     """What it says beside `how`, where it does."""
 
 
-_SPENT = frozenset((
-    "plan_started", "plan_complete", "phase_complete", "state_change", "task_progress", "report",
-))  # fmt: skip
 _NO_FACTS: dict[str, Any] = {}
 
 
@@ -98,13 +97,13 @@ class Message:
 class Book:
     """All messages that were read, and how they stand. Records may come in any order, and more than once.
 
-    With `is_brief` it keeps no time, body and facts of what was acknowledged and nobody asks about any more:
-    reports on plans and tasks, of which there may be very many.
+    With `is_brief` it keeps only the ids of settled messages, of which there may be very many: their receiver
+    has acknowledged them, nobody has to answer them, and no lead has sent or receives them.
     """
 
     def __init__(self, *, is_brief: bool = False) -> None:
         self._is_brief = is_brief
-        self._briefs: dict[tuple[str, str], Ack] = {}
+        self._settled = Ids()
         self._messages: dict[str, Message] = {}
         self._early: dict[str, list[Record]] = {}
         self._for: dict[str, dict[str, Message]] = {}
@@ -122,8 +121,16 @@ class Book:
         """Return a message by its id."""
         return self._messages.get(id_)
 
+    def is_settled(self, id_: str) -> bool:
+        """Return whether a message was forgotten, since it is settled."""
+        return id_ in self._settled
+
+    def __contains__(self, id_: str) -> bool:
+        """Return whether a message was read."""
+        return id_ in self._messages or id_ in self._settled
+
     def __iter__(self) -> Iterator[Message]:
-        """Yield all messages, in the order of reading."""
+        """Yield all messages that it keeps, in the order of reading."""
         return iter(self._messages.values())
 
     def new_for(self, participant: str) -> list[Message]:
@@ -176,6 +183,8 @@ class Book:
         if (known := self._messages.get(record.id)) is not None:
             known.sent = max(known.sent, record.tries)
             return
+        if record.id in self._settled:
+            return
         message = self._messages[record.id] = Message(record)
         for receiver in message.receivers():
             if receiver != record.sender:
@@ -188,7 +197,8 @@ class Book:
     def _add_word(self, word: Record, id_: str) -> None:
         message = self._messages.get(id_)
         if message is None:
-            self._early.setdefault(id_, []).append(word)
+            if id_ not in self._settled:
+                self._early.setdefault(id_, []).append(word)
         elif word.type != "ack":
             is_known = any(one.id == word.id for one in message.answers)
             if not is_known and _is_receiver(message.record, word.sender):
@@ -196,25 +206,19 @@ class Book:
                 self._received(message, word.sender)
         elif (ack := _ack(message.record, word)) is None:
             self._void[word.sender] = self._void.get(word.sender, 0) + 1
-        else:
-            self._take_ack(message, ack)
-
-    def _take_ack(self, message: Message, ack: Ack) -> None:
-        if not self._is_brief or message.record.type not in _SPENT:
-            if any(one.id == ack.id for one in message.acks):
-                return
+        elif all(one.id != ack.id for one in message.acks):
             message.acks = (*message.acks, ack)
-        elif ack.how not in (one.how for one in message.acks):
-            message.acks = (*message.acks, self._briefs.setdefault((ack.sender, ack.how), _brief(ack)))
-            message.record = message.record._replace(at="", body="", facts=_NO_FACTS)
-        # Who was told by the coordinator that it cannot be delivered will not get it later.
-        self._received(message, message.record.to if ack.how == "undeliverable" else ack.sender)
+            # Who was told by the coordinator that it cannot be delivered will not get it later.
+            self._received(message, message.record.to if ack.how == "undeliverable" else ack.sender)
 
     def _received(self, message: Message, by: str) -> None:
         record = message.record
         self._unheard.get(record.sender, {}).pop(record.id, None)
         if not message.is_to_all:
             self._for.get(by, {}).pop(record.id, None)
+        if self._is_brief and _is_spent(record):
+            del self._messages[record.id]
+            self._settled.add(record.id)
 
 
 class Resends:
@@ -251,8 +255,15 @@ def _is_receiver(record: Record, participant: str) -> bool:
     return _is_for_lead(record) and participant == lead_of(record.to)
 
 
-def _brief(ack: Ack) -> Ack:
-    return Ack("", "", ack.sender, ack.how, "", _NO_FACTS)
+def _is_spent(record: Record) -> bool:
+    """Return whether nobody asks about a message once its receiver has acknowledged it."""
+    return not (
+        record.type in OPEN
+        or is_to_all(record.to)
+        or _is_for_lead(record)
+        or is_lead(record.sender)
+        or is_lead(record.to)
+    )
 
 
 def _ack(record: Record, word: Record) -> Ack | None:

@@ -8,6 +8,8 @@ from support.messages import SENDS, Talk
 from support.repository import SCRIPT
 from support.runtimes import PATIENCE, wait_until
 
+from workers.messages.own_log import OwnLog
+
 ASKS = """
 import pathlib, sys
 note, ticket = pathlib.Path("src/note.txt"), sys.stdin.read()
@@ -55,6 +57,41 @@ def test_messages_are_copied_acknowledged_and_in_the_journal(talk):
     assert sorted(copied.splitlines()) == sorted(logs.splitlines())
     assert [(one["type"], one["body"], one["told"]) for one in talk.journal("message")] == [
         ("question", "Where?", True), ("chat", "hello", False)]  # fmt: skip
+
+
+def test_what_was_said_while_no_runtime_lived_is_copied_and_noted_once_and_so_is_what_was_handled(talk):
+    talk.commit("print('done')\n", "print('done')\n")
+    assert talk.lab.call("run", "phase-1", "--json").code == 0
+    run, one, two = talk.run.name, *(f"{talk.run.name}.Command-Worker-{at}" for at in (1, 2))
+    logs = {who: OwnLog(str(talk.folder / f"{who}.jsonl"), who) for who in (one, two)}
+    for number in range(10):
+        said = logs[one].append("chat", two, f"step {number}")
+        logs[two].append("ack", one, facts={"how": "shown"}, re=said)
+    last = logs[one].append("chat", two, "still there?")
+    for _ in range(2):
+        assert talk.lab.call("resume", run, "--json").code == 0
+        copied = (talk.run / "messages.jsonl").read_bytes()
+        written = b"".join(path.read_bytes() for path in sorted(talk.folder.glob("*.jsonl")))
+        assert sorted(copied.splitlines()) == sorted(written.splitlines())
+        noted = [f"step {number}" for number in range(10)] + ["still there?"]
+        assert [told["body"] for told in talk.journal("message")] == noted
+        (ack,) = talk.book().get(last.id).acks
+        assert (ack.how, ack.reason) == ("undeliverable", "Command-Worker-2 has ended: complete")
+
+
+def test_an_answer_to_a_chat_that_is_settled_lets_its_sender_go_on_that_has_ended_blocked(talk):
+    talk.commit(
+        SENDS + 'send("chat", "Command-Worker-2", "I look at the licence.")\n' + ASKS, "print('done')\n"
+    )
+    assert talk.lab.call("run", "phase-1", "--json").document["status"] == "integrated"
+    chat = talk.messages()["chat"].record
+    peer = OwnLog(str(talk.folder / f"{chat.to}.jsonl"), chat.to)
+    if not talk.messages()["chat"].acks:
+        peer.append("ack", chat.sender, facts={"how": "shown"}, re=chat)
+    talk.answer(chat, "Yes: MIT.")
+    (worker, _) = talk.lab.call("resume", talk.run.name, "--json").document["workers"]
+    assert (worker["outcome"], worker["attempts"]) == ("complete", 2)
+    assert (talk.lab.root / "src/note.txt").read_text() == "begun\ntold: MIT\n"
 
 
 def test_an_answer_reaches_who_has_ended_while_the_run_is_on(talk, tmp_path):

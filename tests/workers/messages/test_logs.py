@@ -278,6 +278,28 @@ def test_what_does_not_concern_a_participant_is_not_decoded(post, monkeypatch):
     assert seen.record.body in ("all", "é")
 
 
+def test_lines_that_are_known_are_passed_over(post, monkeypatch):
+    old = [post.send(ONE, TWO, "a"), post.send(TWO, ONE, "b")]
+    known = {hash(encode(record)) for record in old}
+    new = post.send(ONE, TWO, "c")
+    decoded = []
+    monkeypatch.setattr(log_reader, "decode", lambda line, who: decoded.append(line) or decode(line, who))
+    logs = post.logs(known=known)
+    assert bodies(logs.read_all()) == ["c"]
+    assert decoded == [encode(new)]
+    post.send(TWO, ONE, "d")
+    assert bodies(logs.poll()) == ["d"]
+
+
+def test_a_line_with_the_number_of_a_known_one_is_void_and_a_resend_of_it_is_none(post):
+    old = post.send(ONE, TWO, "a")
+    post.log(ONE).resend(old)
+    post.write(ONE, line_of(id=old.id, body="b") + b"\n")
+    poll = post.read(known={hash(encode(old))})
+    assert [(seen.record.body, seen.again) for seen in poll.records] == [("a", False), ("a", True)]
+    assert told(poll) == [f"{ONE}: line 3 repeats an id with other content; skipped"]
+
+
 def test_lines_in_another_spelling_are_decoded(post):
     line = line_of(to=THREE).replace(b"Codex", rb"\u0043odex")
     post.write(ONE, line + b"\n" + line_of(id=f"{ONE}:2", to=THREE).replace(b":", b" : ", 1) + b"\n")

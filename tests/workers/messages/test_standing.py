@@ -1,8 +1,11 @@
 """How a message stands, whose word counts for it, who still has to see it, and when it is sent again."""
 
+import tracemalloc
+
 import pytest
 from support.mail import COORDINATOR, LEAD, ONE, RUN, THREE, TWO
 
+from workers.messages.record import Record, stamp
 from workers.messages.standing import Book, Resends
 
 OTHER = "20260216_150000"
@@ -214,3 +217,64 @@ def test_the_unacknowledged_of_a_sender_are_listed(post):
     book = post.book()
     assert [message.record.id for message in book.unacknowledged(ONE, post.now)] == [first.id]
     assert book.unacknowledged(TWO, post.now) == []
+
+
+def brief(*records):
+    book = Book(is_brief=True)
+    for record in records:
+        book.add(record)
+    return book
+
+
+def test_a_brief_book_forgets_what_is_settled_but_that_it_was_there(post):
+    chat, late = post.send(ONE, TWO), post.send(ONE, TWO)
+    ack = post.ack(chat)
+    book = brief(chat, late, ack)
+    assert (book.get(chat.id), book.is_settled(chat.id), chat.id in book) == (None, True, True)
+    assert ([one.record.id for one in book], late.id in book) == ([late.id], True)
+    # Nothing brings it back: a resend, another receipt, an answer.
+    again, answer = post.log(ONE).resend(chat), post.send(TWO, ONE, kind="answer", re=chat)
+    for record in (chat, again, ack, post.ack(chat, "handled"), answer):
+        book.add(record)
+    assert [one.record.id for one in book] == [late.id, answer.id]
+    assert book.new_for(TWO) == book.unheard(ONE) == [book.get(late.id)]
+    assert book.void_acks() == {}
+
+
+def test_a_brief_book_forgets_it_whichever_of_the_two_it_reads_first(post):
+    chat = post.send(ONE, TWO)
+    assert brief(post.ack(chat), chat).is_settled(chat.id)
+
+
+@pytest.mark.parametrize(
+    ("sender", "to", "kind"),
+    [
+        (ONE, TWO, "question"), (ONE, TWO, "blocker"), (COORDINATOR, ONE, "cancel"),
+        (ONE, COORDINATOR, "error"), (ONE, LEAD, "chat"), (LEAD, ONE, "chat"), (ONE, f"{RUN}.all", "chat"),
+    ],
+)  # fmt: skip
+def test_a_brief_book_keeps_what_somebody_may_still_ask_about(post, sender, to, kind):
+    message = post.send(sender, to, kind=kind)
+    book = brief(message, post.ack(message, by=TWO if to.endswith("all") else to))
+    assert book.get(message.id).record == message
+
+
+def test_a_void_receipt_settles_nothing(post):
+    chat = post.send(ONE, TWO)
+    book = brief(chat, post.ack(chat, by=THREE), post.ack(chat, "seen"))
+    assert book.new_for(TWO) == [book.get(chat.id)]
+
+
+def test_a_long_talk_takes_little_memory_in_a_brief_book():
+    tracemalloc.start()
+    try:
+        book = Book(is_brief=True)
+        for number in range(1, 5_001):
+            chat = Record(f"{ONE}:{number}", stamp(number), ONE, TWO, "chat", body=f"step {number}")
+            book.add(chat)
+            how = {"how": "shown"}
+            book.add(Record(f"{TWO}:{number}", stamp(number), TWO, ONE, "ack", re=chat.id, facts=how))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < 100_000
