@@ -234,21 +234,20 @@ class LogReader:
         return data.count(b"\n", start, end) == data.count(self._start, start, end)
 
     def _with_needle(self, data: bytes, at: int, end: int) -> Iterator[bytes]:
-        needles = (*self._needles, _ESCAPE)
+        needles = (*self._needles, _ESCAPE) if b"\\" in data else self._needles
         hits = {needle: data.find(needle, at, end) for needle in needles}
-        while at < end:
-            hit = min((found for found in hits.values() if found >= 0), default=end)
+        while found := [hit for hit in hits.values() if hit >= 0]:
+            hit = min(found)
             begin = max(at, data.rfind(b"\n", at, hit) + 1)
             self._pass_over(data, at, begin)
-            if hit == end:
-                return
             self._line += 1
             stop = data.index(b"\n", hit)
             yield data[begin:stop]
             at = stop + 1
-            for needle, found in hits.items():
-                if 0 <= found < at:
+            for needle, before in hits.items():
+                if 0 <= before < at:
                     hits[needle] = data.find(needle, at, end)
+        self._pass_over(data, at, end)
 
     def _pass_over(self, data: bytes, start: int, end: int) -> None:
         """Pass over lines that concern others, and note the number of the last: the highest, as we count."""

@@ -277,20 +277,12 @@ def _time(draft: Draft, last: int, now: int) -> int:
 
 def _record(draft: Draft, id_: str, at: str, sender: str) -> Record:
     """Return the record of a draft, cleaned. Raises NotSentError where it is none that may be written."""
-    if not are_facts(draft.facts):
+    if draft.facts and not are_facts(draft.facts):
         raise NotSentError(_wrong_facts(draft.facts))
-    record = Record(
-        id=id_,
-        at=at,
-        sender=sender,
-        to=draft.to,
-        type=draft.type,
-        phase=draft.phase,
-        plan=draft.plan,
-        re=draft.re.id if draft.re else None,
-        body=clean(draft.body),
-        facts=clean_facts(draft.facts),
-    )
+    kind, to, body, facts, phase, plan, re = draft
+    re_ = re.id if re else None
+    facts = clean_facts(facts) if facts else {}
+    record = Record(id_, at, sender, to, kind, phase, plan, re_, 1, clean(body), facts)
     key = wrong_key(record, 0)  # its facts are looked at
     if key == "body":
         size = body_bytes(record.body)

@@ -12,6 +12,7 @@ from workers.messages.record import (
     MAX_BODY,
     Record,
     Void,
+    are_facts,
     clean,
     decode,
     encode,
@@ -190,3 +191,10 @@ def test_the_name_of_a_log_is_that_of_its_participant(name, who):
 def test_all_is_no_participant():
     assert is_participant(ONE)
     assert not is_participant("20260216_142834.all")
+
+
+@pytest.mark.parametrize("count", [1, 5_459, 5_460, 5_461, 6_000])
+@pytest.mark.parametrize("text", ["x", "\N{GRINNING FACE}", '"', "\0"])
+def test_facts_have_as_many_bytes_as_they_are_written_in(count, text):
+    facts = {"how": text * count}
+    assert are_facts(facts) == (len(json.dumps(facts, separators=(",", ":"))) <= 65_536)
