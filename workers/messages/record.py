@@ -44,9 +44,9 @@ _as_we_write = re.compile(
     rf'{{"v":1,"id":"(({_WHO}):{_NUMBER})","at":"({_AT})","from":"\2","to":"({_WHO})","type":"([a-z_]+)",'
     rf'"phase":(?:null|"({_PLAIN}{{0,{MAX_PHASE}}})"),"plan":(?:null|"({_PLAIN}{{0,{MAX_PLAN}}})"),'
     rf'"re":(?:null|"({_WHO}:{_NUMBER})"),"try":([1-9][0-9]?),"body":"({_PLAIN}{{0,{MAX_BODY}}})",'
-    r'"facts":{(?:"how":"([a-z]+)")?}}'
+    r'"facts":(?:{}|{"how":"([a-z]+)"}|({[ -\[\]-~]*}))}'
 ).fullmatch
-"""Matches a valid line as `encode` writes it, without escapes, and with facts no more than a receipt has."""
+"""Matches a valid line as `encode` writes it, without escapes; facts may be anything."""
 _UNSAFE = "[\ud800-\udfff\0]"
 _TO_ALL, _TO_COORDINATOR, _OF_LEAD = f".{ALL}", f".{COORDINATOR}", f".{LEAD}"
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -227,10 +227,10 @@ def decode(line: bytes, participant: str) -> Record | Void:
     """Read a line, without its LF, of a participant's log; return why where it is no valid record."""
     if (known := _written.pop(line, None)) is not None and known.sender == participant:
         return known
-    if (plain := _plain(line, participant)) is not None:
-        return plain
     if len(line) > MAX_LINE:
         return Void(f"has more than {MAX_LINE:,} bytes")
+    if (plain := _plain(line, participant)) is not None:
+        return plain
     try:
         found = _read(line.decode())
     except (ValueError, RecursionError):
@@ -256,10 +256,17 @@ def _plain(line: bytes, participant: str) -> Record | None:
     found = _as_we_write(line.decode("ascii", "replace"))
     if found is None:
         return None
-    id_, sender, at, to, kind, phase, plan, re_, tries, body, how = found.groups()
+    id_, sender, at, to, kind, phase, plan, re_, tries, body, how, more = found.groups()
     if sender != participant or kind not in TYPES or sender.endswith(_TO_ALL):
         return None
     facts = {"how": intern(how)} if how else {}
+    if more:
+        try:
+            facts = _read(more)
+        except (ValueError, RecursionError):
+            return None
+        if not are_facts(facts, len(line)):
+            return None
     phase, plan = phase and intern(phase), plan and intern(plan)
     values = (id_, at, participant, intern(to), intern(kind), phase, plan, re_, int(tries), body, facts)
     return _new(Record, values)

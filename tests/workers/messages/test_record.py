@@ -67,13 +67,23 @@ PLAIN = st.text(st.characters(max_codepoint=0x7F), max_size=12) | st.sampled_fro
         st.integers(0, 100),
         PLAIN,
     ),
-    st.sampled_from(({}, {"how": "shown"}, {"how": "a b"}, {"how": "shown", "commit": "x"})),
+    st.sampled_from(({}, {"how": "shown"}, {"how": "a b"}, {"how": "shown", "n": [1, None]}, {"a": "\\"})),
 )
 def test_a_line_as_we_write_it_is_read_as_one_with_blanks(id_, to, kind, rest, facts):
     line = encode(Record(id_, stamp(0), ONE, to, kind, *rest, facts))
     other = json.dumps(json.loads(line)).encode()
     assert decode(line, ONE) == decode(other, ONE)
     assert decode(line, TWO) == decode(other, TWO)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [b'"facts":{},"to":{}}', b'"facts":{"a":1},"facts":{"b":2}}', b'"facts":{"a":1e999}}', b'"facts":{{}}'],
+)
+def test_what_follows_the_facts_is_no_part_of_them(end):
+    line = line_of()
+    line = line[: line.index(b'"facts"')] + end
+    assert decode(line, ONE) == decode(line.replace(b'"v":1', b'"v": 1'), ONE)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +133,7 @@ def test_a_line_as_we_write_it_is_read_as_one_with_blanks(id_, to, kind, rest, f
         (line_of(id=f"{TWO}:1"), "has an id of Codex-Worker-1"),
         (line_of(id="20260216_142834.Claude-Worker-10:1"), "has an id of Claude-Worker-10"),
         (line_of(body="x", more="y" * 262_144), "has more than 262,144 bytes"),
+        (line_of(facts={"n": 1}).replace(b'"n":', b'"n":' + b" " * 262_144), "has more than 262,144 bytes"),
         (b"x" * 1_000_000, "has more than 262,144 bytes"),
     ],
 )  # fmt: skip
