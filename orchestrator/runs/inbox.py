@@ -29,8 +29,9 @@ class InboxReader:
         """Read what is new; `now` is in epoch seconds."""
         if not self._states:
             return
-        for seen in self._logs.read_all().records:
-            self._book.add(seen.record)
+        for poll in self._logs.read_parts():
+            for seen in poll.records:
+                self._book.add(seen.record)
         for state in self._states:
             state.inbox = inbox_of(state, self._book, now, self._ack_limit)
 

@@ -61,8 +61,9 @@ class Reading:
 
     def catch_up(self) -> None:
         """Read what is new."""
-        for seen in self.logs.read_all().records:
-            self.book.add(seen.record)
+        for poll in self.logs.read_parts():
+            for seen in poll.records:
+                self.book.add(seen.record)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ that concern one participant; those of others are not decoded then, which is mos
 # ruff: noqa: PTH116, PTH118, PTH208
 import os
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -70,11 +70,17 @@ class Logs:
         """
         return self._poll(self._due())
 
+    def read_parts(self) -> Iterator[Poll]:
+        """Read all that is there, in polls: at first it may be long."""
+        while True:
+            poll = self._poll([*self._near, *self._far])
+            yield poll
+            if not poll.is_behind:
+                return
+
     def read_all(self) -> Poll:
         """Read all that is there, as one poll."""
-        polls = [self._poll([*self._near, *self._far])]
-        while polls[-1].is_behind:
-            polls.append(self._poll([*self._near, *self._far]))
+        polls = list(self.read_parts())
         return Poll(
             [seen for poll in polls for seen in poll.records],
             [line for poll in polls for line in poll.void],
