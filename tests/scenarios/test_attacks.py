@@ -34,7 +34,7 @@ gate = [
 SHOW = 'for script in own-*/shown.sh; do test ! -e $script || sh $script 2>/dev/null; done; cat "$1"\n'
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the fence is Linux's own"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(1200),
 ]
 
 

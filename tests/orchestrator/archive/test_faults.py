@@ -16,7 +16,7 @@ from orchestrator.cli.main import main
 IS_SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 GONE = "20200102_030405"
 DAY = ".git/orchestrate/spending/2020-01-02.jsonl"
-pytestmark = pytest.mark.timeout(900 if IS_SOAK else 120)
+pytestmark = pytest.mark.timeout(900 if IS_SOAK else 600)
 
 
 class Stage:

@@ -25,7 +25,7 @@ from workers.git.run import find_repository
 IS_SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 120)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 600)]
 
 
 def seeded(capsys):

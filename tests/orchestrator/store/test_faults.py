@@ -15,7 +15,7 @@ from orchestrator.cli.main import main
 IS_SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 COMMAND = ("phase", "complete", "phase-1", "--json")
 NEXT = ("todo", "add", "After the fault", "--json")
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 120)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1700 if IS_SOAK else 600)]
 
 
 class Stage:

@@ -19,7 +19,7 @@ def lab(tmp_path):
     return Lab(tmp_path / "repo")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "where", [".gitignore", ".gitattributes", "src/.gitignore", "new/.gitattributes", ".gitmodules"]
 )
@@ -33,7 +33,7 @@ def test_a_pipe_that_git_would_read_is_named_and_never_opened(lab, where):
         lab.checker.look(place, CAP)
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["HEAD", "commondir", "config"])
 def test_a_nested_repository_with_a_pipe_for_metadata_is_named_and_never_opened(lab, name):
     place = rich(lab)
@@ -46,7 +46,7 @@ def test_a_nested_repository_with_a_pipe_for_metadata_is_named_and_never_opened(
         lab.checker.look(place, CAP)
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(300)
 def test_a_git_that_is_made_to_wait_for_ever_is_ended(lab, tmp_path, monkeypatch):
     place = rich(lab)
     elsewhere = tmp_path / "elsewhere"
