@@ -187,17 +187,15 @@ def _is_placed(found: dict[str, Any], places: list[str], known: list[_Word]) -> 
 
 
 def call(caller: Caller, arguments: Arguments, *, as_json: bool) -> Answer[None]:
-    """Do the call; print new messages here: they are acknowledged once they are printed."""
-    if arguments.action != "inbox":
+    """Do the call; print here what shows messages: they are acknowledged once they are printed."""
+    if arguments.action not in ("inbox", "block"):
         return worker.call(caller, arguments)
     box = worker.mailbox_of(caller, arguments)
-    found = worker.done(box, arguments)
-    with worker.handing_over(box) as news:
-        text = (
-            json.dumps(found.document)
-            if as_json
-            else "\n".join([news.text or "no new messages", *_open(found)])
-        )
+    done = worker.done(box, arguments)
+    if done.document.get("answer") is None and arguments.action == "block":
+        return done
+    with worker.handing_over(box, done) as (found, news):
+        text = json.dumps(found.document) if as_json else "\n".join(_shown(found, arguments, news))
         if not say(text, sys.stdout):
             problem = Problem(worker.PLACE, "the messages could not be printed", "they stay new; call again")
             raise Refusal(problem, exit_code=1)
@@ -217,5 +215,8 @@ def lines(answer: Answer[None], _: Arguments) -> list[str]:
     return [f"{said['id']} to {said['to']}: {said['receipt']}", *reason, *told, said["do"], *new]
 
 
-def _open(found: Answer[None]) -> list[str]:
-    return [f"open: {one['id']} {one['type']} from {one['from']}" for one in found.document["open"]]
+def _shown(found: Answer[None], arguments: Arguments, news: str) -> list[str]:
+    if arguments.action == "block":
+        return lines(found, arguments)
+    opened = [f"open: {one['id']} {one['type']} from {one['from']}" for one in found.document["open"]]
+    return [news or "no new messages", *opened]

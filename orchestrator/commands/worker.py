@@ -11,9 +11,9 @@ from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
 from tickets.problems import Problem
 from tickets.value import Value
-from workers.messages.calls import CORRECT, usage
+from workers.messages.calls import CORRECT, as_read, told_by, usage
 from workers.messages.calls import call as do_call
-from workers.messages.delivery import News
+from workers.messages.delivery import MOST, News
 from workers.messages.mailbox import Mailbox
 from workers.messages.own_log import NotSentError
 from workers.messages.record import log_name, participant
@@ -102,13 +102,23 @@ def mailbox_of(caller: Caller, arguments: Arguments) -> Mailbox:
 
 
 @contextmanager
-def handing_over(box: Mailbox) -> Iterator[News]:
-    """Yield what is new, and acknowledge it where the block ends well; without a log nothing is new."""
+def handing_over(box: Mailbox, found: Answer[None]) -> Iterator[tuple[Answer[None], str]]:
+    """Yield a result to be printed, and acknowledge what it shows where the block ends well.
+
+    That of `inbox` shows what is new now, also as text. That of a paused call shows the answer to it.
+    """
+    is_inbox = "messages" in found.document
+    told = () if is_inbox else told_by(box, found.document)
     try:
-        with box.delivering() as news:
-            yield news
+        with box.delivering(MOST if is_inbox else 0, told) as news:
+            yield (_with_news(box, found, news) if is_inbox else found), news.text
     except NotSentError as error:
         raise Refusal(Problem(PLACE, str(error), CORRECT), exit_code=1) from error
+
+
+def _with_news(box: Mailbox, found: Answer[None], news: News) -> Answer[None]:
+    shown = [as_read(box, one) for one in news.shown]
+    return found._replace(document={**found.document, "messages": shown, "new": news.left})
 
 
 def _meant(arguments: Arguments) -> tuple[str, dict[str, Any]]:

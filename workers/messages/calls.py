@@ -40,8 +40,11 @@ class Desk:
 
     def deliver(self, found: Result, hand_over: Callable[[str], None]) -> None:
         """Hand over the text of what is new beside a result, empty where nothing is, and acknowledge both."""
-        told = [one["id"] for one in found.get("messages", ())]
-        with self._box.delivering(told=told) as news:
+        with self._box.delivering(told=told_by(self._box, found)) as news:
+            if "messages" in found:
+                # A hook of a call beside this one may have shown some meanwhile.
+                known = {one.record.id for one in news.known}
+                found["messages"] = [one for one in found["messages"] if one["id"] in known]
             hand_over(news.text)
 
     def resend(self) -> bool:
@@ -58,6 +61,13 @@ class _Sent(NamedTuple):
     answer: str | None = None
     reason: str = ""
     """What is to be said beside a receipt that is none of refusal."""
+
+
+def told_by(box: Mailbox, found: Result) -> list[str]:
+    """Return the ids of the messages that a result shows; one is the answer that a paused call waited for."""
+    asked = box.book.get(found["id"]) if found.get("answer") is not None else None
+    answers = [asked.answers[0].id] if asked else []
+    return [*answers, *(one["id"] for one in found.get("messages", ()))]
 
 
 def offered(box: Mailbox) -> list[Tool]:
@@ -216,15 +226,15 @@ def _inbox(box: Mailbox, given: Given) -> Result:
     owed = [one for one in box.book if one.is_open and me in (one.record.to, one.record.sender)]
     return {
         "ok": True,
-        "messages": [_as_read(box, one) for one in shown],
-        "open": [_as_read(box, one) for one in owed] if given.get("open") else [],
+        "messages": [as_read(box, one) for one in shown],
+        "open": [as_read(box, one) for one in owed] if given.get("open") else [],
         "do": "go on",
         "new": len(box.new()) - len(shown),
         "unacknowledged": box.unacknowledged(),
     }
 
 
-def _as_read(box: Mailbox, message: Message) -> Result:
+def as_read(box: Mailbox, message: Message) -> Result:
     """Return a message as a reader of its own gets it; the state of its sender is not known here."""
     keys = message.record.as_json()
     return {
@@ -242,7 +252,7 @@ def _result(box: Mailbox, sent: _Sent) -> Result:
     refusals = [
         ack.reason for ack in message.acks if ack.how == stands and ack.how in ("refused", "undeliverable")
     ]
-    do = sent.do
+    do, answer_ids = sent.do, [one.id for one in message.answers[:1] if sent.answer is not None]
     if refusals:
         do = "nothing has changed; mend what the reason names, or go on without"
     elif stands in ("new", "unacknowledged") and message.record.type != "report" and sent.do != UNANSWERED:
@@ -257,7 +267,7 @@ def _result(box: Mailbox, sent: _Sent) -> Result:
         "pointer": _said(message, "pointer"),
         "commit": _said(message, "commit"),
         "do": do,
-        "new": len(box.new()),
+        "new": sum(one.record.id not in answer_ids for one in box.new()),
         "unacknowledged": box.unacknowledged(),
     }
 

@@ -49,6 +49,8 @@ class News(NamedTuple):
     shown: tuple[Message, ...]
     left: int
     """How many are new beside these."""
+    known: tuple[Message, ...] = ()
+    """Those of them that the reader is shown in another way, and that nobody else has shown it meanwhile."""
 
 
 class Reading:
@@ -78,7 +80,8 @@ def delivery(
 ) -> Iterator[News]:
     """Yield what is to be shown, and acknowledge it where the block ends well.
 
-    `told` are the ids of what the reader is shown in another way: that is acknowledged, too.
+    `told` are the ids of what the reader is shown in another way: that is acknowledged, too; with `most` 0
+    nothing else is shown.
     With `since`, what was shown since that time and not answered is shown once more, before what is new.
     Raises NotSentError where the log cannot be written: nothing may be shown then.
     """
@@ -86,8 +89,9 @@ def delivery(
         reading.catch_up()
         new = reading.book.new_for(log.participant)
         again = reading.book.shown_since(log.participant, since) if since else []
-        known = [message for message in new if message.record.id in told]
-        news = news_of([one for one in (*again, *new) if one not in known], log.participant, most)
+        known = tuple(message for message in new if message.record.id in told)
+        others = [one for one in (*again, *new) if one not in known] if most else []
+        news = news_of(others, log.participant, most)._replace(known=known)
         yield news
         acks = [receipt(one.record) for one in (*known, *news.shown) if one in new]
         if acks:

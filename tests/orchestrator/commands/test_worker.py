@@ -11,7 +11,9 @@ from support.repository import SCRIPT
 from orchestrator.cli.arguments import UsageError, parser_for
 from orchestrator.cli.main import typed
 from orchestrator.cli.worker import ACTIONS, read_words
+from orchestrator.commands import worker
 from orchestrator.commands.worker import Arguments
+from workers.messages.mailbox import Mailbox
 from workers.messages.roster import Roster, write_roster
 
 WORKERS = {"Claude-Worker-1": "Lead the core phase", "Codex-Worker-1": "Port the formatter"}
@@ -155,6 +157,32 @@ def test_the_inbox_as_json_holds_the_messages(shell):
     assert [one["id"] for one in found["messages"]] == [one["id"] for one in found["open"]] == [question.id]
     assert shell.stands(question) == "shown"
     assert shell.document("inbox", "--wait", "0.1")[1]["messages"] == []
+
+
+def test_the_inbox_acknowledges_just_what_it_has_printed(shell):
+    """What comes while it is computed is printed as well, or stays new."""
+    message = shell.send(LEAD, ONE, "before")
+    box = Mailbox(str(shell.path(ONE)), "phase-2")
+    done = worker.done(box, Arguments(action="inbox"))
+    later = shell.send(LEAD, ONE, "after")
+    with worker.handing_over(box, done) as (found, text):
+        assert [one["body"] for one in found.document["messages"]] == ["before", "after"]
+        assert "    | after" in text
+    assert [shell.stands(one) for one in (message, later)] == ["shown", "shown"]
+
+
+def test_the_answer_that_a_paused_worker_has_waited_for_is_not_shown_once_more(shell):
+    asking = subprocess.Popen(
+        [SCRIPT, "worker", "block", "Which licence?", "--mode", "pause", "--json"],
+        cwd=shell.root, env=shell.env(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not shell.path(ONE).exists() or not shell.records():
+        assert asking.poll() is None, asking.stdout.read()
+    answer = shell.send(LEAD, ONE, "Yes: MIT.", "answer", re=shell.newest())
+    other = shell.send(LEAD, ONE, "beside it")
+    found = json.loads(asking.communicate(timeout=100)[0])
+    assert (found["answer"], found["new"], "messages" in found) == ("Yes: MIT.", 1, False)
+    assert [shell.stands(one) for one in (answer, other)] == ["shown", "new"]
 
 
 def test_what_could_not_be_printed_stays_new(shell):

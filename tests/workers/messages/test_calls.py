@@ -338,7 +338,29 @@ def test_a_paused_blocker_returns_with_the_first_answer(run):
     assert (found["ok"], found["receipt"], found["answer"]) == (True, "answered", "Yes: MIT.")
     assert found["pointer"] == "phases/phase-2/STATUS.md#b1"
     assert run.newest().facts["mode"] == "pause"
-    assert found["new"] == 1
+    assert found["new"] == 0
+
+
+def test_the_answer_to_a_paused_blocker_goes_out_once(run):
+    run.handles()
+    run.answers("Yes: MIT.")
+    desk, given = Desk(run.box(on_blocker="pause")), []
+    found = desk.call("blocker", {"title": "t", "body": ""})
+    run.send(LEAD, ONE, "beside it")
+    desk.deliver(found, given.append)
+    assert "Yes: MIT." not in given[0]
+    assert "    | beside it" in given[0]
+    assert desk.call("inbox", {})["messages"] == []
+
+
+def test_what_a_hook_has_shown_meanwhile_is_not_in_an_inbox_once_more(run):
+    run.send(LEAD, ONE, "here")
+    desk, given = Desk(run.box()), []
+    found = desk.call("inbox", {})
+    with run.box().delivering() as news:
+        assert "    | here" in news.text
+    desk.deliver(found, given.append)
+    assert (found["messages"], given) == ([], [""])
 
 
 def test_a_paused_blocker_goes_on_after_the_limit(run):

@@ -6,6 +6,7 @@ from support.mail import COORDINATOR, LEAD, ONE, RUN, THREE, TWO, line_of
 from workers.messages.delivery import (
     FOOT,
     MOST,
+    News,
     Reading,
     delivery,
     news_of,
@@ -63,7 +64,7 @@ def test_a_sender_is_called_by_what_its_word_is_worth(post, sender, to, words):
 
 
 def test_nothing_new_is_no_text_and_no_receipt(post):
-    assert deliver(post) == ("", (), 0)
+    assert deliver(post) == News("", (), 0)
     assert post.lines(ONE) == []
 
 
@@ -204,7 +205,7 @@ def test_plans_that_were_started_and_not_ended_are_in_progress(post):
 
 
 def test_no_message_is_no_text():
-    assert news_of([], ONE) == ("", (), 0)
+    assert news_of([], ONE) == News("", (), 0)
 
 
 def test_a_secret_stays_in_the_log_and_is_shown_to_nobody(post):
