@@ -333,6 +333,8 @@ def _print(answer: "Answer[Any]", lines: "list[str]", *, as_json: bool) -> int:
         # Before a line is wrapped, which would cut a secret in two.
         text = "\n".join(laid_out([printable(line) for line in said]))
         heard = not text or say(text, sys.stderr if answer.refusal and answer.exit_code else sys.stdout)
+    if heard and answer.then is not None:
+        answer.then()
     return answer.exit_code if heard else answer.exit_code or 1
 
 

@@ -1,6 +1,6 @@
 """The answer of a command: an exit code, one JSON document, and further values for its text."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from orchestrator.step import Step, Waits, step_keys
@@ -21,6 +21,8 @@ class Answer(Value, Generic[View]):
     """Typed values for the text, where the document alone is not enough."""
     refusal: bool = False
     """Whether the command was refused before it did anything."""
+    then: Callable[[], None] | None = None
+    """What is to be done once the answer was printed: what nobody has read stays as it was."""
 
     @property
     def step(self) -> Step:
@@ -37,7 +39,7 @@ class Answer(Value, Generic[View]):
 
     def showing(self, view: Other) -> "Answer[Other]":
         """Return the answer with the values that its text shows beside the document."""
-        return Answer(self.exit_code, self.document, self.problems, view, self.refusal)
+        return Answer(self.exit_code, self.document, self.problems, view, self.refusal, self.then)
 
 
 _STEP = ("next_action", "waiting_for", "what", "when_approved")

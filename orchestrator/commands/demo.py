@@ -87,6 +87,8 @@ async def _lead(caller: Caller, beside: Beside | None) -> None:
 
 def _answer_questions(caller: Caller) -> None:
     found = msg.call(caller, msg.Arguments("inbox"))
+    if found.then is not None:
+        found.then()
     for one in found.document["messages"]:
         if one["open"]:
             msg.call(caller, msg.Arguments("send", ANSWER, re=one["id"]))

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal
 
 from orchestrator.commands._names import run_named
@@ -85,7 +86,7 @@ class _Office:
         self.repository = repository_of(caller)
         self.root = self.repository.root
         self.folder = self.root / MESSAGES
-        self.now = caller.now
+        self.now, self.say = caller.now, caller.say
         self.by = lead_of(caller, self.repository)
         self.run = self._named_run(arguments)
         runs = [run for run in runs_of(self.root) if self.run in (None, run.id)]
@@ -203,28 +204,32 @@ class _Office:
     # What waits
 
     def inbox(self) -> Answer[None]:
-        """Show what waits for the lead, and say so in its logs."""
+        """Show what waits for the lead; its logs say so once it was printed."""
         now = self.now().timestamp()
         letters = read_inboxes(self.root, self.states, now)
         shown = [_item(one, now) for one in letters]
-        if not self.arguments.peek:
-            self._show([one.message.record for one in letters if one.is_new])
+        new = [one.message.record for one in letters if one.is_new and not self.arguments.peek]
         step: Step = "orchestrate status"
         if open_ := [one for one in letters if one.is_open]:
             step = Waits("lead", f"answer {open_[0].id}, or close it by `orchestrate msg ack`")
         elif running := [one for one in self.states if one.is_unfinished]:
             step = wait_of(running[-1])
         counts = [state.inbox.counts() for state in self.states]
-        return answer(
+        found = answer(
             (), step, messages=shown,
             **{name: sum(one[name] for one in counts) for name in ("new", "open", "unacknowledged")},
         )  # fmt: skip
+        return found._replace(then=partial(self._show, new))
 
     def _show(self, new: Sequence[Record]) -> None:
-        for run in dict.fromkeys(split(one.to)[0] for one in new):
-            acks = [receipt(one) for one in new if split(one.to)[0] == run]
-            with self.lead_log(run).held() as log:
-                log.append(*acks)
+        try:
+            for run in dict.fromkeys(split(one.to)[0] for one in new):
+                acks = [receipt(one) for one in new if split(one.to)[0] == run]
+                with self.lead_log(run).held() as log:
+                    log.append(*acks)
+        except NotSentError as error:
+            if self.say:
+                self.say(f"warning: {error}; these messages stay new")
 
     def acknowledge(self) -> Answer[None]:
         """Close messages without an answer; all of them, or none."""
@@ -239,8 +244,11 @@ class _Office:
         for message in chosen:
             run = split(message.record.to)[0]
             draft = receipt(message.record, "handled", self.arguments.note, by=self.by)
-            with self.lead_log(run).held() as log:
-                (ack,) = log.append(draft)
+            try:
+                with self.lead_log(run).held() as log:
+                    (ack,) = log.append(draft)
+            except NotSentError as error:
+                raise _refusal(message.record.id, str(error), "it stays open") from None
             acked.append({"id": message.record.id, "stands": "handled", "ack": ack.id})
         return answer((), INBOX, acked=acked)
 

@@ -66,13 +66,13 @@ def _letters(state: RunState, book: Book) -> Iterator[Letter]:
 def letter_of(state: RunState, message: Message, *, is_new: bool) -> Letter:
     """Return what a message is for the lead of a run: who asks, and whether an answer lets it go on."""
     record = message.record
+    # A question to all is news for the lead: nobody owes its answer.
+    asks_lead = message.is_open and participant(state.run.id, LEAD) in message.receivers()
     run, name = split(str(record.facts.get("about") or record.sender))
     worker = state.workers.get(name) if run == state.run.id else None
     if worker is None:
-        return Letter(
-            message, is_new, "", None, resumes=False, is_open=message.is_open and state.is_unfinished
-        )
+        return Letter(message, is_new, "", None, resumes=False, is_open=asks_lead and state.is_unfinished)
     does = worker.outcome if worker.ended else "running" if worker.started else "waiting"
     resumes = worker.ended and message.is_open and not worker.why_not_answered(asks=True)
-    is_open = resumes or (message.is_open and not worker.ended and state.is_unfinished)
+    is_open = asks_lead and (resumes or (not worker.ended and state.is_unfinished))
     return Letter(message, is_new, name, does, resumes, is_open)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from support.messages import SENDS, Talk
@@ -139,6 +140,27 @@ def test_ps_says_what_a_running_worker_asks(talk, tmp_path):
         run.communicate(timeout=PATIENCE)
 
 
+def test_a_question_to_all_is_news_for_the_lead_and_asks_it_for_nothing(talk, tmp_path):
+    go = tmp_path / "go"
+    talk.commit(
+        SENDS + 'import time\nsend("question", "all", "Which licence?")\n'
+        f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.05)\n"
+    )
+    run = subprocess.Popen([SCRIPT, "run", "phase-1", "--json"], cwd=talk.lab.root, env=talk.lab.env(),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        wait_until(lambda: talk.folder.is_dir() and talk.messages())
+        inbox = talk.lab.call("msg", "inbox", "--json").document
+        assert [(one["body"], one["open"], one["answer_with"]) for one in inbox["messages"]] == [
+            ("Which licence?", False, None)]  # fmt: skip
+        # It owes no answer, and could not close the question.
+        assert inbox["next_action"].startswith(f"orchestrate wait {talk.run.name}")
+        assert talk.lab.call("msg", "inbox", "--json").document["messages"] == []
+    finally:
+        go.touch()
+        run.communicate(timeout=PATIENCE)
+
+
 def test_the_lead_reads_its_inbox_answers_and_the_worker_goes_on(talk):
     talk.commit(ASKS)
     talk.lab.call("run", "phase-1", "--json")
@@ -157,6 +179,27 @@ def test_the_lead_reads_its_inbox_answers_and_the_worker_goes_on(talk):
     told = talk.lab.call("msg", "log", talk.run.name, "--json").document
     assert [(one["type"], one["stands"], one["record"]) for one in told["messages"]] == [
         ("question", "answered", "same"), ("answer", "handled", "same")]  # fmt: skip
+
+
+def test_what_the_lead_could_not_be_shown_stays_new(talk):
+    talk.commit(ASKS)
+    talk.lab.call("run", "phase-1", "--json")
+    argv, where = [SCRIPT, "msg", "inbox"], {"cwd": talk.lab.root, "env": talk.lab.env()}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(argv, **where, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert talk.messages()["question"].acks == ()
+
+
+def test_a_log_of_the_lead_that_cannot_be_written_is_told_in_a_line(talk):
+    talk.commit(ASKS)
+    talk.lab.call("run", "phase-1", "--json")
+    (talk.folder / f"{talk.run.name}.lead.jsonl").mkdir()
+    shown = talk.lab.call("msg", "inbox", "--json")
+    (one,) = shown.document["messages"]
+    assert (shown.code, shown.err.count("\n"), "stay new" in shown.err) == (0, 1, True), shown
+    closed = talk.lab.call("msg", "ack", one["id"], "--json")
+    assert (closed.code, "Is a directory" in closed.says()[0]) == (2, True), closed
 
 
 def test_what_an_accepted_worker_has_asked_is_shown_once_and_asks_for_no_answer(talk):
