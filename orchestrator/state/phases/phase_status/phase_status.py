@@ -273,7 +273,7 @@ def _edited(document: Document, event: PhaseEvent | _Ends, order: Sequence[str])
 def _taken(document: Document, status: PhaseStatus, event: PhaseTaken) -> Document:
     """Hand the phase to a worker; what another run did not land is to be done once more."""
     if status.worker == event.owner:
-        return document
+        return _taken_again(document, event)
     for row in status.plans:
         if row.state != "not started" and row.landed is None:
             cells = dict.fromkeys(("Started", "Ended", "Commit", "Verified"), UNKNOWN)
@@ -286,6 +286,16 @@ def _taken(document: Document, status: PhaseStatus, event: PhaseTaken) -> Docume
     if after.counts["complete"] < len(after.plans) or status.state != "complete":
         said["State"] = "in progress" if after.counts["complete"] else "not started"
     return _with_header(document, said)
+
+
+def _taken_again(document: Document, event: PhaseTaken) -> Document:
+    """Give a worker back what it had completed: its run had landed nothing, and goes on with an answer."""
+    for row in rows_of(document):
+        if row.state == "failed" and row.commit and row.landed is None:
+            document = _with_cells(document, row.plan, {"State": "complete"})
+            change, why = f"{row.plan} failed -> complete", f"run {event.run} goes on"
+            document = _logged(document, event.at, change, why, _runtime(event))
+    return document
 
 
 def _moved(document: Document, status: PhaseStatus, event: PlanMoved, order: Sequence[str]) -> Document:

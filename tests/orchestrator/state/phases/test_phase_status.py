@@ -319,6 +319,17 @@ def test_the_blockers_of_a_worker_that_an_answer_resumes_stay_open():
     assert status_of(shown(told(), event)).state == "in progress"
 
 
+def test_a_worker_that_goes_on_with_an_answer_has_its_complete_plans_again():
+    event = integrated("rejected", landing=None, can_resume=("Claude-Worker-1",))
+    ended = shown(told(), event)
+    again = shown(ended, TAKEN)
+    assert (rows(ended)["02-01"].state, rows(again)["02-01"].state) == ("failed", "complete")
+    assert rows(again)["02-01"].verified == SHA
+    assert log(again)[-1] == f"02-01 failed -> complete: run {RUN} goes on ({RUN}.coordinator)"
+    assert changes(again, TAKEN) == {}
+    assert rows(shown(again, integrated()))["02-01"].landed == LANDING
+
+
 def test_a_phase_whose_plans_are_all_complete_has_not_failed():
     done = shown(told(), plan(2, "complete", said(8), commit=SHA), plan(3, "complete", said(9), commit=SHA))
     after = shown(done, PhaseReported("phase-2", said(10), NOW, ""), integrated())
