@@ -11,15 +11,11 @@ from typing import NamedTuple
 
 import pytest
 from support import stub_model
-from support.real_phase import AGENTS, Project
+from support.real_phase import AGENTS, MODELS, Project, arguments_of, environ_of, found_clis
 
 from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.engine.launch import common_environment
 
-HERE = Path(__file__).parent
-BIN = HERE / "node_modules" / ".bin"
-KEY = "sk-test-not-real"
-MODELS = {"codex": "gpt-5.5", "claude": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
 PATIENCE = 200.0  # seconds; a slow machine is no reason to fail
 
 
@@ -42,16 +38,8 @@ def model_server(tmp_path):
 
 @pytest.fixture(scope="session")
 def agent_clis():
-    """Find the pinned CLIs; without them the tests are skipped, or fail where they are required."""
-    missing = [name for name in MODELS if not (BIN / name).exists()]
-    if shutil.which("node") is None:
-        missing.append("node")
-    if missing:
-        message = f"{', '.join(missing)} missing: run `make agents` (needs npm) to test the real CLIs"
-        if os.environ.get("ORCHESTRATE_REQUIRE_AGENTS") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    return BIN
+    """Find the pinned CLIs."""
+    return found_clis()
 
 
 @pytest.fixture
@@ -107,27 +95,11 @@ class Lab:
 
     def environ(self, name):
         """Make the runtime's environment: where this agent finds the model, and a key that is none."""
-        return {
-            **self.runtime,
-            **{
-                "codex": {"CODEX_API_KEY": KEY},
-                "claude": {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": self.server.url},
-                "gemini": {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": self.server.url},
-            }[name],
-        }
+        return {**self.runtime, **environ_of(name, self.server.url)}
 
     def settings(self, name, *args):
-        """Return settings as a user would write them: codex gets its provider by arguments."""
-        if name == "codex":
-            at = f'name="scripted",base_url="{self.server.url}/v1",env_key="CODEX_API_KEY"'
-            less = 'wire_api="responses",request_max_retries=0,stream_max_retries=0'
-            args = (
-                "-c",
-                'model_provider="scripted"',
-                "-c",
-                f"model_providers.scripted={{{at},{less}}}",
-                *args,
-            )
+        """Return settings as a user would write them."""
+        args = (*arguments_of(name, self.server.url), *args)
         return AgentSettings(executable=str(self.clis / name), args=args, model=MODELS[name])
 
     def request(self, name, prompt, *, args=(), home=None, **fields):

@@ -63,10 +63,7 @@ class Talk:
         return self.lab.root / ".taskers/messages"
 
     def book(self):
-        book = Book()
-        for seen in Logs(str(self.folder)).read_all().records:
-            book.add(seen.record)
-        return book
+        return book_of(self.lab.root)
 
     def messages(self):
         """Return the messages by type, the last of each."""
@@ -80,3 +77,11 @@ class Talk:
     def journal(self, event):
         lines = (self.run / "events.jsonl").read_text().splitlines()
         return [one for one in map(json.loads, lines) if one["event"] == event]
+
+
+def book_of(root):
+    """Read all messages of a project."""
+    book = Book()
+    for seen in Logs(str(root / ".taskers/messages")).read_all().records:
+        book.add(seen.record)
+    return book

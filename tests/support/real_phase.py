@@ -2,12 +2,19 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from support.paths import ROOT
+
 ORCHESTRATE = Path(sys.executable).parent / "orchestrate"
 AGENTS = ("codex", "claude", "gemini")
+BIN = ROOT / "tests" / "agents" / "node_modules" / ".bin"
+KEY = "sk-test-not-real"
+MODELS = {"codex": "gpt-5.5", "claude": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
 REPORT = "\n\n".join(
     f"## {title}\n\n{text}"
     for title, text in (
@@ -18,6 +25,37 @@ REPORT = "\n\n".join(
         ("Status", "COMPLETE"),
     )
 )
+
+
+def found_clis():
+    """Find the pinned CLIs; without them the tests are skipped, or fail where they are required."""
+    missing = [name for name in MODELS if not (BIN / name).exists()]
+    if shutil.which("node") is None:
+        missing.append("node")
+    if missing:
+        message = f"{', '.join(missing)} missing: run `make agents` (needs npm) to test the real CLIs"
+        if os.environ.get("ORCHESTRATE_REQUIRE_AGENTS") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    return BIN
+
+
+def environ_of(name, url):
+    """Return the variables by which an agent finds the scripted model, and a key that is none."""
+    return {
+        "codex": {"CODEX_API_KEY": KEY},
+        "claude": {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url},
+        "gemini": {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url},
+    }[name]
+
+
+def arguments_of(name, url):
+    """Return the arguments by which an agent finds the scripted model: codex gets its provider so."""
+    if name != "codex":
+        return ()
+    at = f'name="scripted",base_url="{url}/v1",env_key="CODEX_API_KEY"'
+    less = 'wire_api="responses",request_max_retries=0,stream_max_retries=0'
+    return ("-c", 'model_provider="scripted"', "-c", f"model_providers.scripted={{{at},{less}}}")
 
 
 class Project:

@@ -227,6 +227,7 @@ def read_openai(asked):
 def read_gemini(asked):
     texts = []
     for content in asked["contents"]:
+        content["parts"] = without_doubles(content["parts"])
         for part in content["parts"]:
             if "functionResponse" in part:
                 texts.append(("result", ""))
@@ -236,6 +237,11 @@ def read_gemini(asked):
                 texts.append(("answer", ""))
     declared = [each for tool in asked.get("tools") or [] for each in tool.get("functionDeclarations") or []]
     return texts, [each["name"] for each in declared]
+
+
+def without_doubles(parts):
+    """Leave out what follows twice: in a resumed thread gemini sends each result of a tool so."""
+    return [part for at, part in enumerate(parts) if "functionResponse" not in part or part not in parts[:at]]
 
 
 def tool_call(api, due, tools):
@@ -261,7 +267,8 @@ def tool_call(api, due, tools):
             return "exec", f"text(await tools.apply_patch({json.dumps(patch)}));\n"
     if "exec" in tools:
         return "exec", f"text(await tools.exec_command({json.dumps({'cmd': command})}));\n"
-    return "exec_command", {"cmd": command}
+    # The longest that it waits; after 10 s it would go on while the command still runs.
+    return "exec_command", {"cmd": command, "yield_time_ms": 30_000}
 
 
 def write_anthropic(text, call, due) -> Iterator[tuple[str, dict]]:
