@@ -285,8 +285,8 @@ class Coordinator:
         if record.type == "ack":
             return []
         if record.to == self._name:
-            pointer = self._files.pointer(record.id) if record.type == "blocker" and not refused else ""
-            facts = {"pointer": pointer} if pointer else {}
+            is_shown = record.type in ("blocker", "plan_complete") and not refused
+            facts = self._files.shown_of(record) if is_shown else {}
             return [Receipt(record, "refused" if refused else "handled", refused, facts)]
         why = self._why_undeliverable(record)
         return [Receipt(record, "undeliverable", why)] if why else []

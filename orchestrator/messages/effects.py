@@ -63,7 +63,12 @@ def reported_by(record: Record) -> PhaseMessage | None:
 
 
 def effect_of(record: Record, phase: OwnedPhase | None) -> Effect:
-    """Return what a message to the coordinator brings about."""
+    """Return what a message to the coordinator brings about; nothing more where the files show it already.
+
+    A runtime that was killed had recorded it, and had not acknowledged it yet.
+    """
+    if phase is not None and record.id in phase.status.handled:
+        return Effect()
     what = reported_by(record)
     if what is not None:
         return _effect_on_plans(record, what, phase)

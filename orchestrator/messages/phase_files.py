@@ -67,15 +67,19 @@ class PhaseFiles:
         made = transition(tree, [event], self._runtime.settings.families, leaves=True).texts
         return ChainMap(dict(made), cast("dict[str, bytes | None]", tree))
 
-    def pointer(self, message: str) -> str:
-        """Return where the blocker of a message is; empty where there is none."""
+    def shown_of(self, record: Record) -> dict[str, str]:
+        """Return what the files show of a handled message: where its blocker is, or its plan's commit."""
         try:
             phase = self.phase(self.tree())
         except ProblemError:
-            return ""
-        blockers = phase.status.blockers if phase else ()
-        found = next((one for one in blockers if one.message == message), None)
-        return status_file.pointer(status_path(phase.name), found.name) if phase and found else ""
+            return {}
+        if phase is None:
+            return {}
+        if record.type == "plan_complete":
+            row = phase.status.row(record.plan or "")
+            return {"commit": row.commit or "", "verified": row.verified or ""} if row else {}
+        found = next((one for one in phase.status.blockers if one.message == record.id), None)
+        return {"pointer": status_file.pointer(status_path(phase.name), found.name)} if found else {}
 
     async def record(self, events: Sequence[PhaseEvent]) -> dict[int, Problem]:
         """Record events as one change; return what prevents some of them, by their places."""

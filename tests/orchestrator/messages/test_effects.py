@@ -2,8 +2,10 @@
 
 import pytest
 from support.mail import COORDINATOR, LEAD, ONE, TWO
+from support.phases import PHASE_STATUS, STATUS_PATH, said
 
-from orchestrator.messages.effects import Effect, OwnedPhase, effect_of_answer
+from orchestrator.messages.effects import Effect, OwnedPhase, effect_of, effect_of_answer
+from orchestrator.state.phases.phase_status.read import read
 from workers.messages.record import Record, stamp
 
 ASKED = Record(f"{ONE}:1", stamp(0), ONE, COORDINATOR, "blocker", facts={"title": "Which licence?"})
@@ -37,3 +39,21 @@ def test_an_answer_to_something_else_changes_no_blocker():
     assert effect_of_answer(word(LEAD, "answer"), question, PHASE) == Effect()
     assert effect_of_answer(word(LEAD, "answer"), ASKED._replace(sender=TWO), PHASE) == Effect()
     assert effect_of_answer(word(LEAD, "answer"), None, PHASE) == Effect()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "plan", "refused"),
+    [
+        (3, "plan_complete", "02-01", False),
+        (6, "plan_started", "02-02", False),
+        (7, "blocker", "02-02", False),
+        (8, "plan_complete", "02-01", True),
+        (8, "plan_started", "02-02", True),
+    ],
+)
+def test_what_the_files_show_already_is_neither_done_nor_refused_once_more(number, kind, plan, refused):
+    """A runtime that was killed had recorded it, and had not acknowledged it."""
+    phase = PHASE._replace(status=read(STATUS_PATH, PHASE_STATUS.encode()))
+    record = Record(said(number), stamp(2000), ONE, COORDINATOR, kind, plan=plan, facts={"title": "t"})
+    found = effect_of(record, phase)
+    assert (found.event, found.completes, bool(found.refused)) == (None, False, refused)
