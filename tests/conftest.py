@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.faults import Rehearsal
 from support.fences import people, walled_for
 from support.repository import AT, SCRIPT, Lab
@@ -18,6 +19,10 @@ from orchestrator.state.canonical.decisions import decisions
 from orchestrator.state.canonical.rules import rules
 from orchestrator.state.canonical.status import status
 from orchestrator.state.facts import Facts
+
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 SOAKED = 10
 COUNTS = pytest.StashKey[dict[str, int]]()

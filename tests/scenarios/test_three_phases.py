@@ -59,7 +59,7 @@ class Script:
         self.steps.append(step("answer", text=text))
 
     def start(self, plan):
-        """Say that a plan begins, where that is reported."""
+        """Report that a plan begins, where that is reported."""
         if not self.is_lean:
             self.tool("plan_started", plan=plan)
 

@@ -151,7 +151,7 @@ class Sender:
     # What it says
 
     def tell(self, tool, words, **given):
-        """Say something until it is known to be written, now by the server, now by the shell."""
+        """Send something until it is known to be written, now by the server, now by the shell."""
         said = None
         while said is None:
             is_by_server = self.rng.random() < 0.5
@@ -161,7 +161,7 @@ class Sender:
         return said
 
     def chat(self, number):
-        """Say something to somebody; what the limit for each pair refuses is not written."""
+        """Send something to somebody; what the limit for each pair refuses is not written."""
         workers = int((self.outside / "workers").read_text())
         peer = f"Command-Worker-{self.rng.randint(1, workers)}"
         to = self.rng.choice(["coordinator", "lead", "all", peer, peer])

@@ -193,7 +193,8 @@ def test_a_sample_whose_tests_fail_says_so(tmp_path):
 def test_every_fault_that_was_found_is_gone_and_written_down(demo):
     project, _ = demo
     [run] = (project / ".taskers" / "runs").iterdir()
-    first, *found = (run / "Command-Worker-1.txt").read_text().splitlines()
+    first, *found, result = (run / "Command-Worker-1.txt").read_text().splitlines()
+    assert result.startswith("ORCHESTRATE-RESULT ")
     assert first == f"{len(found)} faults in 5 files"
     assert len(found) == 10
     assert python(project, "tools/fix_faults.py", "--audit", "shop").stdout.startswith(

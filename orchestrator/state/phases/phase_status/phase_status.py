@@ -289,7 +289,7 @@ def _taken(document: Document, status: PhaseStatus, event: PhaseTaken) -> Docume
 
 
 def _taken_again(document: Document, event: PhaseTaken) -> Document:
-    """Give a worker back what it had completed: its run had landed nothing, and goes on with an answer."""
+    """Restore to a worker what it had completed: its run had landed nothing, and goes on with an answer."""
     for row in rows_of(document):
         if row.state == "failed" and row.commit and row.landed is None:
             document = _with_cells(document, row.plan, {"State": "complete"})
