@@ -101,6 +101,8 @@ class Coordinator:
         """Messages whose plan is being completed."""
         self._began = self._now()
         self._awake_until = 0.0
+        self._said: set[str] = set()
+        """Ids of own records that were not read back yet, and so are in neither the copy nor the journal."""
         self._late: set[str] = set()
         self._reported: set[Problem] = set()
 
@@ -124,6 +126,10 @@ class Coordinator:
             waiting = sorted((message.record for message in self._book), key=_order)
             found = await self._handle([*waiting, *closed])
         await self._begin_to_complete(found)
+        for ticket in manifest.tickets:
+            # An earlier runtime may have been killed between the end of its worker and this.
+            if self._runtime.of(ticket).ended:
+                await self.ended(ticket)
 
     def _catch_up(self) -> list[Record]:
         """Read all logs, a part at a time; return the receipts of the lead, which may close a blocker."""
@@ -203,7 +209,8 @@ class Coordinator:
 
     def _add(self, record: Record) -> bool:
         """Add a record to the book; return whether it is new: a resend is not."""
-        is_new = record.id not in self._book
+        is_new = record.id not in self._book or record.id in self._said
+        self._said.discard(record.id)
         self._book.add(record)
         return is_new
 
@@ -331,6 +338,7 @@ class Coordinator:
                 # Known at once, and not with the next poll: until then it would be said once more.
                 for record in held.append(*drafts):
                     self._book.add(record)
+                    self._said.add(record.id)
         except NotSentError as error:
             self._report(self._name, str(error))
 
@@ -405,9 +413,11 @@ class Coordinator:
     # Answers to workers that have ended
 
     def _asks(self, name: str) -> bool:
-        """Return whether a worker waits for the lead's answer to a message of its own."""
+        """Return whether the lead knows what a worker waits for: from itself, or from us about its end."""
+        gone_on = self._runtime.state.workers[split(name)[1]].answered
         return any(
-            one.is_open and one.record.sender == name and one.record.to in (self._lead, self._name)
+            (one.is_open and one.record.sender == name and one.record.to in (self._lead, self._name))
+            or (one.record.facts.get("about") == name and one.record.id not in gone_on)
             for one in self._book
         )
 

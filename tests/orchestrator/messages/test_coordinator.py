@@ -46,6 +46,21 @@ def test_what_a_worker_has_ended_with_is_asked_and_the_answer_lets_it_go_on(talk
     assert talk.messages()["question"].stands(0) == "answered"
 
 
+def test_what_a_runtime_was_killed_before_it_asked_is_asked_by_the_next_one_once(talk):
+    talk.commit(ASKS)
+    assert talk.lab.call("run", "phase-1", "--json").document["workers"][0]["outcome"] == "blocked"
+    # As if it had been killed between the end of the worker and the question.
+    assert [one["body"] for one in talk.journal("message")] == ["Which licence holds?"]
+    (talk.run / "messages.jsonl").unlink()
+    (talk.folder / f"{talk.run.name}.coordinator.jsonl").unlink()
+    assert not list(talk.book())
+    for _ in range(2):
+        talk.lab.call("resume", talk.run.name, "--json")
+        assert [one.record.body for one in talk.book()] == ["Which licence holds?"]
+    (told,) = talk.lab.call("msg", "inbox", "--json").document["messages"]
+    assert told["body"] == "Which licence holds?"
+
+
 def test_messages_are_copied_acknowledged_and_in_the_journal(talk):
     talk.commit(SENDS + 'send("question", "coordinator", "Where?\\nNow.")\nsend("chat", "Nobody", "hello")\n')
     assert talk.lab.call("run", "phase-1", "--json").code == 0
