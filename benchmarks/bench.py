@@ -18,6 +18,7 @@ NAMES = (
     "redact",
     "phases",
     "messages",
+    "talk",
     "agents",
 )
 
