@@ -495,3 +495,18 @@ def test_two_leads_may_answer_one_question_and_the_first_counts(run):
         book.add(record)
     (message,) = (one for one in book if one.record.type == "blocker")
     assert [answer.body for answer in message.answers] == ["one", "two"]
+
+
+def test_a_message_to_all_reaches_the_one_other_worker_that_there_is(run):
+    write_roster(
+        str(run.folder),
+        Roster(RUN, "phase-2", "Ada", "Claude-Worker-1", {"Claude-Worker-1": "x", "Codex-Worker-1": "y"}),
+    )
+    sent = call(run.box(), "send_message", {"to": "all", "body": "I take the lexer"})
+    assert (sent["ok"], sent["to"]) == (True, f"{RUN}.all")
+    (shown,) = call(run.box(TWO), "inbox", {})["messages"]
+    assert (shown["from"], shown["body"]) == (ONE, "I take the lexer")
+    assert call(run.box(), "inbox", {})["messages"] == []
+    run.ack(run.newest(), by=TWO)
+    assert call(run.box(TWO), "inbox", {})["messages"] == []
+    assert run.stands(run.newest()) == "shown"
