@@ -4,7 +4,7 @@ A message is handled once: its effect is recorded first, then it is acknowledged
 was handled stands in the coordinator's own log, so a runtime that takes over reads its copy, then all logs.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -344,7 +344,7 @@ class Coordinator:
 
     def _try_again(self, record: Record, problem: Problem) -> None:
         self._retries.later(record, self._now())
-        self._reported.add(problem._replace(severity="warning"))
+        self._reported.update(_as_warnings([problem]))
 
     # Plans that are called complete
 
@@ -402,13 +402,13 @@ class Coordinator:
         try:
             phase = self._files.phase(self._files.tree())
         except ProblemError as error:
-            self._reported.update(error.problems)
+            self._reported.update(_as_warnings(error.problems))
             return
         name, at = self._runtime.manifest.phase, self._runtime.clock()
         plans = open_plans(phase) if phase else []
         moves = [PlanMoved(name, one, "failed", self._name, at, why) for one in plans]
         failed = await self._files.record(moves)
-        self._reported.update(failed.values())
+        self._reported.update(_as_warnings(failed.values()))
 
     # Answers to workers that have ended
 
@@ -485,3 +485,8 @@ def _order(record: Record) -> tuple[str, str, int]:
 def _line(text: str) -> str:
     """Return the first line with text, as far as the journal keeps it."""
     return next((one.strip() for one in text.splitlines() if one.strip()), "")[:_LONGEST]
+
+
+def _as_warnings(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems of files of a family: no run fails for them."""
+    return (problem._replace(severity="warning") for problem in problems)

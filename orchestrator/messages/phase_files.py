@@ -14,6 +14,7 @@ from orchestrator.state.events import PhaseEvent
 from orchestrator.state.phases import plan_file
 from orchestrator.state.phases.paths import name_of, plan_path, status_path
 from orchestrator.state.phases.phase_status import read as status_file
+from orchestrator.state.phases.phase_status.phase_status import missing
 from orchestrator.state.transition import transition
 from orchestrator.store.read import FilesRead, read_state
 from orchestrator.store.repo import RepoBlocked
@@ -49,7 +50,9 @@ class PhaseFiles:
         return self._known[1]
 
     def _read(self, name: str, status: bytes | None, plan: bytes | None) -> OwnedPhase:
-        found = status_file.read(status_path(name), status or b"")
+        if status is None:
+            raise missing(status_path(name))
+        found = status_file.read(status_path(name), status)
         plans = plan_file.read(plan_path(name), plan or b"")
         reporting = self._runtime.manifest.messages.events
         return OwnedPhase(self._runtime.manifest.phase, name, self.owner, reporting, found, plans)

@@ -1,9 +1,11 @@
 """A phase worker moves the plans of its phase by messages, and only it; a plan is complete once proved."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.messages import SENDS, Talk
+from support.runtimes import wait_until
 from support.templates import front
 
 from orchestrator.state.phases.phase_status.read import read
@@ -208,3 +210,57 @@ print('ORCHESTRATE-RESULT {"status": "blocked", "summary": "Which licence?"}')
     status = status_of(talk)
     assert (status.blockers[0].state, status.row("01-03").state) == ("closed", "complete")
     assert "**Answer:** Yes: MIT." in (talk.lab.root / STATUS).read_text()
+
+
+TOUCHED = """
+import os, pathlib, time
+said(tell("plan_started", "01-01"))
+pathlib.Path("src/lex.txt").write_text("tokens")
+pathlib.Path({begun!r}).touch()
+while not os.path.exists({go!r}):
+    time.sleep(0.01)
+{end}
+"""
+COMPLETE = 'said(tell("plan_complete", "01-01", "12 kinds"))'
+
+
+def while_on(talk, tmp_path, change, end=COMPLETE):
+    """Run a phase worker; once it has begun a plan, change something, and let it go on to its end."""
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(phase_worker, talk, TOUCHED.format(begun=str(begun), go=str(go), end=end))
+        try:
+            wait_until(lambda: begun.exists() or running.done())
+            change(talk.lab.root / STATUS)
+        finally:
+            go.touch()
+        return running.result().document
+
+
+def test_what_is_written_by_hand_beside_a_move_stays_and_so_does_the_move(talk, tmp_path):
+    def write(path):
+        text = path.read_text()
+        path.write_text(text.replace("## Tasks\n", "Words by hand.\n\n## Tasks\n", 1))
+
+    told = while_on(talk, tmp_path, write)
+    assert told["status"] == "integrated"
+    row = status_of(talk).row("01-01")
+    assert (row.state, row.landed) == ("complete", told["commit"]["landing"])
+    assert "Words by hand.\n" in (talk.lab.root / STATUS).read_text()
+
+
+def test_a_status_that_is_deleted_in_mid_run_is_named_and_stops_no_landing(talk, tmp_path):
+    told = while_on(
+        talk,
+        tmp_path,
+        lambda path: path.unlink(),
+        'send("error", "coordinator", "no time", plan="01-01", phase="phase-1", facts={"state": "failed"})',
+    )
+    assert (told["status"], told["workers"][0]["verdict"]) == ("integrated", "accepted")
+    assert talk.lab.git("show", "HEAD:src/lex.txt") == "tokens"
+    assert [(one["place"], one["what"], one["severity"]) for one in told["problems"]] == [
+        (STATUS, "the file is missing", "warning")]  # fmt: skip
+    # It was never committed: the next run begins it anew.
+    again = talk.lab.call("run", "phase-1", "--again", "--json").document
+    assert (again["status"], again["problems"]) == ("integrated", [])
+    assert status_of(talk).row("01-01").state == "failed"

@@ -101,6 +101,12 @@ def needs(tree: Mapping[str, bytes | None], event: Event) -> tuple[str, ...]:
     return (status_path(name), plan_path(name), PROJECT_STATUS)
 
 
+def missing(path: str) -> StateError:
+    """Return the error of a phase's STATUS.md that is not there."""
+    do = f"`git restore {path}` where it was committed; else the next run of the phase begins it anew"
+    return StateError(Problem(path, "the file is missing", do))
+
+
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Return the STATUS.md of the phase after the event; nothing where it shows the event already.
 
@@ -115,8 +121,7 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     if there is None and not isinstance(event, _Begins):
         if isinstance(event, _Ends):
             return {}  # no phase worker was there
-        do = f"`git restore {path}`, or `orchestrate resume` begins it again"
-        raise StateError(Problem(path, "the file is missing", do))
+        raise missing(path)
     text = _new_text(tree, name, event.at) if there is None else there
     before = editable(path, {path: text})
     plans = _plans_of(tree, name)
