@@ -30,6 +30,8 @@ class PlansFound(Value):
     """How many PLAN.md has."""
     is_there: bool = False
     """Whether there is a PLAN.md."""
+    has_new: bool = False
+    """Whether no worker has begun one of them: a phase worker that is done is not done with that."""
     problems: tuple[Problem, ...] = ()
     """Why they cannot be read: only a run that needs them is stopped by it."""
 
@@ -47,9 +49,11 @@ def plans_found(root: Path, phase: str, status: str) -> PlansFound:
     except (StateError, Refusal) as error:
         return PlansFound(name, is_there=True, problems=error.problems)
     landed = {row.plan for row in rows if row.landed}
+    begun = {row.plan for row in rows if row.state != "not started"}
     left = (plan for plan in plans if plan.id not in landed)
     given = tuple(AssignedPlan(one.id, one.title, one.verify or "", one.tasks) for one in left)
-    return PlansFound(name, given, len(plans), is_there=True)
+    has_new = any(plan.id not in begun for plan in plans)
+    return PlansFound(name, given, len(plans), is_there=True, has_new=has_new)
 
 
 def assigned(ticket: Ticket, found: PlansFound) -> tuple[AssignedPlan, ...]:

@@ -292,6 +292,9 @@ def _examine(
     # Where there is no ticket, or no commit, nothing is done.
     beyond = repo.refs_beyond(head) if rendered else ()
     earlier = earlier_of(root, request.phase, rendered, beyond) if rendered and head.sha else Earlier()
+    if plans.has_new and earlier.done:
+        new = {ticket.id for ticket in rendered if ticket.phase_worker}
+        earlier = earlier._replace(done={id_: one for id_, one in earlier.done.items() if id_ not in new})
     chosen = _only(rendered, request, earlier.done, problems)
     done = [] if request.again else [ticket for ticket in chosen if ticket.id in earlier.done]
     tickets = [ticket for ticket in chosen if ticket not in done]

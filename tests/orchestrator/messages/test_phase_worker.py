@@ -1,6 +1,7 @@
 """A phase worker moves the plans of its phase by messages, and only it; a plan is complete once proved."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -264,3 +265,25 @@ def test_a_status_that_is_deleted_in_mid_run_is_named_and_stops_no_landing(talk,
     again = talk.lab.call("run", "phase-1", "--again", "--json").document
     assert (again["status"], again["problems"]) == ("integrated", [])
     assert status_of(talk).row("01-01").state == "failed"
+
+
+def test_a_plan_that_comes_after_the_landing_is_work_for_the_phase_worker_again(talk):
+    script = """
+import pathlib
+for plan in ("01-01", "01-02", "01-03", "01-04"):
+    if pathlib.Path("src", plan).exists() or plan not in open(sys.argv[1]).read():
+        continue
+    pathlib.Path("src", plan).write_text("made")
+    tell("plan_started", plan)
+    tell("plan_complete", plan)
+"""
+    talk.lab.commit({PLAN: re.sub(r"\*\*Verify:\*\* `.*`", "**Verify:** none", PLANS)})
+    script = script.replace("open(sys.argv[1])", "open(os.environ['ORCHESTRATE_TICKET'])")
+    assert phase_worker(talk, script).code == 0
+    assert {row.state for row in status_of(talk).plans} == {"complete"}
+    assert talk.lab.call("run", "phase-1", "--json").document["run"] is None  # all is done
+    assert talk.lab.call("phase", "plan", "Printer").code == 0
+    again = talk.lab.call("run", "phase-1", "--json").document
+    assert [one["verdict"] for one in again["workers"]] == ["accepted"]
+    assert status_of(talk).row("01-04").state == "complete"
+    assert talk.lab.call("run", "phase-1", "--json").document["run"] is None
