@@ -83,6 +83,7 @@ def test_status_imports_nothing_slow(lab):
         "orchestrator.commands.status", "orchestrator.commands.table", "orchestrator.cli.terminal.terminal",
         "orchestrator.store.intent", "orchestrator.store.read",
         "orchestrator.runs.inbox", "orchestrator.runs.letters", "workers.messages.log_reader",
+        "workers.messages.ids",
         "workers.messages.logs", "workers.messages.record", "workers.messages.standing",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
         "orchestrator.runs.project_step",

@@ -285,7 +285,7 @@ def test_ps_says_of_each_ticket_why_it_does_not_start(prepare):
     lab = prepare(
         {
             "claude-1": ticket(step("hang"), budget_usd=1.00),
-            "claude-2": ticket(budget_usd=1.00),
+            "claude-2": ticket(step("hang"), budget_usd=1.00),
             "codex-1": ticket(agent="codex"),
             "command-1": ticket("true", agent="command", depends_on=["codex-1"]),
         },
@@ -297,8 +297,9 @@ def test_ps_says_of_each_ticket_why_it_does_not_start(prepare):
     lab.wait_until(lambda: lab.journal("held") and lab.journal("started"))
     shown = lab.lab.call("ps", "--json").document["queued"]
     waits = {one["ticket"]: one["waits_for"] for one in shown["next"]}
-    assert list(waits) == ["claude-2", "codex-1", "command-1"]
-    assert waits["claude-2"].startswith(
+    (left,) = {"claude-1", "claude-2"} & set(waits)  # the one whose tree was ready first has the budget
+    assert list(waits) == [left, "codex-1", "command-1"]
+    assert waits[left].startswith(
         "room in the run's budget of $1.50 for the ticket's $1.00 ($0.00 spent, $1.00 held by 1 worker)"
     )
     assert waits["codex-1"].startswith("codex, parked until ")
