@@ -158,9 +158,9 @@ def test_workings_lost_before_integration_are_made_again_from_templates_and_rost
     told = resume(project)
     assert [one["kind"] for one in told["stale"] if run in one["what"]] == ["worker", "worker"]
     assert (told["next_action"], told["waiting_for"]) == (None, "lead")
-    command = "orchestrate run phase-1 --only command-1 command-2"
+    command = "orchestrate run phase-1 --only command-1 command-2 --detach"
     assert f"the work of run {run}, whose folder is gone, is lost; `{command}` runs it again" in told["what"]
-    again = follow(project, command)
+    again = follow(project, command.removesuffix(" --detach"))
     assert (again.code, again.document["status"]) == (0, "integrated")
     assert roster(project) == []
     # A run of the same second has the same name with a number behind it.
@@ -175,7 +175,7 @@ def test_only_what_was_lost_is_made_again(project):
     lose_workings(project)
     text = (project.root / "STATUS.md").read_text()
     project.write("STATUS.md", re.sub(r"- Command-Worker-1: .*\n", "", text))
-    assert "`orchestrate run phase-1 --only command-2` runs it again" in resume(project)["what"]
+    assert "`orchestrate run phase-1 --only command-2 --detach` runs it again" in resume(project)["what"]
 
 
 def test_what_had_landed_before_the_loss_is_recorded_and_not_done_again(project):
