@@ -1,5 +1,6 @@
 """A call whose tests may outlast a tool call: made in the background, and the same call waits for it."""
 
+import errno
 import hashlib
 import os
 import shlex
@@ -27,7 +28,8 @@ def relayed(repository: Repository, words: Sequence[str], limit: float) -> int |
     """Make a call in the background, print what it printed, and return its exit code.
 
     Where it is not over after `limit` seconds, return an answer whose next step is the same call: that waits
-    for the one which is on. A call that was killed is made anew.
+    for the one which is on, and several that wait get one answer. A call that was killed is made anew by the
+    next one. Raises OSError.
     """
     until = time.monotonic() + limit
     bare = [word for word in words if word != DETACH]
@@ -35,14 +37,13 @@ def relayed(repository: Repository, words: Sequence[str], limit: float) -> int |
     files = _Files(repository.own / "background", key.hexdigest()[:16])
     files.folder.mkdir(parents=True, exist_ok=True)
     files.drop_old()
-    while not files.end.exists():
-        if (lock := take_lock(files.lock)) is not None:
-            _start(files, bare, lock)
-        while is_locked(files.lock):
-            if time.monotonic() > until:
-                return _still_on(words)
-            time.sleep(_POLL)
-    return files.told()
+    if not files.end.exists() and (lock := take_lock(files.lock)) is not None:
+        _start(files, bare, lock)
+    while is_locked(files.lock):
+        if time.monotonic() > until:
+            return _still_on(words)
+        time.sleep(_POLL)
+    return files.tell()
 
 
 class _Files:
@@ -52,31 +53,32 @@ class _Files:
         self.folder = folder
         self.lock, self.end = folder / f"{key}.lock", folder / f"{key}.end"
         self.out, self.err = folder / f"{key}.out", folder / f"{key}.err"
+        self.told = folder / f"{key}.told"
+        """What `end` becomes with the first caller who is told: for those who wait with it."""
 
-    def told(self) -> int:
-        """Print what the call printed, remove its files, and return its exit code."""
+    def tell(self) -> int:
+        """Print what the call printed, and return its exit code. Raises OSError."""
+        with suppress(FileNotFoundError):
+            self.end.rename(self.told)
+        if not self.told.exists():
+            raise OSError(errno.EIO, "the call was killed, or the disk is full", str(self.out))
         for path, stream in ((self.out, sys.stdout), (self.err, sys.stderr)):
             stream.write(read_whole(path).decode("utf-8", "replace"))
             stream.flush()
-        code = int(read_whole(self.end))
-        self._drop()
-        return code
+        return int(read_whole(self.told))
 
     def drop_old(self) -> None:
         """Remove an answer that is too old to be told."""
         with suppress(FileNotFoundError):
             if time.time() - self.end.stat().st_mtime > _OLD:
-                self._drop()
-
-    def _drop(self) -> None:
-        for path in (self.end, self.out, self.err, self.lock):
-            path.unlink(missing_ok=True)
+                self.end.unlink()
 
 
 def _start(files: _Files, words: Sequence[str], lock: int) -> None:
     """Start a call that holds the lock until it ends, unless another has just done so."""
     try:
         if not files.end.exists():
+            files.told.unlink(missing_ok=True)
             with files.out.open("wb") as out, files.err.open("wb") as err:
                 subprocess.Popen(
                     [*_SHELL, str(files.end), sys.executable, "-P", "-m", "_orchestrate", *words],

@@ -203,8 +203,15 @@ def _run(found: "argparse.Namespace | SimpleNamespace", words: list[str]) -> int
     if getattr(found, "background", False) and (repository := _repository_of(caller.folder)) is not None:
         from orchestrator.cli.background import lines_of, relayed  # noqa: PLC0415 - for start-up time
         from orchestrator.cli.step import LIMIT  # noqa: PLC0415 - for start-up time
+        from orchestrator.commands.answer import refused  # noqa: PLC0415 - for start-up time
+        from orchestrator.commands.invoke import problem_of_machine, waits_by  # noqa: PLC0415 - for start-up time
 
-        said = relayed(repository, words, LIMIT)
+        try:
+            said = relayed(repository, words, LIMIT)
+        except OSError as error:
+            if (problem := problem_of_machine(error, place)) is None:
+                raise
+            said = refused([problem], waits_by([problem], "outside"), 1, of_run=False)
         return said if isinstance(said, int) else _print(said, lines_of(said), as_json=as_json)
     if hasattr(twin, "call"):
         function = partial(twin.call, caller, asked, as_json=found.json)

@@ -21,7 +21,9 @@ MODULES = {
 
 REPLACES = {
     "orchestrator/cli/main.py": ({"open"}, "the null device, in the place of a closed standard stream"),
-    "orchestrator/cli/background.py": ({"open"}, "what a call in the background prints, under its lock"),
+    "orchestrator/cli/background.py": (
+        {"open", "rename"}, "what a call in the background prints, under its lock"
+    ),
     "orchestrator/execute/runtime_lifecycle.py": ({"write_text"}, "its process id, in the run's own lock"),
     "orchestrator/schedule/login_lock.py": ({"replace_file"}, "who goes alone, beside the slots"),
     "orchestrator/store/_replace.py": (

@@ -6,20 +6,28 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.runtimes import PATIENCE, pids, wait_until
+from support.runtimes import PATIENCE, kill, pids, read, wait_until
 
 STEP = ("deliverable", "done", "format", "--detach", "--json")
 RELAYED = """
-import json, sys
+import json, os, sys
 from pathlib import Path
-from orchestrator.cli.background import lines_of, relayed
+from orchestrator.cli import background
 from workers.git.run import find_repository
-said = relayed(find_repository(Path.cwd()), sys.argv[2:], float(sys.argv[1]))
+is_locked = background.is_locked
+def seen(path):
+    found = is_locked(path)
+    if found:
+        Path(os.environ["HOME"], f"waits-{os.getpid()}").touch()
+    return found
+background.is_locked = seen
+said = background.relayed(find_repository(Path.cwd()), sys.argv[2:], float(sys.argv[1]))
 if not isinstance(said, int):
-    print(json.dumps(said.document | {"lines": lines_of(said), "code": said.exit_code}))
+    print(json.dumps(said.document | {"lines": background.lines_of(said), "code": said.exit_code}))
 """
 """A call that waits as long as its first argument says, in a process of its own as each call is."""
 
@@ -87,11 +95,43 @@ def test_a_call_that_was_killed_in_the_background_is_made_anew(slow):
     assert len(begun.read_text().split()) == 2
 
 
+def test_two_that_wait_for_one_call_get_one_answer(slow):
+    planned, begun, end = slow
+    relayed(planned, STEP, 0)
+    wait_until(begun.exists)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(relayed, planned, STEP, PATIENCE) for _ in range(2)]
+        wait_until(lambda: len(list(planned.home.glob("waits-*"))) == 3)  # the first call is one of them
+        end.touch()
+        first, second = (json.loads(one.result()) for one in both)
+    assert first == second
+    assert first["deliverable"]["done"] is True
+    assert len(begun.read_text().split()) == 1, "the tests ran twice"
+
+
+def test_a_call_that_is_killed_while_it_is_waited_for_is_no_success_and_no_bug(slow):
+    planned, begun, _ = slow
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(planned.call, *STEP)
+        wait_until(begun.exists)
+        folder = planned.root / ".git/orchestrate/background"
+        lock = next(folder.glob("*.lock"))
+        (shell,) = [pid for pid in pids() if lock in opened_by(pid) and b"$end.new" in read(pid, "cmdline")]
+        kill(shell)
+        for pid in [
+            pid for pid in pids() if lock in opened_by(pid) and b"--detach" not in read(pid, "cmdline")
+        ]:
+            kill(pid)
+        told = calling.result()
+    assert (told.code, told.document["waiting_for"]) == (1, "outside")
+    assert "was killed, or the disk is full" in told.says()[0]
+
+
 def test_an_answer_that_nobody_asked_for_in_an_hour_is_forgotten(planned):
     called = ("deliverable", "list", "--json")
     assert "Formatter" in relayed(planned, called, PATIENCE)
     folder = planned.root / ".git/orchestrate/background"
-    assert list(folder.iterdir()) == []  # told, and gone
+    assert list(folder.glob("*.end")) == []  # told once
     relayed(planned, called, 0)
     wait_until(lambda: list(folder.glob("*.end")))
     planned.commit({"STATUS.md": (planned.root / "STATUS.md").read_text().replace("Formatter", "Printer")})
