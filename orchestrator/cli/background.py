@@ -18,7 +18,7 @@ from workers.git.run import Repository
 
 DETACH = "--detach"
 _POLL = 0.05
-_SHELL = ("sh", "-c", 'end=$1; shift; "$@"; echo $? > "$end.new"; mv "$end.new" "$end"', "sh")
+_SHELL = ("sh", "-c", 'end=$1; shift; "$@"; echo $? > "$end.new" && mv "$end.new" "$end"', "sh")
 """Runs a command, and keeps its exit code in a file that is there as a whole or not at all."""
 _OLD = 3600.0
 """Seconds after which an answer that nobody has asked for is about another state of the project."""

@@ -127,6 +127,18 @@ def test_a_call_that_is_killed_while_it_is_waited_for_is_no_success_and_no_bug(s
     assert "was killed, or the disk is full" in told.says()[0]
 
 
+def test_a_call_whose_end_cannot_be_written_down_is_no_success_and_no_bug(planned):
+    planned.commit({"orchestrate.toml": "[checks]\ntest = 'echo 4 passed in 0.1s'\n"})
+    assert planned.call(*STEP).code == 0
+    (lock,) = (planned.root / ".git/orchestrate/background").glob("*.lock")
+    lock.with_suffix(".end.new").mkdir()  # as a full disk, which takes no byte of it
+    told = planned.call(*STEP)
+    assert (told.code, told.document["waiting_for"]) == (1, "outside")
+    assert "was killed, or the disk is full" in told.says()[0]
+    lock.with_suffix(".end.new").rmdir()
+    assert planned.call(*STEP).code == 0
+
+
 def test_an_answer_that_nobody_asked_for_in_an_hour_is_forgotten(planned):
     called = ("deliverable", "list", "--json")
     assert "Formatter" in relayed(planned, called, PATIENCE)
