@@ -40,7 +40,7 @@ from tickets.ticket import Ticket
 from workers.agents.agent import Answer, agent_named
 from workers.agents.agent import Usage as AgentUsage
 from workers.agents.follow import read_tail
-from workers.engine.check import CheckResult, hidden_path
+from workers.engine.check import CheckResult, full_disk, hidden_path
 from workers.engine.job import Ended, Result
 from workers.engine.launch import common_environment, keep_text
 from workers.fence.policy import worker_walls
@@ -86,22 +86,22 @@ async def judge_attempt(
         # Also over an existing one: the found changes land, whatever process has written a patch there.
         runtime.patches[runtime.run.relative(result.patch)] = found.changes
     judgement = judge(ticket, result.exit, result.answer, found.changes)
-    if judgement.outcome == "failed" and (hidden := _hidden_from(runtime, ticket, files)):
-        judgement = judgement._replace(reason=f"{judgement.reason}; {hidden}")
+    if judgement.outcome == "failed" and (lacked := _lacked_by(runtime, ticket, files)):
+        judgement = judgement._replace(reason=f"{judgement.reason}; {lacked}")
     scope, state_files = runtime.manifest.scopes[ticket.id], runtime.manifest.rules.reserved_scope
     violations = violations_of(ticket, found, scope, state_files, git_writes)
     return Judged(judgement, result, violations, redacted)
 
 
-def _hidden_from(runtime: Runtime, ticket: Ticket, files: AttemptFiles) -> str:
-    """Name the path that a failed worker missed because of its fence; `""` where there is no sign of one."""
+def _lacked_by(runtime: Runtime, ticket: Ticket, files: AttemptFiles) -> str:
+    """Name the path that a failed worker missed because of its fence, or a full disk; `""` without a sign."""
     run, site, home = runtime.run, runtime.site, runtime.environ.get("HOME", "")
     environ = common_environment(runtime.environ)
     walls = worker_walls(
         run, site.repository, ticket.worker, mode=ticket.mode, environ=environ, readable=site.readable
     )
     printed = "\n".join(map(read_tail, (files.stderr, files.stdout)))
-    return hidden_path(site.fence.level, run.root, home, walls.shown, printed)
+    return full_disk(printed) or hidden_path(site.fence.level, run.root, home, walls.shown, printed)
 
 
 async def conclude(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> None:

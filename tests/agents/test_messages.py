@@ -1,6 +1,7 @@
 """Messages reach the pinned CLIs while they work: after a tool call, with our tools, and before they stop."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -26,6 +27,12 @@ MODES = {
     "fenced": {"mode": "write", "fenced": True},
 }
 each_mode = pytest.mark.parametrize("mode", MODES)
+EVERY = [(name, mode) for name in AGENTS for mode in MODES]
+each_way = pytest.mark.parametrize(
+    ("name", "mode"),
+    EVERY if os.environ.get("ORCHESTRATE_SOAK") == "1" else list(zip(AGENTS, MODES, strict=True)),
+)
+"""Each agent and each mode once, and every pair in a soak: a start of these CLIs takes seconds."""
 
 
 class Office:
@@ -106,8 +113,7 @@ def test_a_message_reaches_an_agent_whose_tool_call_fails(office, name):
     assert office.counts("The word is heron.") == [0, 1]
 
 
-@each_agent
-@each_mode
+@each_way
 def test_an_agent_that_would_end_with_an_unread_message_gets_it_first(office, name, mode):
     office.post.send(LEAD, ONE, "The word is heron.")
     report = REPORT.replace("COMPLETE", "BLOCKED")
@@ -126,8 +132,7 @@ def test_a_report_is_kept_where_the_agent_answers_a_late_message_in_a_word(offic
     assert (ran.answer.ended, ran.answer.text) == ("success", REPORT), ran
 
 
-@each_agent
-@each_mode
+@each_way
 def test_a_resumed_thread_has_server_and_hooks_as_well(office, name, mode):
     home = office.lab.homes / "one"
     first = office.run(name, office.step("answer", text="I begin."), home=home, **MODES[mode])
@@ -177,8 +182,7 @@ TOOL = {
 }
 
 
-@each_agent
-@each_mode
+@each_way
 def test_an_agent_sends_a_message_and_gets_what_is_new_with_the_answer(office, name, mode):
     """The hooks are off: what is shown is the tool's answer, once in whichever form the CLI shows it."""
     office.post.send(LEAD, ONE, "The word is heron.")

@@ -5,19 +5,14 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from support.paths import ROOT, TESTS
+from support.paths import ROOT
+from support.sources import modules, other_modules
 
 from orchestrator.prepare.templates import path_rules
 from orchestrator.state import FAMILIES, copies, documents, owned_paths
 from orchestrator.store.repo import UserRepo
 from tickets.scopes.scope import Scope
 from workers.git.run import find_repository
-
-MODULES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
-    for package in ("tickets", "workers", "orchestrator")
-    for path in sorted((ROOT / package).rglob("*.py"))
-}
 
 REPLACES = {
     "orchestrator/cli/main.py": ({"open"}, "the null device, in the place of a closed standard stream"),
@@ -165,7 +160,7 @@ def overwrites(node):
 
 def test_only_the_store_and_a_few_with_a_reason_write_over_files():
     found = {}
-    for path, tree in MODULES.items():
+    for path, tree in modules().items():
         ways = {way for node in calls(tree) if (way := overwrites(node))}
         if ways:
             found[path] = ways
@@ -205,7 +200,7 @@ def reads(node):
 
 
 def test_files_are_read_at_one_door_but_for_a_few_with_a_reason():
-    found = {path for path, tree in MODULES.items() if any(map(reads, calls(tree)))}
+    found = {path for path, tree in modules().items() if any(map(reads, calls(tree)))}
     assert found == set(READS)
 
 
@@ -232,7 +227,7 @@ def imports(tree):
 def test_each_library_is_used_where_it_belongs():
     strays = [
         f"{path}:{line} imports {top}"
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         for line, top in imports(tree)
         if top in ONLY_HERE and not path.startswith(ONLY_HERE[top])
     ]
@@ -241,14 +236,14 @@ def test_each_library_is_used_where_it_belongs():
 
 def test_only_the_store_has_files_moved():
     users = [
-        path for path in MODULES if "from orchestrator.store._replace import" in (ROOT / path).read_text()
+        path for path in modules() if "from orchestrator.store._replace import" in (ROOT / path).read_text()
     ]
     assert users == ["orchestrator/store/store.py"]
 
 
 def test_only_the_command_line_prints_and_asks_the_clock():
     strays = []
-    for path, tree in MODULES.items():
+    for path, tree in modules().items():
         if path.startswith("orchestrator/cli/"):
             continue
         for node in calls(tree):
@@ -288,22 +283,22 @@ def long_functions(trees):
 
 
 def test_modules_and_functions_can_be_read():
-    assert long_functions(MODULES) == []
+    assert long_functions(modules()) == []
 
 
 def test_test_modules_can_be_read_too():
-    # A package of npm, which stands beside the tests that call it, may bring Python along.
-    found = [path for path in TESTS.rglob("*.py") if "node_modules" not in path.parts]
+    found = [path for path in other_modules() if path.startswith("tests/")]
     assert len(found) > 100
-    assert long_functions({path.name: ast.parse(path.read_bytes()) for path in found}) == []
+    assert long_functions({path: other_modules()[path] for path in found}) == []
     # Helpers are imported, so that a reader and an editor can follow them.
-    loaded = [path.name for path in found if "run_path" in path.read_text() and path != Path(__file__)]
+    others = [ROOT / path for path in found if ROOT / path != Path(__file__)]
+    loaded = [path.name for path in others if "run_path" in path.read_text()]
     assert loaded == []
 
 
 def test_no_module_has_a_name_that_says_nothing():
     vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "service", "misc", "tools"}
-    assert [path for path in MODULES if vague & set(Path(path).stem.split("_"))] == []
+    assert [path for path in modules() if vague & set(Path(path).stem.split("_"))] == []
 
 
 def docstrings(tree):
@@ -317,15 +312,9 @@ def docstrings(tree):
 
 def test_docstrings_begin_with_the_verb_that_the_value_needs():
     vague = {"Give", "Gives", "Say", "Says", "Tell", "Tells"}
-    files = [path for room in ("tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
-    trees = {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
-        for path in files
-        if "node_modules" not in path.parts
-    }
     found = [
         f"{path}:{line} {text.splitlines()[0]}"
-        for path, tree in {**MODULES, **trees}.items()
+        for path, tree in {**modules(), **other_modules()}.items()
         for line, text in docstrings(tree)
         if text.split()[0].rstrip(".,:;") in vague
     ]
@@ -338,7 +327,7 @@ SAME_NAME = {"Arguments": "the arguments of one command, one class in each modul
 
 def test_public_class_names_are_unique_in_each_package():
     places = {}
-    for path, tree in MODULES.items():
+    for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault((path.partition("/")[0], node.name), []).append(path)

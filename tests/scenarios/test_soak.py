@@ -17,7 +17,7 @@ RUNS = 50
 WORKERS = 8
 
 IS_LONG = os.environ.get("ORCHESTRATE_SOAK") == "1"
-SECONDS = float(os.environ.get("ORCHESTRATE_SOAK_SECONDS", "1800" if IS_LONG else "75"))
+SECONDS = float(os.environ.get("ORCHESTRATE_SOAK_SECONDS", "1800" if IS_LONG else "30"))
 """How long runs are begun; those that are under way then are seen to their ends."""
 TICKETS = 40 if IS_LONG else 22
 """Of each of three leads, beside a fan-out: together far more than fifteen."""

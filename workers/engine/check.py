@@ -130,7 +130,8 @@ async def run_in_tree(site: Site, fork_server: ForkServer, command: TreeCommand)
         said = partial(lacks, run.root, tree, command.cwd, f"{text}\n{tail}")
         signs = fence_signs(fence.level, str(run.root), text, tail, network=command.network)
         hidden = hidden_path(fence.level, run.root, env.get("HOME", ""), walls.shown, tail)
-        hint = await anyio.to_thread.run_sync(said) or "; ".join(filter(None, (signs, hidden)))
+        guessed = "; ".join(filter(None, (signs, hidden)))
+        hint = full_disk(tail) or await anyio.to_thread.run_sync(said) or guessed
     output = run.relative(ran.output)
     tail = site.redactor.clean(tail)
     return CheckResult(text, ran.passed, ended.exit_code, ended.end, ended.seconds, output, tail, hint)
@@ -159,8 +160,14 @@ _MISSING = re.compile(
     r"no such file|not found|cannot find|does not exist|\bENOENT\b|permission denied|\bEACCES\b",
     re.IGNORECASE,
 )
+_FULL = re.compile(r"no space left on device|\bENOSPC\b|disk quota exceeded|\bEDQUOT\b", re.IGNORECASE)
 _PATHS = re.compile(r"""(?<![\w.~/-])~?/[^\s'"`:;,()\[\]]+""")
 _UNSET = re.compile(r"unbound variable|parameter (?:not set|null)|KeyError: '[A-Z][A-Z0-9_]*'")
+
+
+def full_disk(printed: str) -> str:
+    """Name a full disk as the reason of a failure, where a process printed that it met one; else `""`."""
+    return "the disk is full: free some space, then run it again" if _FULL.search(printed) else ""
 
 
 def fence_signs(level: Level, root: str, command: str, printed: str, *, network: bool) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from support.repository import shell
 
-from workers.engine.check import fence_signs, hidden_path
+from workers.engine.check import fence_signs, full_disk, hidden_path
 from workers.fence.probe import fence_in_force
 
 ROOT = "/tmp/project"
@@ -121,3 +121,29 @@ def test_a_worker_that_misses_a_file_of_the_home_is_told_how_to_see_it_and_then_
     mine.settings(f'[fence]\nlevel = "{level}"\nread = ["~/models"]\n')
     (done,) = mine.call("run", "phase-1", "--new", "--json").document["workers"]
     assert (done["outcome"], done["verdict"]) == ("complete", "accepted")
+
+
+@pytest.mark.parametrize(
+    ("printed", "is_full"),
+    [
+        ("cp: error writing 'x': No space left on device", True),
+        ("OSError: [Errno 28] No space left on device: 'a'\nexit", True),
+        ("Error: ENOSPC: no space left on device, write", True),
+        ("Disk quota exceeded", True),
+        ("no space left on the page", False),
+        ("XENOSPC", False),
+        ("", False),
+    ],
+)
+def test_a_full_disk_is_known_by_what_was_printed(printed, is_full):
+    assert bool(full_disk(printed)) == is_full
+
+
+def test_a_worker_or_a_check_that_met_a_full_disk_is_told_as_such(mine):
+    """Whoever reads `failed` must not look for a fault in the code."""
+    full = "dd if=/dev/zero of=/dev/full count=1"
+    mine.templates(command_1=shell(full), command_2=shell("true", acceptance=[full]))
+    workers = mine.call("run", "phase-1", "--json").document["workers"]
+    assert [one["outcome"] for one in workers] == ["failed", "failed"]
+    for one in workers:
+        assert "the disk is full: free some space, then run it again" in one["reason"], one

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 import anyio.to_thread
-import mcp
 import pytest
 from support.mail import LEAD, ONE, TWO
 from support.paths import ROOT
@@ -49,7 +48,9 @@ class Desk:
 
     @asynccontextmanager
     async def session(self, *flags, **options):
-        """Open a session of the official client."""
+        """Open a session of the official client, whose import takes a second."""
+        import mcp
+
         command, *args = self.argv(*flags, **options)
         server = mcp.StdioServerParameters(command=command, args=args, env={})
         async with mcp.stdio_client(server) as streams, mcp.ClientSession(*streams) as session:
@@ -101,6 +102,8 @@ async def test_the_client_is_told_who_speaks_and_the_runtime_that_it_was_started
 
 @pytest.mark.anyio
 async def test_a_client_that_asks_in_a_newer_way_first_finds_the_tools_all_the_same(desk):
+    import mcp
+
     command, *args = desk.argv()
     async with mcp.Client(mcp.StdioServerParameters(command=command, args=args, env={})) as client:
         assert len((await client.list_tools()).tools) == 4
@@ -184,6 +187,8 @@ async def test_a_call_that_cannot_be_done_says_why_and_writes_nothing(desk, tool
 
 @pytest.mark.anyio
 async def test_a_tool_that_does_not_exist_is_an_error_of_the_protocol(desk):
+    import mcp
+
     async with desk.session() as session:
         with pytest.raises(mcp.MCPError) as refused:
             await session.call_tool("zebra", {})
