@@ -1,4 +1,4 @@
-"""The program's own source, as syntax trees: parsed by the first test that asks, not by each that is collected."""
+"""The program's own source as syntax trees, parsed by the first test that asks: not while tests are collected."""
 
 import ast
 from functools import cache
