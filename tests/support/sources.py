@@ -1,4 +1,4 @@
-"""The program's own source as syntax trees, parsed by the first test that asks: not while tests are collected."""
+"""The program's own source as syntax trees, parsed by the first test that asks and not by each collection."""
 
 import ast
 from functools import cache
