@@ -46,7 +46,7 @@ COMMANDS = {
     "phase": Command("phase", "add, start or complete a phase"),
     "approve": Command("approve", "record the user's approval"),
     "handoff": Command("handoff", "write a document for the next lead", switches=("--check",)),
-    "checkpoint": Command(None, "the last step of an agent on a feature"),
+    "checkpoint": Command("checkpoint", "write and show how far work on a feature has come"),
     "context": Command(None, "the active context"),
     "session": Command(None, "the history of sessions"),
     "msg": Command("msg", "send, show, acknowledge and list messages between participants"),

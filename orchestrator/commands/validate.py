@@ -14,6 +14,7 @@ from orchestrator.report.decision_history import ARCHIVES, all_edits, last_commi
 from orchestrator.report.situation import Situation
 from orchestrator.report.validate import (
     copy_problems,
+    pair_problems,
     readable,
     settings_problems,
     template_problems,
@@ -60,6 +61,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     problems += [one.problem() for one in all_edits(root, last)]
     problems += unrecorded_runs(found)
     problems += copy_problems(texts) if "phases" in found.families else []
+    problems += pair_problems(texts)
     if chosen & {*others, SETTINGS, f"{FOLDER}/"}:
         problems += [*settings_problems(found), *template_problems(found, caller.environ)]
     # What is in the way of all of them has a place of its own.

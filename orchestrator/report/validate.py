@@ -15,6 +15,8 @@ from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.decisions.read import spans
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import Status, phase_matches
+from orchestrator.state.checkpoints.names import FOLDER as PROGRESS
+from orchestrator.state.checkpoints.names import slug
 from orchestrator.state.document import opened
 from tickets.problems import Problem, ProblemError
 from tickets.templates.render import FOLDER, Values, is_template
@@ -55,6 +57,28 @@ def copy_problems(texts: Mapping[str, bytes]) -> list[Problem]:
     for name in dict.fromkeys(path.split("/")[1] for path in sorted(texts) if path.startswith("phases/")):
         with suppress(StateError):
             found += phase_status.differences(texts, name)
+    return found
+
+
+def pair_problems(texts: Mapping[str, bytes]) -> list[Problem]:
+    """List the checkpoints that another file is a checkpoint for, too."""
+    paths = [path for path in texts if path.startswith(f"{PROGRESS}/")]
+    if not paths:
+        return []
+    from orchestrator.state.checkpoints.read import glance  # noqa: PLC0415 - as above
+
+    found: list[Problem] = []
+    first: dict[tuple[str, str], str] = {}
+    for path in sorted(paths):
+        one = None
+        with suppress(StateError):
+            one = glance(path, texts[path])
+        if one is None:
+            continue
+        pair = slug(one.feature), slug(one.agent)
+        if (known := first.setdefault(pair, path)) != path:
+            what = f"it is the checkpoint of `{pair[0]}` by `{pair[1]}`, as {known} is"
+            found.append(Problem(path, what, "keep the one whose `updated` is newer"))
     return found
 
 

@@ -21,6 +21,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.status.status": ("STATUS.md",),
     "canonical.decisions.decisions": ("DECISIONS.md",),
     "canonical.rules.rules": ("AGENTS.md",),
+    "checkpoints.checkpoint": ("docs/progress/*.md",),
     "phases.plan_file": ("phases/*/PLAN.md",),
     "phases.chat_log": ("phases/*/chat/*.jsonl",),
     "phases.phase_status.phase_status": ("phases/*/STATUS.md",),

@@ -402,10 +402,34 @@ class PlanAdded(Value):
     lead: str
 
 
+Stage = Literal["research", "design", "review", "implementation", "testing"]
+Standing = Literal["in_progress", "blocked", "awaiting_review", "complete"]
+"""Of a checkpoint: goes on by itself, needs somebody, is judged next, done."""
+
+
+class CheckpointWritten(Value):
+    """An agent has come to a point from which its work can go on. Recorded again it changes nothing."""
+
+    feature: str
+    agent: str
+    status: Standing
+    action: str
+    """What was done last; also the first note."""
+    at: datetime
+    team: str = ""
+    """The phase as its template spells it; empty: unchanged."""
+    stage: Stage | None = None
+    """None: unchanged."""
+    notes: tuple[str, ...] = ()
+    """Further notes."""
+    is_run: bool = False
+    """Whether a run writes it: a file that it cannot edit is left alone, and the next free name taken."""
+
+
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
-    | PhaseNoted | PlanAdded
+    | PhaseNoted | PlanAdded | CheckpointWritten
 )  # fmt: skip
 PhaseEvent = (
     PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted

@@ -2,6 +2,7 @@
 
 from tickets.markdown._damage import conflict_problem, doubtful_from, nul_problem, open_fence, unclosed
 from tickets.markdown._edits import (
+    insert_front,
     set_cell,
     set_cells,
     set_checkbox,
@@ -49,7 +50,7 @@ __all__ = [
     "add_entry", "add_items", "add_row", "add_rows", "add_section", "append_section", "cell",
     "conflict_problem",
     "doubtful_from", "field", "fields", "find", "front_problems", "front_value", "header", "insert",
-    "items", "key_of", "labelled", "nul_problem", "one_line", "open_fence", "parse", "plain",
+    "insert_front", "items", "key_of", "labelled", "nul_problem", "one_line", "open_fence", "parse", "plain",
     "remove_items", "remove_rows", "section", "sections", "set_cell", "set_cells", "set_checkbox",
     "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",
     "tables", "take_items", "trailer_start", "unclosed",

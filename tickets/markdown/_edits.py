@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from tickets.markdown._damage import absent, check_bytes
-from tickets.markdown._front_matter import changed_front
+from tickets.markdown._front_matter import changed_front, inserted_front
 from tickets.markdown._replacing import Span, all_replaced, encoded, grown, refusal, replaced, unread
 from tickets.markdown._tables import (
     Cell,
@@ -170,6 +170,16 @@ def set_front(document: Document, *path: str, value: str) -> Document:
     start, end, new = changed_front(document.data, document.front, document.place, path, value)
     if document.data[start:end] == new:
         return document
+    return _with_front(document, start, end, new)
+
+
+def insert_front(document: Document, after: str | None, key: str, value: str) -> Document:
+    """Add a key to the front matter, in double quotes, below the key `after`; on top where that is None."""
+    at, line = inserted_front(document.data, document.front, document.place, (after, key), value)
+    return _with_front(document, at, at, line)
+
+
+def _with_front(document: Document, start: int, end: int, new: bytes) -> Document:
     check_bytes(document)
     after = parse(document.data[:start] + new + document.data[end:], document.place)
     if after.front is None or document.data[document.body :] != after.data[after.body :]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from tickets.markdown._lines import Lines
+from tickets.markdown._lines import Lines, prevailing_end
 from tickets.problems import MarkdownError, Problem
 
 if TYPE_CHECKING:
@@ -103,6 +103,42 @@ def changed_front(
     what = f"`{name}` cannot be set to {value!r} in its form, so it was not updated"
     place = f"{place}:{_FIRST_LINE + node.start_mark.line}"
     raise MarkdownError(Problem(place, what, "edit it by hand"))
+
+
+def inserted_front(
+    data: bytes, front: Front | None, place: str, key: tuple[str | None, str], value: str
+) -> tuple[int, bytes]:
+    """Return where a new key of the first depth goes, and its line. Raises MarkdownError.
+
+    `key` is the one that it stands below, with all of its value, and its own; None: on top.
+    """
+    after, new = key
+    if front is None:
+        raise MarkdownError(Problem(f"{place}:1", f"no front matter, so `{new}` was not added", "add it"))
+    source = data[front.text : front.text_end]
+    end = prevailing_end(data)
+    try:
+        root = _compose(source)
+    except _NotYamlError:
+        raise MarkdownError(*front.problems) from None
+    found = _nodes(root, (after,)) if after is not None else []
+    at, indent = 0, b""
+    if found:
+        name, node = found[-1]
+        begin = _offsets(source, name)[0]
+        indent = b" " * (begin - 1 - max(source.rfind(b"\n", 0, begin), source.rfind(b"\r", 0, begin)))
+        stop = max(_offsets(source, name)[1], _offsets(source, node)[1])
+        # A block's end is the start of what follows it.
+        is_over = source[:stop].endswith((b"\n", b"\r"))
+        lines = Lines(source)
+        at = stop if is_over else lines[lines.number_at(stop)].after
+    for spelled in _spellings(value, '"'):
+        line = indent + new.encode() + b": " + spelled + end
+        added = source[:at] + line + source[at:]
+        if _says(added, (new,), value, _scalars(root), quoted=True):
+            return front.text + at, line
+    what = f"`{new}` cannot be added in its form"
+    raise MarkdownError(Problem(f"{place}:{_FIRST_LINE}", what, "add it by hand"))
 
 
 class _NotYamlError(Exception):

@@ -21,6 +21,7 @@ STREAMS = {"logs", "watch"}
 LISTS = {
     "The workers that `logs RUN` lists": ("logs", "last"),
     "The items of `todo list`": ("todo", "list"),
+    "The checkpoints of `checkpoint list`": ("checkpoint", "list"),
     "The deliverables of `deliverable list`": ("deliverable", "list"),
     "The criteria of `criterion list`": ("criterion", "list"),
 }
@@ -114,6 +115,7 @@ def answers(tmp_path_factory):
         "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
         "cancel": ("cancel", "last", "command-1"),
         "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
+        "checkpoint": ("checkpoint", "write", "Parser", "--action", "Lexer reads 14 of 20 fixtures"),
         "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
         "deploy": ("deploy", "phase-1", "--again"),
         "deliverable": ("deliverable", "done", "1"),

@@ -87,7 +87,7 @@ def test_exit_code_and_ok_come_from_the_problems(severity, code):
 @pytest.mark.parametrize(
     ("name", "given"),
     [("todo", ("add", "Fix the lexer")), ("todo", ("list",)), ("status", ()), ("ps", ()), ("validate", ()),
-     ("phase", ("list",)), ("doctor", ()), ("archive", (True,))],
+     ("phase", ("list",)), ("doctor", ()), ("archive", (True,)), ("checkpoint", ("list",))],
 )  # fmt: skip
 def test_another_front_end_calls_a_command_and_nothing_is_printed(lab, capfd, name, given):
     module = import_module(f"orchestrator.commands.{BUILT[name]}")

@@ -1,0 +1,169 @@
+"""`checkpoint write|list|show`: how far each agent has come with a feature, in docs/progress/."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from orchestrator.commands._record import Writer, given, read_back, writer_of
+from orchestrator.commands.answer import Answer, answer
+from orchestrator.commands.caller import Caller
+from orchestrator.errors import Refusal
+from orchestrator.settings.recording import read_recording
+from orchestrator.state.canonical.status.read import PATH as STATUS
+from orchestrator.state.canonical.status.read import read as read_status
+from orchestrator.state.canonical.status.read import slug as phase_slug
+from orchestrator.state.checkpoints.names import FOLDER, paths_of, same_pair, slug
+from orchestrator.state.checkpoints.read import STANDINGS, Checkpoint, glance, read
+from orchestrator.state.events import CheckpointWritten, Stage, Standing
+from tickets.problems import Problem, ProblemError
+from tickets.value import Value
+from tickets.wording import some_of
+
+LEAD = "lead"
+"""The agent of a checkpoint that a lead writes of its own work."""
+_NEEDS = "; needs "
+
+
+class Arguments(Value):
+    """The arguments of `checkpoint`."""
+
+    action: Literal["write", "list", "show"]
+    feature: str = ""
+    said: str = ""
+    """The last action."""
+    agent: str = ""
+    """Empty: the lead; to show: the only one of the feature."""
+    team: str = ""
+    stage: Stage | None = None
+    status: Standing = "in_progress"
+    note: tuple[str, ...] = ()
+    all: bool = False
+    """List complete ones, too."""
+
+
+def call(caller: Caller, arguments: Arguments) -> Answer[None]:
+    """Write a checkpoint, or show what there is."""
+    writer = writer_of(caller)
+    if arguments.action == "write":
+        return _write(writer, arguments)
+    if arguments.action == "show":
+        return _show(writer, arguments)
+    found, problems = _read_all(writer)
+    team = arguments.team.strip().casefold()
+    listed = [one for one in found if not team or one.team.casefold() == team]
+    counts = Counter(one.status for one in listed)
+    shown = [one for one in listed if arguments.all or one.status != "complete"]
+    shown.sort(key=lambda one: one.updated, reverse=True)
+    return answer(
+        problems,
+        "orchestrate status",
+        checkpoints=list(map(_facts, shown)),
+        counts={status: counts[status] for status in STANDINGS},
+    )
+
+
+def _write(writer: Writer, arguments: Arguments) -> Answer[None]:
+    from orchestrator.store.store import Store  # noqa: PLC0415 - to list and show needs none of it
+
+    feature, said = given("FEATURE", arguments.feature), given("--action", arguments.said)
+    agent = read_back(arguments.agent).strip() or LEAD
+    notes = tuple(given("--note", note) for note in arguments.note)
+    before = _of_pair(writer, feature, agent)
+    event = CheckpointWritten(
+        feature, agent, arguments.status, said, writer.at, notes=notes, stage=arguments.stage,
+        team=read_back(arguments.team).strip() or ("" if before else _current_phase(writer)),
+    )  # fmt: skip
+    families, _ = read_recording(writer.repository.root)
+    # Its commit is the next one of the state: a checkpoint is written often, and tells no more than its file.
+    done = Store(writer.repository).record([event], families=families, message="", commit=False, is_run=True)
+    made = _of_pair(writer, feature, agent)
+    if made is None:
+        raise Refusal(Problem(FOLDER, "the checkpoint is gone again", "write it again"))
+    return answer(
+        done.problems,
+        "orchestrate status",
+        checkpoint=_in_full(made),
+        changed=list(done.changed),
+        commit=None,
+    )
+
+
+def _show(writer: Writer, arguments: Arguments) -> Answer[None]:
+    feature = given("FEATURE", arguments.feature)
+    found, problems = _read_all(writer)
+    same = [one for one in found if slug(one.feature) == slug(feature)]
+    chosen = [one for one in same if not arguments.agent or slug(one.agent) == slug(arguments.agent)]
+    if len(chosen) != 1:
+        lists = "orchestrate checkpoint list --all"
+        if not chosen:
+            known = some_of(sorted({one.feature for one in found}))
+            what = f"there is no checkpoint of `{read_back(feature)}`"
+            what += f" by `{read_back(arguments.agent)}`" if arguments.agent and same else ""
+            raise Refusal(Problem(FOLDER, what, f"there are: {known}" if known else lists), next_action=lists)
+        named = some_of([one.agent for one in chosen])
+        what = f"`{read_back(feature)}` has the checkpoints of {named}"
+        raise Refusal(Problem(FOLDER, what, "name one: `--agent`"), next_action=lists)
+    path = chosen[0].path
+    text = writer.text(path)
+    whole = read(path, text) if text is not None else None
+    if whole is None:
+        raise Refusal(Problem(path, "the checkpoint is gone", "ask again"))
+    return answer(problems, "orchestrate status", checkpoint=_in_full(whole))
+
+
+def _of_pair(writer: Writer, feature: str, agent: str) -> Checkpoint | None:
+    """Return the checkpoint of a pair. Raises StateError where a file in its place cannot be read."""
+    for path in paths_of(feature, agent):
+        text = writer.text(path)
+        if text is None:
+            return None
+        found = read(path, text)
+        if found and same_pair((found.feature, found.agent), (feature, agent)):
+            return found
+    raise AssertionError("the names never end")
+
+
+def _read_all(writer: Writer) -> tuple[list[Checkpoint], list[Problem]]:
+    """Read all checkpoints, and what is wrong with those that cannot be read."""
+    found: list[Checkpoint] = []
+    problems: list[Problem] = []
+    for path in _paths(writer):
+        try:
+            text = writer.text(path)
+            one = glance(path, text) if text is not None else None
+        except ProblemError as error:
+            problems += [one._replace(severity="warning") for one in error.problems]
+            continue
+        if one is not None:
+            found.append(one)
+    return found, problems
+
+
+def _paths(writer: Writer) -> Sequence[str]:
+    try:
+        names = sorted(path.name for path in (writer.repository.root / FOLDER).iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        why = (error.strerror or "unknown reason").lower()
+        raise Refusal(Problem(FOLDER, f"cannot be read: {why}", "make it a folder")) from None
+    return [f"{FOLDER}/{name}" for name in names if name.endswith(".md")]
+
+
+def _current_phase(writer: Writer) -> str:
+    """Return the short name of the current phase; empty where STATUS.md does not tell it."""
+    text = writer.text(STATUS)
+    current = read_status(text).current if text else None
+    return phase_slug(current.title) if current else ""
+
+
+def _facts(one: Checkpoint) -> dict[str, Any]:
+    needs = one.last_action.partition(_NEEDS)[2] if one.status == "blocked" else ""
+    return {
+        "path": one.path, "feature": one.feature, "team": one.team, "agent": one.agent, "phase": one.phase,
+        "status": one.status, "last_action": one.last_action, "updated": one.updated, "needs": needs,
+    }  # fmt: skip
+
+
+def _in_full(one: Checkpoint) -> dict[str, Any]:
+    return {**_facts(one), "notes": [{"at": note.at, "text": note.text} for note in one.notes]}
