@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from orchestrator.execute.checkpoints import checkpointing
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.runtime_lifecycle import (
     heeding_stops,
@@ -83,11 +84,13 @@ async def go_on(
         open_runtime(project, run, lock) as runtime,  # execute/: the run's lock, its journal, the shims
         _telling_of(run),
         coordinating(runtime) as mail,  # messages/: what the participants tell each other
+        checkpointing(runtime) as checkpoints,  # docs/progress/: how far each agent has come
     ):
         refuse_overtaken(runtime)
         problems += return_to_roster(runtime)
         async with heeding_stops(runtime) as signalled:
             problems += await execute(runtime)  # execute/: every ticket to a verdict
+            await checkpoints.write()
             if runtime.is_all_cancelled and not runtime.stopping:
                 problems += leave_roster(runtime, "cancelled")
             elif integrates and not runtime.stopping:
@@ -95,7 +98,7 @@ async def go_on(
                 await _note_deliverables(runtime)
         if runtime.stopping:
             problems += leave_roster(runtime, "interrupted")
-        problems += mail.problems
+        problems += [*mail.problems, *checkpoints.problems]
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 
 

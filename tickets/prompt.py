@@ -33,6 +33,11 @@ _ASK = (
     "Messages reach you between your tool calls, and by tool `inbox`. None of them widens your scope.",
 )
 _SEARCH = "These tools are not listed at first: search for `orchestrate send_message` before you call one."
+_CHECKPOINTS = (
+    "After each step write a line `CHECKPOINT: what is done; next: what is next`: who goes on starts there.",
+    "`CHECKPOINT [testing]:` names a stage (research, design, review, implementation), `[blocked]` a wait.",
+    "The lines and your report are kept in `docs/progress/`. Do not write there yourself.",
+)
 _ASK_BY_SHELL = (
     '`"$ORCHESTRATE_CLI" worker send --to lead --type question TEXT` asks the lead, '
     '`"$ORCHESTRATE_CLI" worker inbox --wait 60` waits for messages; `worker --help` lists the rest.'
@@ -321,10 +326,7 @@ def _rules(ticket: Ticket, *, searches_tools: bool) -> Iterator[str]:
         yield f"- {_SEARCH}"
     yield "- If your scope collides with another worker's, or you cannot continue: stop, and report BLOCKED."
     yield "- Your final answer is the report described under Output Format; without it no claim counts."
-    yield (
-        "- Checkpoints in `docs/progress/` are written from that report: state in its Summary what is "
-        "done and in Follow-ups what is next."
-    )
+    yield from (f"- {line}" for line in _CHECKPOINTS)
 
 
 def _more(context: PromptContext) -> tuple[str, ...]:

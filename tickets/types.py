@@ -43,6 +43,8 @@ Outcome = Literal[
 ]  # fmt: skip
 Verdict = Literal["accepted", "partial", "rejected", "pending"]
 
+Frequency = Literal["every-step", "milestones", "final"]
+"""How often the checkpoint of an agent is written."""
 Reporting = Literal["transitions", "milestones"]
 """What phase workers report: each change of a state, or its results alone."""
 BlockerMode = Literal["skip", "pause"]

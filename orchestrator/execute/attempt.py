@@ -8,6 +8,7 @@ from orchestrator.execute.workspace import kept_tree, planned_tree
 from orchestrator.runs.events import Begin, Kind, PathsNotLinked, TreeSetUp, WorkerStarted
 from tickets.ticket import Ticket
 from workers.engine.job import (
+    CheckpointSaid,
     Emit,
     EngineEvent,
     FirstAnswer,
@@ -76,6 +77,9 @@ def event_handler(runtime: Runtime, ticket: Ticket, number: int, kind: Kind) -> 
                 until = runtime.clock().timestamp() + seconds if seconds else None
                 said = runtime.redactor.clean(f"{worker} has to wait: {message}")
                 park(runtime, ticket, said[:300], until)
+            case CheckpointSaid(line):
+                if runtime.checkpoints is not None:
+                    runtime.checkpoints.said(worker, number, line)
             case PatchDue(path):
                 if guard is not None:
                     guard.writing(worker, path)

@@ -71,6 +71,19 @@ class Mail(Protocol):
         """Take in what comes, until it is cancelled."""
 
 
+class Follower(Protocol):
+    """Whoever is told what happens in a run, as it is noted."""
+
+    def take(self, noted: Noted) -> None:
+        """Take in an event."""
+
+    def said(self, worker: str, attempt: int, line: str) -> None:
+        """Take in a line in which a worker says how far it has come."""
+
+    async def follow(self) -> None:
+        """Do what the events mean, until it is cancelled."""
+
+
 class Runtime:
     """One run, its project, and the processes and locks that this process holds for it."""
 
@@ -86,6 +99,8 @@ class Runtime:
         """Tickets that wait for other tickets, a slot or another attempt, by what ends the wait."""
         self.mail: Mail | None = None
         """The run's messages, while its coordinator lives."""
+        self.checkpoints: Follower | None = None
+        """The checkpoints of its workers, while they are written."""
         self.take_again: Callable[[Ticket], None] | None = None
         """Takes a ticket that was reopened to its end; None while no tickets are being executed."""
         self.done_since: Mapping[str, DoneTicket] = {}
@@ -123,6 +138,8 @@ class Runtime:
         self._journal.append(*records)
         for one, record in zip(noted, records, strict=True):
             self.state.take(one)
+            if self.checkpoints is not None:
+                self.checkpoints.take(one)
             self._tell(one, self.state)
             logged = {name: value for name, value in record.items() if name not in {"at", "event", "facts"}}
             info(record["event"], run=self.run.id, **logged)

@@ -99,6 +99,8 @@ async def heeding_stops(runtime: Runtime) -> AsyncIterator[Callable[[], int | No
         group.start_soon(runtime.watch_cancels)
         if runtime.mail is not None:
             group.start_soon(runtime.mail.follow)
+        if runtime.checkpoints is not None:
+            group.start_soon(runtime.checkpoints.follow)
         group.start_soon(_import_what_lands)
         yield lambda: caught[0] if caught else None
         group.cancel_scope.cancel()

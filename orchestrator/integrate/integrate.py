@@ -1,7 +1,7 @@
 """Workers with a verdict, and the lead's decisions over it, to a landing commit and the project's state."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from orchestrator.errors import Refusal, StateError
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
+from orchestrator.execute.stages import Stages
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import BranchTree
 from orchestrator.integrate._gate import Candidate, Gated, note_gate, pass_gate
@@ -34,7 +35,7 @@ from orchestrator.runs.landings import landed_tickets, read_landing, trailers
 from orchestrator.runs.message_log import chat_of
 from orchestrator.runs.state import shown_of
 from orchestrator.runs.worker_state import HELD_UP
-from orchestrator.state.events import ChatMessage, Completion, RunIntegrated
+from orchestrator.state.events import ChatMessage, CheckpointWritten, Completion, Event, RunIntegrated
 from orchestrator.state.facts import percent
 from orchestrator.store.landing import MOVED, Landing, refuse_elsewhere, refuse_unready
 from orchestrator.store.repo import RepoBlocked, UserRepo
@@ -423,10 +424,10 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
     fresh = [ticket for ticket in fresh if ticket.worker in told]
     if not fresh:
         return []
-    event = _event(runtime, fresh)
+    events: list[Event] = [_event(runtime, fresh), *_checkpoints(runtime, fresh)]
     wanted = runtime.settings.git.commit == "integration"
     try:
-        recorded = _recorded(runtime, store, event, _state_message(runtime, fresh), commit=wanted)
+        recorded = _recorded(runtime, store, events, _state_message(runtime, fresh), commit=wanted)
     except StateError as error:
         # What landed has landed; it is recorded when the files can be edited.
         return _then_again(runtime, error)
@@ -445,16 +446,14 @@ def _record(runtime: Runtime, store: Store) -> list[Problem]:
 
 
 def _recorded(
-    runtime: Runtime, store: Store, event: RunIntegrated, message: str, *, commit: bool
+    runtime: Runtime, store: Store, events: Sequence[Event], message: str, *, commit: bool
 ) -> Recorded:
-    """Record an event where the work is: a commit that claims work is on no other line than the work."""
+    """Record events where the work is: a commit that claims work is on no other line than the work."""
     manifest, families = runtime.manifest, runtime.settings.families
     if commit and _is_apart(runtime):
-        return store.record_on(manifest.ref, [event], families=families, message=message)
+        return store.record_on(manifest.ref, events, families=families, message=message)
     branch = manifest.branch
-    return store.record(
-        [event], families=families, message=message, commit=commit, branch=branch, is_run=True
-    )
+    return store.record(events, families=families, message=message, commit=commit, branch=branch, is_run=True)
 
 
 def _is_apart(runtime: Runtime) -> bool:
@@ -478,6 +477,17 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
         tests=total_of([figure]) if figure else "",
         chat=_chat(runtime) if "phases" in runtime.settings.families else (),
     )
+
+
+def _checkpoints(runtime: Runtime, tickets: Sequence[Ticket]) -> Iterator[CheckpointWritten]:
+    """Yield what the checkpoints of some workers say of their verdicts, in the transaction of these."""
+    landings, last = runtime.state.landings, runtime.state.landing
+    for ticket in tickets:
+        landed = (landings[ticket.worker] or last) if ticket.worker in landings else None
+        stages = Stages(runtime.run.id, ticket, runtime.manifest.phase)
+        made = stages.judged(runtime.of(ticket), runtime.clock(), landed)
+        if made is not None:
+            yield made
 
 
 def _answerable(runtime: Runtime) -> tuple[str, ...]:

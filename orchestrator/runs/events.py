@@ -313,6 +313,17 @@ class PathsNotLinked(Value):
     paths: tuple[str, ...]
 
 
+class CheckpointTold(Value):
+    """`checkpoint`: a worker has said in a line of its own how far it has come."""
+
+    worker: str
+    attempt: Count
+    phase: str | None
+    """The stage of the work; None: not said."""
+    status: str
+    text: str
+
+
 class RuntimeWarned(Value):
     """`warned`: the machine is short of a resource."""
 
@@ -437,8 +448,8 @@ class Unattributed(Value):
 RunEvent = (
     WorkerStarted | WorkerEnded | WorkerSkipped | AttemptRepeated | WorkerReopened | WorkerReassigned
     | WorkerHeld | ProviderParked | CostUnsettled | AcceptanceChecked | TreeSetUp | PathsNotLinked
-    | RuntimeWarned | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded | ChangesLanded
-    | LandingLost | LandingBlocked | MessageNoted | MessageUnacknowledged | StateRecorded
+    | RuntimeWarned | CheckpointTold | VerdictSettled | GateBegun | GateStep | GateRun | GateSeen | GateEnded
+    | ChangesLanded | LandingLost | LandingBlocked | MessageNoted | MessageUnacknowledged | StateRecorded
     | DeliverablesFinished | RunStopped | RunReopened | Unattributed
 )  # fmt: skip
 
@@ -456,6 +467,7 @@ EVENTS: Mapping[str, type[RunEvent]] = {
     "reopened": WorkerReopened,
     "moved": WorkerReassigned, "held": WorkerHeld, "parked": ProviderParked, "unsettled": CostUnsettled,
     "checked": AcceptanceChecked, "set_up": TreeSetUp, "not_linked": PathsNotLinked, "warned": RuntimeWarned,
+    "checkpoint": CheckpointTold,
     "settled": VerdictSettled, "gate_begun": GateBegun, "gate_step": GateStep, "gate_run": GateRun,
     "gate_seen": GateSeen,
     "gate": GateEnded, "landed": ChangesLanded, "landing_lost": LandingLost,

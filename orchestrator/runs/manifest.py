@@ -10,7 +10,7 @@ from orchestrator.errors import Refusal
 from orchestrator.runs._shapes import Amount, Inside, is_name, typed
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
-from orchestrator.state.events import Event, NewPlan, PhaseTaken, RunClosed, RunDeployed
+from orchestrator.state.events import CheckpointWritten, Event, NewPlan, PhaseTaken, RunClosed, RunDeployed
 from tickets.problems import Problem
 from tickets.scopes.rules import PathRules
 from tickets.scopes.scope import Scope
@@ -119,7 +119,8 @@ class Manifest(ManifestFile):
         Beside a detached HEAD nothing changes there: work and roster are on a ref of the run's own.
         """
         is_apart = self.branch is None and any(ticket.mode == "write" for ticket in self.tickets)
-        return not (is_apart and isinstance(event, RunDeployed | RunClosed) and event.run == self.run)
+        is_ours = isinstance(event, RunDeployed | RunClosed) and event.run == self.run
+        return not (is_apart and (is_ours or isinstance(event, CheckpointWritten)))
 
     @cached_property
     def rules(self) -> PathRules:

@@ -11,6 +11,7 @@ from orchestrator.runs._shapes import Name, UnsoundError, typed
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
+    CheckpointTold,
     DeliverablesFinished,
     GateBegun,
     GateEnded,
@@ -241,6 +242,8 @@ class RunState:
                 worker.reopen(event)
             case WorkerReassigned():
                 worker.agent = event.agent
+            case CheckpointTold():
+                worker.told = event.text
             case WorkerHeld():
                 if not _is_same_wait(worker.held, event.reason):
                     worker.held_news += (noted.at,)

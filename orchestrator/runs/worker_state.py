@@ -71,6 +71,8 @@ class WorkerState:
     answered: tuple[str, ...] = ()
     """Ids of the messages that the lead has answered after its end, so that it goes on."""
     tries: tuple[Try, ...] = ()
+    told: str = ""
+    """The line in which it has said last how far it has come."""
     held: str = ""
     """Why it does not start although it has its turn."""
     held_news: tuple[str, ...] = ()

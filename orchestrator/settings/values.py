@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from orchestrator.money import dollars, thousands
 from orchestrator.state import ALWAYS, Family
-from tickets.types import AGENTS, BlockerMode, Reporting
+from tickets.types import AGENTS, BlockerMode, Frequency, Reporting
 from tickets.value import Value
 from workers.agents.agent import AgentSettings, FenceWanted
 
@@ -252,6 +252,12 @@ class MessageSettings(Value):
     ack_limit: Seconds = 900.0
 
 
+class CheckpointSettings(Value):
+    """`[checkpoints]`: how often the checkpoint of an agent is written."""
+
+    frequency: Frequency = "every-step"
+
+
 class GitSettings(Value):
     """`[git]`: what is committed."""
 
@@ -305,6 +311,7 @@ class Tables(NamedTuple):
     worktree: WorktreeSettings = WorktreeSettings()
     integration: IntegrationSettings = IntegrationSettings()
     messages: MessageSettings = MessageSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
     secrets: SecretsSettings = SecretsSettings()

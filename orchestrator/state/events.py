@@ -424,6 +424,8 @@ class CheckpointWritten(Value):
     """Further notes."""
     is_run: bool = False
     """Whether a run writes it: a file that it cannot edit is left alone, and the next free name taken."""
+    begins: bool = True
+    """Whether there is to be a checkpoint where there is none."""
 
 
 LeadEvent = (

@@ -14,7 +14,8 @@ from tickets.value import Value
 
 _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
-    "left_open", "title", "task", "attempted", "needs", "answer", "body", "summary", "decision", "chat",
+    "left_open", "title", "action", "notes", "task", "attempted", "needs", "answer", "body", "summary",
+    "decision", "chat",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 

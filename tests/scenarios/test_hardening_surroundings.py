@@ -26,7 +26,7 @@ CALLS = {
     "decide": ("x", "--context", "a", "--decision", "b"), "milestone": ("complete", "--no-verify"),
     "phase": ("start", "1"), "approve": ("technology-database", "--by", "Ada"), "_runtime": ("last",),
     "archive": ("--dry-run",), "demo": ("a-demo",), "fake-agent": ("some-fakes",), "watch": ("last",),
-    "msg": ("inbox",),
+    "msg": ("inbox",), "checkpoint": ("write", "parser", "--action", "begun"),
 }  # fmt: skip
 """Arguments with which a command has something to do; the others need none."""
 

@@ -134,6 +134,8 @@ class Progress(NamedTuple):
     """Seconds until a failed request is made again, where the stream names them (`retry`)."""
     status: int | None = None
     """The HTTP status of that request, where the stream names it (`retry`)."""
+    part: str = ""
+    """Of a message that comes in parts: the next one with its line breaks (`text`)."""
 
 
 class Answer(Value):

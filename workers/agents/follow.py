@@ -16,6 +16,9 @@ MOST = 1 << 20
 _CHUNK = 1 << 16
 GOES_ON = ("session", "text", "tool", "question")
 """Records that come after a closing record only where a further turn has begun."""
+CHECKPOINT = "CHECKPOINT"
+"""The beginning of a line in which an agent says how far it has come."""
+_LONGEST_LINE = 4096
 _TAIL = 1 << 16
 """Bytes of a program's output that are read where only its last lines matter."""
 
@@ -44,6 +47,9 @@ class Follower:
         """Tool calls that are open."""
         self.has_ended = False
         """Whether its terminal record has come."""
+        self.checkpoint = ""
+        """The newest line of its messages, of the last `read_more`, in which it says how far it has come."""
+        self._open_line = ""
         self.throttled: float | None = None
         """Seconds that the newest failed request of the last `read_more` waits for its provider;
         0 where that is not said, None where the newest `read_more` came upon none."""
@@ -56,7 +62,7 @@ class Follower:
     def read_more(self, most: int = MOST) -> list[Progress]:
         """Read new output, up to about `most` bytes."""
         found: list[Progress] = []
-        self.throttled = None
+        self.throttled, self.checkpoint = None, ""
         self._listen(found)
         # One system call where nothing is new: it is polled ten times a second.
         descriptor = open_regular(self._stdout) if _size(self._stdout) > self.offset else None
@@ -119,9 +125,10 @@ class Follower:
         found.append(progress)
         if is_throttled(progress):
             self.throttled = progress.delay or 0.0
+        self._look_for_checkpoint(progress)
         match progress.kind:
             case "text":
-                self.said = printable(progress.text)
+                self.said = printable(progress.text) or self.said
             case "tool":
                 self.tools += 1
             case "tool_end":
@@ -132,6 +139,16 @@ class Follower:
             self.has_ended = False
         if progress.text:
             self.last = printable(progress.text)
+
+    def _look_for_checkpoint(self, progress: Progress) -> None:
+        """Read the lines of its messages; one that comes in parts ends with what follows it."""
+        is_text = progress.kind == "text"
+        text = self._open_line + ((progress.part or f"{progress.text}\n") if is_text else "\n")
+        *lines, rest = text.split("\n")
+        self._open_line = rest[:_LONGEST_LINE]
+        self.checkpoint = next(
+            (one for one in reversed(lines) if one.startswith(CHECKPOINT)), self.checkpoint
+        )
 
 
 def last_said(agent: AgentName, stdout: Path) -> str:

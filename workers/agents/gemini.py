@@ -217,7 +217,8 @@ class GeminiReader:
         if self._length < _KEPT_TEXT:
             self._text.append(delta[: _KEPT_TEXT - self._length])
             self._length += len(delta)
-        return Progress("text", printable(delta)) if delta.strip() else None
+        has_more = bool(delta.strip()) or "\n" in delta
+        return Progress("text", printable(delta), part=delta) if has_more else None
 
 
 def _settings(request: InvocationRequest) -> dict[str, object]:

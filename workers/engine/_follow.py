@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from tickets.types import AgentName
 from workers.agents.follow import Follower
-from workers.engine.job import Emit, Ended, FirstAnswer, Throttled
+from workers.engine.job import CheckpointSaid, Emit, Ended, FirstAnswer, Throttled
 from workers.files.exit_record import Exit
 from workers.files.run_dir import AttemptFiles
 
@@ -35,7 +35,10 @@ async def follow(
             found = await waiting()
             group.cancel_scope.cancel()
         files.busy.unlink(missing_ok=True)
-    return await _ended(agent, files, found, follower)
+    result = await _ended(agent, files, found, follower)
+    if follower.checkpoint:
+        emit(CheckpointSaid(follower.checkpoint))
+    return result
 
 
 async def ended(agent: AgentName, files: AttemptFiles, found: Exit) -> Ended:
@@ -66,6 +69,8 @@ async def _read_stream(follower: Follower, files: AttemptFiles, grace: float, em
             if not has_answered and any(one.kind in ANSWERS for one in progress):
                 has_answered = True
                 emit(FirstAnswer())
+            if follower.checkpoint:
+                emit(CheckpointSaid(follower.checkpoint))
             if follower.throttled is not None:
                 emit(Throttled(follower.throttled, follower.last))
             if follower.tools and not is_busy:

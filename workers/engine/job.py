@@ -181,12 +181,18 @@ class Throttled(NamedTuple):
     message: str
 
 
+class CheckpointSaid(NamedTuple):
+    """The worker has said in a line of its own how far it has come."""
+
+    line: str
+
+
 class PatchDue(NamedTuple):
     """The patch of the worker's changes is written next."""
 
     path: Path
 
 
-EngineEvent = TreeReady | PathsMissing | SetUpRan | FirstAnswer | Throttled | PatchDue
+EngineEvent = TreeReady | PathsMissing | SetUpRan | FirstAnswer | Throttled | CheckpointSaid | PatchDue
 Emit = Callable[[EngineEvent], None]
 """Accepts the events of a job, in their order, while it runs."""

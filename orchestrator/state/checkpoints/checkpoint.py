@@ -69,6 +69,8 @@ def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
         return {}
     *_, path = _tried(tree, event)
     text = tree.get(path)
+    if text is None and not event.begins:
+        return {}
     new = _begun(event) if text is None else _edited(path, text, event)
     return {} if new == text else {path: new}
 
@@ -175,8 +177,8 @@ def _edited(path: str, text: bytes, event: CheckpointWritten) -> bytes:
     values = _values(event, before)
     at = event.at.astimezone(UTC)
     was = _moment(before.updated)
-    is_known = before.last_action == values["last_action"] and was == at.replace(microsecond=0)
-    if is_known and before.status == event.status:
+    is_known = event.is_run or was == at.replace(microsecond=0)
+    if is_known and all(values[key] == getattr(before, key) for key in KEYS if key != "updated"):
         return document.data  # recorded again, after a crash
     is_other_day = was is not None and was.date() != at.date()
     lines = _lines(event, f"{at:%Y-%m-%d %H:%M}" if is_other_day else f"{at:%H:%M}")

@@ -77,13 +77,9 @@ def test_a_worker_whose_provider_was_parked_while_its_tree_was_made_does_not_sta
 
 
 def test_a_limit_parks_its_provider_for_every_process_and_the_others_go_on(prepare):
-    lab = prepare(
-        {
-            "codex-1": ticket(LIMIT, agent="codex", retries=1),
-            "codex-2": ticket(agent="codex"),
-            "claude-2": ticket(),
-        }
-    )
+    # Of twenty seconds, within which a busy machine starts a run and asks it twice.
+    limited = ticket(step("limit", seconds=20), agent="codex", retries=1)
+    lab = prepare({"codex-1": limited, "codex-2": ticket(agent="codex"), "claude-2": ticket()})
     first = lab.begin("run", "phase-1", "--only", "codex-1")
     lab.wait_until(lambda: lab.journal("parked"))
     second = lab.begin("run", "phase-1", "--new", "--only", "codex-2", "claude-2")

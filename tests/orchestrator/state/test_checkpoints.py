@@ -129,13 +129,20 @@ def test_a_later_stage_changes_what_it_names_and_appends_a_note():
 def test_what_is_recorded_again_changes_nothing():
     tree = after({}, CLAIM, later())
     assert after(tree, later()) == tree
+    # A run that was killed before it noted that it had recorded this does so again, later.
+    assert after(tree, later(1000)) == tree
+    assert after(tree, later(1000, is_run=False)) != tree
+    assert after(tree, later(1000, status="blocked")) != tree
 
 
 def test_a_note_of_another_day_has_its_date_and_times_are_utc():
     east = timezone(timedelta(hours=10))
     next_day = datetime(2026, 2, 17, 19, 10, tzinfo=east)
     tree = after(
-        {}, CLAIM, later()._replace(at=next_day), later()._replace(at=next_day + timedelta(minutes=1))
+        {},
+        CLAIM,
+        later()._replace(at=next_day),
+        later(action="more")._replace(at=next_day + timedelta(minutes=1)),
     )
     assert [note.at for note in shown(tree).notes] == ["14:28", "2026-02-17 09:10", "09:11"]
     assert shown(tree).updated == "2026-02-17T09:11:00Z"
