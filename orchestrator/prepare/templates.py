@@ -99,7 +99,10 @@ def path_rules(
     """Read from the repository the rules that decide which paths the tickets' patterns match."""
     links = {path: _inside(root, path, target) for path, target in repo.links().items()}
     files = sorted(repo.files_among(plain_paths(tickets, links))) if has_base else ()
-    reserved = tuple(dict.fromkeys((*reserved_paths(families), *owned_paths(families))))
+    kept = reserved_paths(families)
+    folders = tuple(path for path in kept if path.endswith("/"))
+    owned = (path for path in owned_paths(families) if not path.startswith(folders))
+    reserved = tuple(dict.fromkeys((*kept, *owned)))
     return PathRules(reserved, links, repo.setting("core.ignorecase") == "true", tuple(files))
 
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from support.repository import shell
 
 FOLDER = "docs/progress"
 BAD = {
@@ -148,9 +149,11 @@ def test_validate_knows_the_file_and_names_two_of_one_pair(lab):
 
 def test_no_ticket_may_own_a_checkpoint(lab):
     write(lab, "parser", "--action", "begun")
-    from support.repository import shell
-
     lab.templates(command_1=shell("true", mode="write", owns=[f"{FOLDER}/**"]))
     refused = lab.call("plan", "phase-1", "--json")
     assert refused.code == 2
     assert any(FOLDER in one for one in refused.says())
+    lab.templates(command_1=shell("true", mode="write", owns=["docs/**"]))
+    planned = lab.call("plan", "phase-1")
+    (told,) = [one for one in (planned.out + planned.err).splitlines() if "is excluded, nothing to do" in one]
+    assert told.count(FOLDER) == 1
