@@ -83,12 +83,14 @@ class Follower:
 
     def answer(self, *, exit_code: int | None, stderr: Path) -> Answer:
         """Read the rest and judge the whole, once the worker has exited."""
-        before = -1
+        before, told = -1, ""
         while before != (self._offset or 0):
             before = self._offset or 0
             self.read_more()
+            told = self.checkpoint or told
         if rest := self._lines.rest():
             self._take(rest, [])
+        self.checkpoint = self.checkpoint or told
         return self._reader.answer(
             exit_code=exit_code,
             stderr_tail=read_tail(stderr),

@@ -159,3 +159,14 @@ def test_a_line_is_known_whatever_parts_it_comes_in(tmp_path, records, wanted):
     assert follower.checkpoint == wanted
     follower.read_more()
     assert follower.checkpoint == ""
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_line_that_comes_with_the_end_is_known_when_the_worker_is_judged(tmp_path, end):
+    """Between two polls a worker may say it, close, and exit."""
+    out, err = tmp_path / "out", tmp_path / "err"
+    records = [*parts("CHECKPOINT: Lexer done\n", "The report."), {"type": "result", "status": "success"}]
+    out.write_text("\n".join(map(json.dumps, records)) + end)
+    follower = Follower("gemini", out)
+    follower.answer(exit_code=0, stderr=err)
+    assert follower.checkpoint == "CHECKPOINT: Lexer done"
