@@ -3,9 +3,11 @@
 They follow the journal, a moment later: several facts are one change, and no worker waits for it.
 """
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -28,6 +30,15 @@ EVERY = 0.5
 TOGETHER = 10.0
 """Seconds within which the last of a worker's own lines counts."""
 _MOST = 1 << 20
+
+
+def has_place(root: Path) -> bool:
+    """Return whether checkpoints can be written: no file, and no link that leads out, is in their place."""
+    folder = root / FOLDER
+    return all(
+        (not os.path.lexists(one) or one.is_dir()) and one.resolve().is_relative_to(root.resolve())
+        for one in (folder.parent, folder)
+    )
 
 
 class _Said(Value):
@@ -110,6 +121,9 @@ class Checkpoints:
 
     def _record(self, events: Sequence[CheckpointWritten]) -> list[Problem]:
         """Record events; return what prevents it, as a full disk does."""
+        if not has_place(self._runtime.repository.root):
+            what = "a file, or a link that leads out of the repository, is in the way of checkpoints"
+            return [Problem(FOLDER, what, "make it a folder", "warning")]
         try:
             return record(self._runtime, *events)
         except (ProblemError, OSError) as error:

@@ -10,6 +10,7 @@ import anyio.to_thread
 from orchestrator.checks.figures import Figure, known_figures, tests_among, total_of
 from orchestrator.checks.run import counted, keep_figure
 from orchestrator.errors import Refusal, StateError
+from orchestrator.execute.checkpoints import has_place
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
@@ -481,6 +482,8 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
 
 def _checkpoints(runtime: Runtime, tickets: Sequence[Ticket]) -> Iterator[CheckpointWritten]:
     """Yield what the checkpoints of some workers say of their verdicts, in the transaction of these."""
+    if not has_place(runtime.repository.root):
+        return
     landings, last = runtime.state.landings, runtime.state.landing
     for ticket in tickets:
         landed = (landings[ticket.worker] or last) if ticket.worker in landings else None

@@ -136,3 +136,20 @@ def test_an_agents_own_lines_are_kept_once_and_complete_is_not_its_to_say(rehear
     assert [(one["phase"], one["status"], one["text"]) for one in told] == [
         ("testing", "blocked", "No schema")
     ] * 3
+
+
+@pytest.mark.parametrize("kind", ["file", "link out"])
+def test_what_is_in_the_way_of_checkpoints_fails_no_run(lab, tmp_path, kind):
+    lab.templates(command_1=shell("exit 1"), command_2=shell("true"))
+    (tmp_path / "away").mkdir()
+    place = lab.root / FOLDER
+    if kind == "link out":
+        place.symlink_to(tmp_path / "away")
+    else:
+        place.write_text("mine\n")
+    called = lab.call("run", "phase-1", "--json")
+    assert [one["outcome"] for one in called.document["workers"]] == ["failed", "complete"], called
+    assert called.document["status"] == "integrated"
+    assert list((tmp_path / "away").iterdir()) == []
+    refused = lab.call("checkpoint", "write", "parser", "--action", "x", "--json")
+    assert refused.code == 2, refused

@@ -162,6 +162,8 @@ def _compose(source: bytes) -> "Node | None":
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it cannot be read"
         raise _NotYamlError(what, mark.line if mark else 0) from None
+    except (ValueError, OverflowError):  # PyYAML leaves it to `chr`
+        raise _NotYamlError("an escape names no character", 0) from None
     except RecursionError:
         raise _NotYamlError("it is nested too deep", 0) from None
     return node

@@ -1,9 +1,10 @@
 """docs/progress/FEATURE-AGENT.md: how far an agent has come with a feature, and its progress notes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 
 from orchestrator.errors import StateError
 from orchestrator.state.checkpoints.names import paths_of, same_pair, slug
@@ -53,6 +54,8 @@ LAST_ACTION = 200
 NOTE = 300
 """Characters of a note."""
 MOST_NOTES = 100
+MOST_NAMES = 100
+"""Names that are tried: all of them may be taken, or lie behind a link that leads elsewhere."""
 _EARLIER = re.compile(r"\((\d+) earlier notes? (?:is|are) in git\)$")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_STAGE = "implementation"
@@ -60,14 +63,17 @@ _FIRST_STAGE = "implementation"
 
 def needs(tree: Mapping[str, bytes | None], event: Event) -> tuple[str, ...]:
     """Return the names that were tried for the checkpoint; the last one is the chosen one."""
-    return tuple(_tried(tree, event)) if isinstance(event, CheckpointWritten) else ()
+    return _tried(tree, event) if isinstance(event, CheckpointWritten) else ()
 
 
 def changes(tree: Mapping[str, bytes | None], event: Event) -> dict[str, bytes]:
     """Return the checkpoint with what the event says. Raises StateError where it cannot be edited."""
     if not isinstance(event, CheckpointWritten):
         return {}
-    *_, path = _tried(tree, event)
+    tried = _tried(tree, event)
+    if not tried:
+        return {}  # a run finds no place for it
+    path = tried[-1]
     text = tree.get(path)
     if text is None and not event.begins:
         return {}
@@ -102,21 +108,25 @@ def complete(text: bytes, _: Facts) -> bytes:
     return text
 
 
-def _tried(tree: Mapping[str, bytes | None], event: CheckpointWritten) -> Iterator[str]:
-    """Yield the names up to the first that is free or holds the pair; a run passes over what it cannot edit.
+def _tried(tree: Mapping[str, bytes | None], event: CheckpointWritten) -> tuple[str, ...]:
+    """Return the names up to the first that is free or holds the pair; a run passes over what it cannot edit.
 
-    Raises ProblemError where a lead's file cannot be read or edited.
+    None where a run cannot use any. Raises ProblemError where a lead's file cannot be read or edited.
     """
-    for path in paths_of(event.feature, event.agent):
+    tried: list[str] = []
+    for path in islice(paths_of(event.feature, event.agent), MOST_NAMES):
         try:
             text = tree.get(path)
         except ProblemError:  # a folder, a pipe, a link that leads elsewhere
             if not event.is_run:
                 raise
             continue
-        yield path
+        tried.append(path)
         if text is None or _takes(path, text, event):
-            return
+            return tuple(tried)
+    if event.is_run:
+        return ()
+    raise StateError(Problem(tried[0], "none of its names is free", "move the other files away"))
 
 
 def _takes(path: str, text: bytes, event: CheckpointWritten) -> bool:

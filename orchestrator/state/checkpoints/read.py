@@ -23,7 +23,7 @@ _UNDERSTOOD: Mapping[str, Standing] = {
 _NOTE = re.compile(r"\[(?P<at>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d)\]\s+")
 
 
-_QUOTED = rb'"((?:[^"\\\r\n]|\\["\\]|\\U[0-9a-f]{8})*)"'
+_QUOTED = rb'"((?:[^"\\\r\n]|\\["\\]|\\U00(?:00(?!d[89a-f])|0[1-9a-f]|10)[0-9a-f]{4})*)"'
 _OWN_FORM = re.compile(
     rb"---\n" + b"".join(key.encode() + b": " + _QUOTED + b"\n" for key in KEYS) + rb"---\n"
 )
@@ -46,6 +46,14 @@ def front_matter(values: Mapping[str, str]) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _NOT_PRINTED.sub(lambda found: f"\\U{ord(found[0]):08x}", escaped) + '"'
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _unquoted(text: bytes) -> str:
@@ -105,7 +113,7 @@ def glance(path: str, text: bytes) -> Checkpoint | None:
 
     Raises StateError.
     """
-    found = own_form(text)
+    found = own_form(text) if _is_utf8(text) else None
     if found is None:
         whole = read(path, text)
         return whole and whole._replace(notes=())

@@ -157,3 +157,15 @@ def test_no_ticket_may_own_a_checkpoint(lab):
     planned = lab.call("plan", "phase-1")
     (told,) = [one for one in (planned.out + planned.err).splitlines() if "is excluded, nothing to do" in one]
     assert told.count(FOLDER) == 1
+
+
+def test_an_escape_that_names_no_character_is_a_problem_of_its_file(lab):
+    bad = '"\\Uffffffff"'
+    lab.commit({f"{FOLDER}/a.md": f"---\nfeature: {bad}\nagent: b\nstatus: complete\n---\n"})
+    listed = lab.call("checkpoint", "list", "--json")
+    assert (listed.code, listed.document["checkpoints"]) == (0, [])
+    lab.templates(command_1=shell("true").replace("---\n", f"---\ntitle: {bad}\n", 1))
+    for words in (("validate",), ("plan", "phase-1")):
+        called = lab.call(*words, "--json")
+        assert called.code in (1, 2), called
+        assert "invalid Unicode character" in " ".join(called.says())

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from orchestrator.errors import StateError
 from orchestrator.state.checkpoints import checkpoint
 from orchestrator.state.checkpoints.names import LONGEST, slug
-from orchestrator.state.checkpoints.read import front_matter, own_form, read
+from orchestrator.state.checkpoints.read import front_matter, glance, own_form, read
 from orchestrator.state.events import CheckpointWritten
 from tickets.markdown import front_value, one_line, parse, plain
+from tickets.problems import Problem
 
 AT = datetime(2026, 2, 16, 14, 28, 34, tzinfo=UTC)
 PATH = "docs/progress/parser-codex-2.md"
@@ -289,3 +290,27 @@ def test_missing_keys_and_a_doubled_section_are_told():
     assert any("Progress Notes` is there 2 times" in one for one in said)
     assert any("front matter has no `team`" in one for one in said)
     assert any("`phase: coding` is none of research" in one for one in said)
+
+
+@pytest.mark.parametrize("bad", [b"\xff", rb"\Uffffffff", rb"\U0000d800", rb"\x"])
+def test_our_own_form_with_other_bytes_is_read_like_any_file(bad):
+    text = BEGUN.replace(b"Claimed", bad)
+    try:
+        wanted = read(PATH, text)
+    except StateError:
+        with pytest.raises(StateError):
+            glance(PATH, text)
+    else:
+        found = glance(PATH, text)
+        assert found == (wanted and wanted._replace(notes=()))
+
+
+def test_a_run_that_finds_no_place_writes_nothing():
+    class Away(dict):
+        def get(self, path, _default=None):
+            raise StateError(Problem(path, "is a link", "make it a file"))
+
+    assert checkpoint.needs(Away(), CLAIM) == ()
+    assert checkpoint.changes(Away(), CLAIM) == {}
+    with pytest.raises(StateError):
+        checkpoint.needs(Away(), CLAIM._replace(is_run=False))
