@@ -47,6 +47,8 @@ def add_phase_options(parser: "argparse.ArgumentParser") -> None:
     """Declare the options that choose a phase's tickets: the same to show and to run them."""
     parser.add_argument("--only", nargs="+", metavar="TICKET", help="just these tickets")
     parser.add_argument("--again", action="store_true", help="also tickets that an earlier run has done")
+    parser.add_argument("--continue", dest="continues", action="store_true",
+                        help="what is unfinished, from what earlier runs have left of it")  # fmt: skip
     parser.add_argument("--strict-agents", action="store_true", help="refuse if an agent is missing or off")
     parser.add_argument("--on-overlap", choices=["refuse", "serialize"],
                         help="how to treat tickets that own the same path")  # fmt: skip

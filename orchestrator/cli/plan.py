@@ -103,8 +103,24 @@ def _in_full(at: int | None, ticket: dict[str, Any], ids: Sequence[str]) -> Iter
     if ticket["done"]:
         commit = f", commit {ticket['done']['commit'][:10]}" if ticket["done"]["commit"] else ""
         yield f"     done in {ticket['done']['run']}{commit}"
+    if ticket["continues"]:
+        yield from _continued(ticket["continues"])
     if ticket["skipped"]:
         yield f"     skipped: {ticket['skipped']}"
+
+
+def _continued(found: dict[str, Any]) -> Iterator[str]:
+    files, run = found["files"], found["run"]
+    from_ = f"its {found['from']}" + (
+        f" ({some_of(files, SHOWN)})" if files and not found["conflict"] else ""
+    )
+    yield f"     goes on from {from_}{f' of {run}' if run else ''}"
+    if found["conflict"]:
+        count = count_of(len(files), "file")
+        told = f"the worker gets the patch of {count} to read"
+        yield f"     does not fit the branch: {found['conflict']}; {told}"
+    if found["changed_since"]:
+        yield f"     changed since: {some_of(found['changed_since'], SHOWN)}"
 
 
 def _the_rest(stem: str, rest: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -85,6 +85,7 @@ def _spelled(command: str, call: Call) -> str:
         if said.get("only") and "--only" not in rest:
             command += f" --only {' '.join(map(quoted, said['only']))}"
         command += f" --on-overlap {said['on_overlap']}" if said.get("on_overlap") else ""
+        command += " --continue" if said.get("continues") and "--continue" not in rest else ""
         command += " --strict-agents" if said.get("strict_agents") else ""
         command += " --again" if said.get("again") and "--only" not in rest else ""
     if said.get("lead") and verb in _LED:

@@ -10,6 +10,7 @@ from orchestrator.settings.settings import read_settings
 from orchestrator.state.canonical.rules import rules
 from orchestrator.step import Waits
 from tickets.plan import OnOverlap
+from tickets.problems import Problem
 
 
 def project_of(caller: Caller, request: Request | None = None) -> Project:
@@ -39,6 +40,8 @@ class OfPhase(Protocol):
     @property
     def again(self) -> bool: ...
     @property
+    def continues(self) -> bool: ...
+    @property
     def strict_agents(self) -> bool: ...
     @property
     def on_overlap(self) -> OnOverlap: ...
@@ -47,8 +50,13 @@ class OfPhase(Protocol):
 def request_of(caller: Caller, phase: str, arguments: OfPhase) -> Request:
     """Return the request for a phase, with the caller's lead and day. Raises Refusal."""
     lead, day = lead_of(caller, repository_of(caller)), f"{caller.now():%Y-%m-%d}"
-    only, again, strict = arguments.only, arguments.again, arguments.strict_agents
-    return Request(phase, lead, only, again, strict_agents=strict, on_overlap=arguments.on_overlap, day=day)
+    if arguments.again and arguments.continues:
+        what = "`--again` begins what is done, `--continue` goes on with what is not"
+        raise Refusal(Problem("--continue", what, "leave one out"))
+    return Request(
+        phase, lead, arguments.only, arguments.again, arguments.continues,
+        strict_agents=arguments.strict_agents, on_overlap=arguments.on_overlap, day=day,
+    )  # fmt: skip
 
 
 def _tell_nothing(*_: object) -> None:

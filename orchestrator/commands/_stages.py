@@ -3,7 +3,6 @@
 import gc
 import time
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -26,23 +25,23 @@ from tickets.wording import some_of
 from workers.fence.probe import begin_trial
 from workers.files.locks import GLANCE
 from workers.files.run_dir import RunDir
-from workers.git.run import GitError, Repository
+from workers.git.run import GitError
 
 GARBAGE = 5_000
 """New values after which garbage is collected: a worker makes hundreds, and hardly a cycle."""
 
 
-def newest_unfinished(repository: Repository, at: datetime) -> RunDir:
-    """Return the newest run that is not integrated. Raises Refusal where there is none."""
-    found = Situation(repository, at)
+def newest_unfinished(found: Situation) -> RunDir | None:
+    """Return the newest run that is not integrated. Raises Refusal where another change comes first."""
     if found.unfinished:
         return found.unfinished[-1].run
-    what, do = "nothing is unfinished, and no phase was named", "name a phase"
+    problems = found.interrupted
     if (waiting := found.waiting) is not None:
         what = f"run {waiting.run.id} was cancelled, and work of it that was accepted has not landed"
-        do = f"`orchestrate integrate {waiting.run.id}`"
-    problems = found.interrupted or (Problem("run", what, do),)
-    raise Refusal(*problems, next_action=found.step.step)
+        problems = problems or (Problem("run", what, f"`orchestrate integrate {waiting.run.id}`"),)
+    if problems:
+        raise Refusal(*problems, next_action=found.step.step)
+    return None
 
 
 def finish(

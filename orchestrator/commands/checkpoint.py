@@ -1,21 +1,21 @@
 """`checkpoint write|list|show`: how far each agent has come with a feature, in docs/progress/."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from orchestrator.commands._record import Writer, given, read_back, writer_of
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
+from orchestrator.report.checkpoints import read_checkpoints
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import read as read_status
 from orchestrator.state.canonical.status.read import slug as phase_slug
 from orchestrator.state.checkpoints.names import FOLDER, paths_of, same_pair, slug
-from orchestrator.state.checkpoints.read import STANDINGS, Checkpoint, glance, read
+from orchestrator.state.checkpoints.read import STANDINGS, Checkpoint, read
 from orchestrator.state.events import CheckpointWritten, Stage, Standing
-from tickets.problems import Problem, ProblemError
+from tickets.problems import Problem
 from tickets.value import Value
 from tickets.wording import some_of
 
@@ -48,7 +48,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
         return _write(writer, arguments)
     if arguments.action == "show":
         return _show(writer, arguments)
-    found, problems = _read_all(writer)
+    found, problems = read_checkpoints(writer.repository.root)
     team = arguments.team.strip().casefold()
     listed = [one for one in found if not team or one.team.casefold() == team]
     counts = Counter(one.status for one in listed)
@@ -90,7 +90,7 @@ def _write(writer: Writer, arguments: Arguments) -> Answer[None]:
 
 def _show(writer: Writer, arguments: Arguments) -> Answer[None]:
     feature = given("FEATURE", arguments.feature)
-    found, problems = _read_all(writer)
+    found, problems = read_checkpoints(writer.repository.root)
     same = [one for one in found if slug(one.feature) == slug(feature)]
     chosen = [one for one in same if not arguments.agent or slug(one.agent) == slug(arguments.agent)]
     if len(chosen) != 1:
@@ -121,33 +121,6 @@ def _of_pair(writer: Writer, feature: str, agent: str) -> Checkpoint | None:
         if found and same_pair((found.feature, found.agent), (feature, agent)):
             return found
     raise AssertionError("the names never end")
-
-
-def _read_all(writer: Writer) -> tuple[list[Checkpoint], list[Problem]]:
-    """Read all checkpoints, and what is wrong with those that cannot be read."""
-    found: list[Checkpoint] = []
-    problems: list[Problem] = []
-    for path in _paths(writer):
-        try:
-            text = writer.text(path)
-            one = glance(path, text) if text is not None else None
-        except ProblemError as error:
-            problems += [one._replace(severity="warning") for one in error.problems]
-            continue
-        if one is not None:
-            found.append(one)
-    return found, problems
-
-
-def _paths(writer: Writer) -> Sequence[str]:
-    try:
-        names = sorted(path.name for path in (writer.repository.root / FOLDER).iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        why = (error.strerror or "unknown reason").lower()
-        raise Refusal(Problem(FOLDER, f"cannot be read: {why}", "make it a folder")) from None
-    return [f"{FOLDER}/{name}" for name in names if name.endswith(".md")]
 
 
 def _current_phase(writer: Writer) -> str:

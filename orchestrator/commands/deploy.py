@@ -24,6 +24,8 @@ class Arguments(NamedTuple):
     """Just these tickets."""
     again: bool = False
     """Run also tickets that are done."""
+    continues: bool = False
+    """Only what is unfinished, from what earlier runs have left of it."""
     new: bool = False
     """Start also if a run of the phase is unfinished."""
     strict_agents: bool = False

@@ -55,6 +55,8 @@ class Arguments(Value):
     """Just these tickets."""
     again: bool = False
     """Show also tickets that are done as tickets that would run."""
+    continues: bool = False
+    """Only what is unfinished, from what earlier runs have left of it."""
     strict_agents: bool = False
     """Refuse if an agent is missing or off."""
     on_overlap: OnOverlap = "refuse"
@@ -158,12 +160,18 @@ def _ticket(seen: _Seen, ticket: Ticket) -> dict[str, Any]:
         "budget_tokens": ticket.budget_tokens,
         "skipped": prepared.skipped.get(ticket.id),
         "done": _done(prepared, ticket),
+        "continues": _continues(prepared, ticket),
     }
 
 
 def _done(prepared: Prepared, ticket: Ticket) -> dict[str, Any] | None:
     found = prepared.earlier.done.get(ticket.id) if ticket in prepared.done else None
     return {"run": found.run, "worker": found.worker, "commit": found.commit} if found else None
+
+
+def _continues(prepared: Prepared, ticket: Ticket) -> dict[str, Any] | None:
+    found = prepared.continues.get(ticket.id)
+    return found.told.document() if found else None
 
 
 def _overlaps(tickets: Sequence[Ticket], seen: _Seen) -> list[dict[str, Any]]:

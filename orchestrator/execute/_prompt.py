@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator.execute.runtime import Runtime
 from orchestrator.runs.check_output import last_lines, named_outputs
 from orchestrator.runs.packed import packed_text
-from tickets.prompt import PromptContext, long_form
+from tickets.prompt import EarlierWork, PromptContext, long_form
 from tickets.templates.render import render_body
 from tickets.ticket import Ticket
 from workers.agents.agent import agent_named
@@ -72,6 +72,7 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         parallel_more=len(runtime.manifest.tickets) - len(related) - len(named),
         phase_criteria=runtime.manifest.phase_criteria,
         rejected=_rejected(runtime, ticket),
+        earlier=_begun(runtime, ticket),
         exists=lambda path: (root / path).exists(),
         plans=runtime.manifest.plans if ticket.phase_worker else (),
         searches_tools=agent_named(ticket.agent).SEARCHES_TOOLS,
@@ -112,6 +113,14 @@ def _start_of(root: Path, path: str, most: int) -> str | None:
         return read_start(root / path, most).decode("utf-8", "replace")
     except FileNotFoundError:
         return packed_text(root, path, most)
+
+
+def _begun(runtime: Runtime, ticket: Ticket) -> EarlierWork | None:
+    found = runtime.manifest.continues.get(ticket.id)
+    if found is None:
+        return None
+    conflict = found.conflict or ""
+    return EarlierWork(found.run or "", found.reason, found.files, conflict, found.changed_since, found.notes)
 
 
 def _rejected(runtime: Runtime, ticket: Ticket) -> str:

@@ -5,10 +5,12 @@ from orchestrator.execute.begin import text_of
 from orchestrator.execute.dispatch import Permit, most_usd, park
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.workspace import kept_tree, planned_tree
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.events import Begin, Kind, PathsNotLinked, TreeSetUp, WorkerStarted
 from tickets.ticket import Ticket
 from workers.engine.job import (
     CheckpointSaid,
+    EarlierWork,
     Emit,
     EngineEvent,
     FirstAnswer,
@@ -22,6 +24,7 @@ from workers.engine.job import (
 )
 from workers.engine.local import read_ended
 from workers.fence.probe import fence_in_force
+from workers.files.run_dir import RunDir
 from workers.shim.spec import Limits
 
 
@@ -30,11 +33,16 @@ async def new_job(runtime: Runtime, ticket: Ticket, number: int, begin: Begin, p
     tree = await planned_tree(runtime, ticket)
     write_prompt(runtime, ticket)
     job = _job(runtime, ticket, number, tree)
-    text = "" if ticket.agent == "command" and not begin.answer else text_of(begin)
+    earlier = runtime.manifest.continues.get(ticket.id) if number == 1 else None
+    # What an earlier run has left is a part of the whole prompt; in its thread the agent has read that.
+    is_told = (ticket.agent == "command" and not begin.answer) or (earlier and not begin.thread)
+    text = "" if is_told else text_of(begin)
     if text:
         since = await _cut_off(runtime, ticket, number - 1)
         prompt = add_to_prompt(runtime, ticket, number, text, alone=begin.thread is not None, since=since)
         job = job._replace(prompt=prompt)
+    if earlier is not None:
+        job = job._replace(earlier=_earlier(runtime, ticket, earlier))
     return job._replace(
         thread=begin.thread,
         budget_usd=most_usd(permit.reservation),
@@ -47,6 +55,14 @@ def started_job(runtime: Runtime, ticket: Ticket) -> Job:
     """Return the job of the newest attempt, which has been started already; it is not started again."""
     job = _job(runtime, ticket, runtime.of(ticket).attempts, kept_tree(runtime, ticket))
     return job._replace(is_adopted=True)
+
+
+def _earlier(runtime: Runtime, ticket: Ticket, found: Continued) -> EarlierWork:
+    home = None
+    if found.thread and found.run and found.worker:
+        home = RunDir(runtime.run.root, found.run).home(found.worker)
+    patch = runtime.run.earlier_patch(ticket.worker) if found.conflict else None
+    return EarlierWork(home, patch)
 
 
 async def _cut_off(runtime: Runtime, ticket: Ticket, number: int) -> str | None:

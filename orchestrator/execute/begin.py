@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from orchestrator.execute._claims import NO_CHANGES, missing_of
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.events import Begin
 from tickets.ticket import Ticket
 from tickets.wording import rest_of
@@ -14,6 +15,14 @@ SHOWN = 20
 """How many paths a later attempt's prompt names; the worker can find the rest itself."""
 
 FIRST = Begin()
+
+
+def first_of(earlier: Continued | None) -> Begin:
+    """Return the beginning of the first attempt: in an earlier run's thread, or with what it has left."""
+    if earlier is None:
+        return FIRST
+    thread = earlier.thread
+    return Begin("thread" if thread else "again", thread, earlier.reason, earlier.files[:SHOWN])
 
 
 def going_on(ticket: Ticket, answer: Answer, reason: str, changed: Sequence[str] = ()) -> Begin:

@@ -14,13 +14,15 @@ import anyio.to_thread
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.runtime_lifecycle import record
-from orchestrator.execute.stages import CUT_OFF, OwnLine, Stages, own_line
+from orchestrator.execute.stages import OwnLine, Stages, own_line
+from orchestrator.runs.cut_off import has_new_changes
 from orchestrator.runs.events import CheckpointTold, Noted, WorkerEnded, WorkerStarted
-from orchestrator.runs.worker_state import WorkerState
+from orchestrator.runs.worker_state import CUT_OFF, WorkerState
 from orchestrator.state.checkpoints.names import FOLDER
 from orchestrator.state.events import CheckpointWritten
 from tickets.problems import Problem, ProblemError
 from tickets.report import read_report
+from tickets.ticket import Ticket
 from tickets.value import Value
 from workers.agents.follow import last_said
 from workers.files.read import read_whole
@@ -30,6 +32,12 @@ EVERY = 0.5
 TOGETHER = 10.0
 """Seconds within which the last of a worker's own lines counts."""
 _MOST = 1 << 20
+
+
+def stages_of(runtime: Runtime, ticket: Ticket) -> Stages:
+    """Return the stages of a ticket of a run."""
+    continued = runtime.manifest.continues.get(ticket.id)
+    return Stages(runtime.run.id, ticket, runtime.manifest.phase, continued)
 
 
 def has_place(root: Path) -> bool:
@@ -77,7 +85,9 @@ class Checkpoints:
         stages = self._stages(event.worker)
         made: CheckpointWritten | None = None
         if isinstance(event, WorkerEnded):
-            made = stages.ended(worker, at, last=self._last(worker), needs=self._needs(worker))
+            is_new = has_new_changes(self._runtime.run, worker)
+            last, needs = self._last(worker), self._needs(worker)
+            made = stages.ended(worker, at, last=last, needs=needs, is_new=is_new)
         elif self._frequency == "every-step" or (self._frequency == "milestones" and event.attempt <= 1):
             made = stages.started(event, worker, at)
         if made is not None:
@@ -142,7 +152,7 @@ class Checkpoints:
         self._waiting.append(self._stages(worker).said(line, one.at))
 
     def _stages(self, worker: str) -> Stages:
-        return Stages(self._runtime.run.id, self._tickets[worker], self._runtime.manifest.phase)
+        return stages_of(self._runtime, self._tickets[worker])
 
     def _last(self, worker: WorkerState) -> str:
         """Return what a worker that was cut off did last."""

@@ -26,6 +26,7 @@ from orchestrator.execute.landable import landable
 from orchestrator.execute.runtime import Runtime
 from orchestrator.log import warning
 from orchestrator.runs.events import (
+    TOKENS,
     AcceptanceChecked,
     AcceptanceResult,
     Evidence,
@@ -50,8 +51,6 @@ from workers.worktree.change import Change
 from workers.worktree.changes import Found
 from workers.worktree.environments import CACHES, files_in
 from workers.worktree.worktree import remove_place
-
-TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 class Judged(NamedTuple):
@@ -209,6 +208,9 @@ def account(runtime: Runtime, ticket: Ticket, number: int, judged: Judged) -> Tr
     worker, judgement = runtime.of(ticket), judged.judgement
     ended, answer = judged.result.exit, judged.result.answer
     earlier = [one for one in worker.tries if one.attempt < number]
+    if (before := worker.continues) is not None and before.thread:
+        # What its thread had used in another run counts there.
+        earlier.append(Try(0, before.used, agent=ticket.agent, thread=before.thread))
     return Try(
         attempt=number,
         usage=_priced(runtime, ticket, used(ticket, answer, earlier)),

@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.events import WorkerStarted
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.checkpoints.checkpoint import NOTE
@@ -14,8 +15,6 @@ from tickets.value import Value
 from tickets.wording import count_of
 from workers.engine.command import describe_end
 
-CUT_OFF = ("timed_out", "rate_limited", "interrupted")
-"""Outcomes of a worker that can go on by itself."""
 _FAILED = {"failed": "Failed", "over_budget": "Over budget", "cancelled": "Cancelled"}
 
 
@@ -48,8 +47,8 @@ def own_line(line: str) -> OwnLine | None:
 class Stages:
     """The stages of one worker's work, as its checkpoint shows them."""
 
-    def __init__(self, run: str, ticket: Ticket, phase: str) -> None:
-        self.run, self.ticket, self._phase = run, ticket, phase
+    def __init__(self, run: str, ticket: Ticket, phase: str, continued: Continued | None = None) -> None:
+        self.run, self.ticket, self._phase, self._continued = run, ticket, phase, continued
 
     def written(
         self, status: Standing, action: str, at: datetime, stage: Stage | None = None, *, begins: bool = True
@@ -62,6 +61,13 @@ class Stages:
 
     def started(self, event: WorkerStarted, worker: WorkerState, at: datetime) -> CheckpointWritten:
         """Return what an attempt begins with."""
+        if event.attempt <= 1 and (found := self._continued) is not None:
+            left = {
+                "thread": "its thread",
+                "patch": f"its patch ({count_of(len(found.files), 'file')})",
+                "notes": "its notes",
+            }[found.origin]
+            return self.written("in_progress", f"Taken up by {event.worker} (run {self.run}) from {left}", at)
         if event.attempt <= 1:
             stage: Stage = "research" if self.ticket.mode == "read-only" else "implementation"
             return self.written("in_progress", f"Claimed by {event.worker} (run {self.run})", at, stage)
@@ -76,11 +82,12 @@ class Stages:
         return self.written(line.standing, line.text, at, line.stage)
 
     def ended(
-        self, worker: WorkerState, at: datetime, *, last: str = "", needs: str = ""
+        self, worker: WorkerState, at: datetime, *, last: str = "", needs: str = "", is_new: bool = True
     ) -> CheckpointWritten | None:
         """Return what the last attempt ended with; `last` is what it did, `needs` what it reports to need.
 
-        None where there was nothing to do.
+        `is_new`: its changes differ from those that an earlier run had left. None where there was nothing
+        to do.
         """
         evidence, outcome, reason = worker.evidence, worker.ended_as, worker.found
         files = evidence.files
@@ -100,8 +107,8 @@ class Stages:
             case "needs_clarification":
                 return self.written("blocked", f"Asks: {reason}", at)
             case "timed_out" | "rate_limited" | "interrupted":
-                before = [one for one in worker.tries[:-1] if one.outcome in CUT_OFF]
-                status: Standing = "blocked" if before and not files else "in_progress"
+                in_vain = worker.was_cut_off_before and not (files and is_new)
+                status: Standing = "blocked" if in_vain else "in_progress"
                 did = f"; last: {last}" if last else ""
                 return self.written(status, f"Cut off: {reason}{did}; {kept}", at)
         if failed is not None and outcome == "failed":

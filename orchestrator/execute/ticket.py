@@ -13,7 +13,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from orchestrator.execute.attempt import event_handler, new_job, started_job
-from orchestrator.execute.begin import FIRST, asked_for, going_on
+from orchestrator.execute.begin import asked_for, first_of, going_on
 from orchestrator.execute.dispatch import (
     Permit,
     book_cost,
@@ -128,7 +128,7 @@ async def _take_to_end(runtime: Runtime, ticket: Ticket, done: dict[str, anyio.E
 
 async def _make_attempts(runtime: Runtime, ticket: Ticket) -> None:
     """Make the attempts of one ticket; one that an earlier runtime has started is waited for first."""
-    begin: Begin | None = FIRST
+    begin: Begin | None = first_of(runtime.manifest.continues.get(ticket.id))
     missed = 0
     if runtime.of(ticket).attempts:
         begin = await _take_over(runtime, runtime.as_it_is(ticket))

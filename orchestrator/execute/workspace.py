@@ -1,5 +1,7 @@
 """The workspace of a ticket's worker: the commit that its tree is made from, and its setup."""
 
+from pathlib import Path
+
 import anyio.to_thread
 
 from orchestrator.execute.landable import landable_changes
@@ -22,7 +24,8 @@ async def planned_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     base = runtime.manifest.base
     if runtime.manifest.dependencies.get(ticket.id):
         base = await anyio.to_thread.run_sync(_base_of, runtime, ticket)
-    return TreePlan(base, set_up_of(runtime.settings, ticket), is_shared=_shares(runtime, ticket))
+    shared, patch = _shares(runtime, ticket), earlier_patch(runtime, ticket)
+    return TreePlan(base, set_up_of(runtime.settings, ticket), is_shared=shared, patch=patch)
 
 
 def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
@@ -30,8 +33,14 @@ def kept_tree(runtime: Runtime, ticket: Ticket) -> TreePlan:
     worker, set_up = runtime.of(ticket), set_up_of(runtime.settings, ticket)
     # Of one that had ended and goes on: its tree went when it was judged, unless it held more than its patch.
     left = worker.evidence.patch if worker.answered and not worker.evidence.worktree else None
-    patch = runtime.run.root / left if left else None
+    patch = runtime.run.root / left if left else earlier_patch(runtime, ticket)
     return TreePlan(worker.base, set_up, is_shared=_shares(runtime, ticket), is_kept=True, patch=patch)
+
+
+def earlier_patch(runtime: Runtime, ticket: Ticket) -> Path | None:
+    """Return the changes of an earlier run that a ticket's tree begins with, if it does with any."""
+    found = runtime.manifest.continues.get(ticket.id)
+    return runtime.run.earlier_patch(ticket.worker) if found and found.files and not found.conflict else None
 
 
 def set_up_of(settings: Settings, ticket: Ticket | None = None) -> SetUp:

@@ -10,11 +10,10 @@ import anyio.to_thread
 from orchestrator.checks.figures import Figure, known_figures, tests_among, total_of
 from orchestrator.checks.run import counted, keep_figure
 from orchestrator.errors import Refusal, StateError
-from orchestrator.execute.checkpoints import has_place
+from orchestrator.execute.checkpoints import has_place, stages_of
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
-from orchestrator.execute.stages import Stages
 from orchestrator.integrate._bisect import reached
 from orchestrator.integrate._conflicts import BranchTree
 from orchestrator.integrate._gate import Candidate, Gated, note_gate, pass_gate
@@ -487,8 +486,7 @@ def _checkpoints(runtime: Runtime, tickets: Sequence[Ticket]) -> Iterator[Checkp
     landings, last = runtime.state.landings, runtime.state.landing
     for ticket in tickets:
         landed = (landings[ticket.worker] or last) if ticket.worker in landings else None
-        stages = Stages(runtime.run.id, ticket, runtime.manifest.phase)
-        made = stages.judged(runtime.of(ticket), runtime.clock(), landed)
+        made = stages_of(runtime, ticket).judged(runtime.of(ticket), runtime.clock(), landed)
         if made is not None:
             yield made
 

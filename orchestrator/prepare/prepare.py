@@ -10,6 +10,14 @@ from pathlib import Path
 from orchestrator.budget.totals import Spent, spent_on
 from orchestrator.budget.warnings import Doers, budget_warnings
 from orchestrator.errors import HELD, AllDone, Refusal
+from orchestrator.prepare.continuing import (
+    Branch,
+    Continuation,
+    checkpoint_of,
+    continuations,
+    unfinished,
+    with_related,
+)
 from orchestrator.prepare.doubts import doubts, unwritable
 from orchestrator.prepare.phase_worker import FAMILY as PHASES
 from orchestrator.prepare.phase_worker import (
@@ -63,6 +71,8 @@ class Request(Value):
     only: tuple[str, ...] = ()
     again: bool = False
     """Run also what is done."""
+    continues: bool = False
+    """Run what is unfinished, from what earlier runs have left of it."""
     new: bool = False
     strict_agents: bool = False
     on_overlap: OnOverlap = "refuse"
@@ -90,6 +100,8 @@ class Prepared(Value):
     phase_plans: PlansFound
     left_out: tuple[str, ...]
     """The tickets that were not chosen, and are not done."""
+    continues: Mapping[str, Continuation]
+    """What tickets go on from, by their ids."""
 
 
 def prepare(project: Project, request: Request) -> Prepared:
@@ -119,6 +131,7 @@ def examine(
     warnings = [*settings.warnings, *plan.notes, *found.remarks, *_warnings(repository.root, found)]
     warnings += _cut_off_warnings(repo, plan) if not request.again else []
     warnings += [*_detached(repo, found), *_ignored_patterns(repo, plan)]
+    warnings += [] if request.continues else _begun_afresh(repository.root, request, plan)
     said = status.read(found.values.status.encode()) if found.values.status else None
     warnings += [problem._replace(severity="warning") for problem in unwritable(repository)]
     warnings += doubts(repository.root, plan.tickets, said, settings, environ)
@@ -145,6 +158,7 @@ def examine(
     prepared = Prepared(
         plan, found.values, found.head, found.rules, doers, skipped, found.done, found.earlier,
         tuple(dict.fromkeys(warnings)), found.phase_plans, found.left_out,
+        _continued(repository, request, found, problems),
     )  # fmt: skip
     return prepared, tuple(dict.fromkeys(problems))
 
@@ -296,6 +310,10 @@ def _examine(
         new = {ticket.id for ticket in rendered if ticket.phase_worker}
         earlier = earlier._replace(done={id_: one for id_, one in earlier.done.items() if id_ not in new})
     chosen = _only(rendered, request, earlier.done, problems)
+    if request.continues and chosen:
+        begun = unfinished(root, chosen, earlier)
+        chosen = [one for one in with_related(rendered, begun, earlier.done) if one in chosen]
+        problems += [] if chosen else [_nothing_begun(request)]
     done = [] if request.again else [ticket for ticket in chosen if ticket.id in earlier.done]
     tickets = [ticket for ticket in chosen if ticket not in done]
     about_plans = phase_worker_problems(tickets, plans, families)
@@ -467,6 +485,36 @@ def _only(
     # A problem reported here need not be repeated by the plan for each of them.
     kept = {t.id: tuple(id_ for id_ in t.depends_on if id_ not in left_out) for t in chosen}
     return [ticket._replace(depends_on=kept[ticket.id]) for ticket in chosen]
+
+
+def _nothing_begun(request: Request) -> Problem:
+    what = "none of these tickets is" if request.only else f"nothing of {request.phase} is"
+    do = "`orchestrate checkpoint list --all` shows what was begun; leave out `--continue` to begin"
+    return Problem("--continue", f"{what} unfinished", do)
+
+
+def _continued(
+    repository: Repository, request: Request, found: "_Examined", problems: Sequence[Problem]
+) -> Mapping[str, Continuation]:
+    """Return what the tickets go on from, where that is asked for and they can run at all."""
+    base = found.head.sha
+    if not request.continues or problems or base is None:
+        return {}
+    branch = Branch(repository, found.rules, base)
+    return continuations(branch, request.phase, found.plan.tickets)
+
+
+def _begun_afresh(root: Path, request: Request, plan: Plan) -> list[Problem]:
+    """Warn of tickets that somebody has begun, and that this run begins once more."""
+    found = ((ticket.id, checkpoint_of(root, ticket)) for ticket in plan.tickets)
+    names = [id_ for id_, one in found if one is not None and one.status == "in_progress"]
+    if not names:
+        return []
+    ids = [ticket.id for ticket in plan.tickets]
+    what = f"{some_of(gathered(names, ids), SHOWN)} was cut off, and would begin afresh"
+    if len(gathered(names, ids)) > 1:
+        what = what.replace(" was cut", " were cut", 1)
+    return [Problem(request.phase, what, "`--continue` goes on from what was done", "warning")]
 
 
 def _uncommitted_in_scope(plan: Plan, uncommitted: Sequence[str]) -> list[Problem]:

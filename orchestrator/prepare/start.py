@@ -23,6 +23,7 @@ from tickets.problems import Problem
 from tickets.redact import Redactor
 from tickets.ticket import Ticket
 from workers.fence.probe import fence_in_force
+from workers.files.durable import create_file
 from workers.files.locks import held_folder, take_lock
 from workers.files.run_dir import RunDir, new_run_dir
 
@@ -92,6 +93,9 @@ def _begin(project: Project, request: Request, prepared: Prepared) -> Started:
     scopes_in_use.drop_stale(project.repository)
     lock = take_lock(run.path / "run.lock")
     scopes_in_use.write(project.repository, run, manifest)
+    for ticket in manifest.tickets:
+        if (left := prepared.continues.get(ticket.id)) and left.patch:
+            create_file(run.earlier_patch(ticket.worker), left.patch)
     write_manifest(run, manifest)
     # Workers of a lost `.taskers/` leave the roster when they are started again.
     closed = superseded(project.repository, roster, at, request.lead)
@@ -135,6 +139,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         again=tuple(id_ for id_ in done if id_ in running),
         messages=MessageRules(*project.settings.messages),
         plans=redactor.value(values.plans or ())[0],
+        continues={id_: redactor.value(one.told)[0] for id_, one in prepared.continues.items()},
     )
 
 

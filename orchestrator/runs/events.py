@@ -49,6 +49,7 @@ class Usage(Value):
 
 
 NO_USAGE = Usage(0, 0, None)
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 class Violation(Value):

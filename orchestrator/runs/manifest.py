@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from orchestrator.errors import Refusal
 from orchestrator.runs._shapes import Amount, Inside, is_name, typed
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.state import Roster, RosterWorker
 from orchestrator.state.canonical.status import status
 from orchestrator.state.events import CheckpointWritten, Event, NewPlan, PhaseTaken, RunClosed, RunDeployed
@@ -23,7 +24,7 @@ from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 
 SCHEMA = 1
-_NO_AGAIN = "again", False
+_NOTHING = (("again", False), ("continues", None))
 
 
 class DoneTicket(NamedTuple):
@@ -97,6 +98,8 @@ class ManifestFile(NamedTuple):
     """The plans of the phase that had not landed when the run began."""
     left_out: tuple[str, ...] = ()
     """Ids of tickets of the phase that `--only` left out, and that are not done."""
+    continues: Mapping[str, Continued] = {}
+    """Ids of tickets that somebody has begun in an earlier run, and that go on from there."""
 
 
 class Manifest(ManifestFile):
@@ -188,6 +191,7 @@ def roster_of(manifest: Manifest) -> Roster:
                 skipped=ticket.id in manifest.skipped,
                 waits_for=tuple(workers_of[one] for one in manifest.dependencies.get(ticket.id, ())),
                 again=ticket.id in manifest.again,
+                continues=manifest.continues.get(ticket.id),
             )
             for ticket in manifest.tickets
         ),
@@ -198,12 +202,16 @@ def write_manifest(run: RunDir, manifest: Manifest) -> None:
     """Create `roster.json`, then `run.json`: a run with the second is complete."""
     # Without the names of empty fields: with ten thousand tickets every word counts at each read.
     workers = [
-        {name: value for name, value in as_json(one).items() if value != [] and (name, value) != _NO_AGAIN}
+        {
+            name: value
+            for name, value in as_json(one).items()
+            if not (value == [] or (name, value) in _NOTHING)
+        }
         for one in roster_of(manifest).workers
     ]
     roster = {"schema": SCHEMA, "run": manifest.run, "phase": manifest.phase, "workers": workers}
     create_file(run.roster_path, json.dumps(roster).encode() + b"\n")
-    names = ("done", "rejected", "messages", "plans")
+    names = ("done", "rejected", "messages", "plans", "continues")
     whole = {
         "schema": SCHEMA,
         **manifest._asdict(),

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.runs.cut_off import goes_on
 from orchestrator.runs.state import RunState, read_roster, read_run, shown_of
 from orchestrator.runs.worker_state import HELD_UP, WorkerState
 from orchestrator.step import Step, Waits, Who
@@ -167,6 +168,8 @@ def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
     left = [name for name in undone(workers, run.waits_for) if workers[name].ticket not in since]
     left += [name for name in _fell_by(since, run) if name not in left]
     command = again_with_fallen(run.phase, [*failed, *left], workers, run.waits_for, since)
+    if going := [name for name in failed if goes_on(run.run, workers[name])]:
+        return going_on(run.phase, [workers[name].ticket for name in going])
     if failed:
         worker = workers[failed[0]]
         what = (
@@ -191,6 +194,12 @@ def next_of_ended(run: RunState, since: Collection[str] = ()) -> Step:
         )
         return Waits("user", f"{_brief(what)}; `orchestrate doctor` shows which agents can be used")
     return STATUS
+
+
+def going_on(phase: str, tickets: Sequence[str]) -> str:
+    """Return the command that goes on with tickets that were cut off."""
+    only = f" --only {' '.join(map(quoted, tickets))}" if len(tickets) <= MOST_NAMED else ""
+    return f"orchestrate run {quoted(phase)} --continue{only}"
 
 
 def overtaken(run: RunState) -> set[str]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orchestrator.runs._shapes import Name, UnsoundError, typed
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.events import (
     AttemptRepeated,
     ChangesLanded,
@@ -67,6 +68,8 @@ class RosterWorker(Value):
     """The workers that must have ended before it starts."""
     again: bool = False
     """Its ticket was done before: only `--again` runs it once more."""
+    continues: Continued | None = None
+    """What it goes on from, where an earlier run has begun its ticket."""
 
 
 class Roster(Value):
@@ -146,6 +149,8 @@ class RunState:
             self.workers[name] = WorkerState(name, one.ticket, one.agent)
             if one.again:
                 self.workers[name].again = True
+            if one.continues is not None:
+                self.workers[name].continues = one.continues
             if one.waits_for:
                 self.waits_for[name] = one.waits_for
             if one.skipped:
@@ -503,4 +508,5 @@ def _shown(worker: WorkerState) -> dict[str, Any]:
         "violations": as_json(evidence.violations),
         "usage": as_json(evidence.usage),
         "output": evidence.output,
+        "continues": worker.continues and worker.continues.document(),
     }

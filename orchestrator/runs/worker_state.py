@@ -2,6 +2,7 @@
 
 from typing import Literal, get_args
 
+from orchestrator.runs.continued import Continued
 from orchestrator.runs.events import (
     NO_EVIDENCE,
     Begin,
@@ -25,6 +26,8 @@ nobody works on.
 """
 WENT_WRONG = ("failed", "timed_out", "blocked", "needs_clarification", "rate_limited", "interrupted")
 """Outcomes that the lead examines before the ticket is rerun."""
+CUT_OFF = ("timed_out", "rate_limited", "interrupted")
+"""Outcomes of a worker that can go on by itself."""
 HELD_UP = ("gate", "hook", "conflict", "dependency")
 """What may delay a verdict that the rule, or the lead, had already decided."""
 DONE_SINCE = "done since by run "
@@ -57,6 +60,8 @@ class WorkerState:
     kind: Kind = "first"
     again: bool = False
     """Whether its ticket was done before: only `--again` runs it once more."""
+    continues: Continued | None = None
+    """What it goes on from, where an earlier run has begun its ticket."""
     base: str = ""
     """The commit that its newest attempt started from."""
     fence: str | None = None
@@ -118,6 +123,12 @@ class WorkerState:
         if len(self.answered) >= MOST_ANSWERS:
             return f"it has been answered {MOST_ANSWERS} times, the most for one ticket"
         return ""
+
+    @property
+    def was_cut_off_before(self) -> bool:
+        """Whether an earlier attempt was cut off, in this run or in the one that it goes on from."""
+        here = any(one.outcome in CUT_OFF for one in self.tries[:-1])
+        return here or (self.continues is not None and self.continues.was_cut_off)
 
     @property
     def ended_as(self) -> Outcome:

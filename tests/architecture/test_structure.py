@@ -47,6 +47,7 @@ REPLACES = {
     "workers/worktree/changes.py": (
         {"write_text", "write_bytes", "copy2", "replace"}, "our bare repository and our indexes"
     ),
+    "workers/worktree/carry.py": ({"write_text"}, "a repository of ours in a temporary folder"),
     "workers/git/metadata.py": ({"append_line"}, "the list of our own moves of refs"),
     "workers/worktree/_filters.py": ({"copy2"}, "an index of our own, for one question"),
     "workers/worktree/checkout.py": ({"copy2"}, "into a fresh worktree, where no file may be at the path"),
@@ -86,6 +87,7 @@ READS = {
     "orchestrator/archive/garbage.py": "git's own list of work trees",
     "orchestrator/schedule/pacing.py": "/proc and /sys",
     "workers/worktree/changes.py": "settings of git's own folder, a patch that we have just made",
+    "workers/worktree/carry.py": "a patch that git has just read",
     "workers/worktree/_filters.py": "files of a worktree, listed as regular",
     "workers/git/run.py": "a work tree's git file",
     "workers/files/durable.py": "a file that we have just made",

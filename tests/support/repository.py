@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from support.fork_server import Forked
+
 SCRIPT = Path(sys.executable).with_name("orchestrate")
+FORKED = Forked(SCRIPT)
 TEMPLATES = "docs/worker-ticket-templates"
 AT = datetime(2026, 2, 16, 14, 28, tzinfo=UTC)
 
@@ -46,10 +49,14 @@ class Lab:
 
     def call(self, *arguments, cwd=None, env=None):
         """Call `orchestrate`; no exit code fails the test."""
+        where, environment = cwd or self.root, self.env(**(env or {}))
+        if FORKED.can(environment):
+            code, out, err = FORKED.run(arguments, where, environment)
+            return Called(code, out.decode(), err.decode())
         done = subprocess.run(
             [SCRIPT, *arguments],
-            cwd=cwd or self.root,
-            env=self.env(**(env or {})),
+            cwd=where,
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -83,7 +83,7 @@ class InvocationRequest(Value):
     thread: str | None = None
     """The thread of an earlier attempt to resume; `prompt` is then the next message to it.
 
-    It resumes in the same `home` and `worktree`: no CLI promises to find it from elsewhere.
+    It resumes in the same `home` and `worktree`, or where its files were put (`Agent.thread_files`).
     """
     mail: Mail | None = None
     """None: the worker gets no messages while it runs."""
@@ -223,6 +223,8 @@ class Agent(Protocol):
     """Whether the reported use of a resumed thread is the sum of the whole thread."""
     HOOKS_NEED_KEY: bool
     """Whether our hooks run only in a configuration directory of ours, which a worker has only with a key."""
+    MOVES_THREADS: bool
+    """Whether it can resume a thread in another worktree of the repository."""
     SEARCHES_TOOLS: bool
     """Whether its model has to search for the tools of a server before it can call one."""
     STDERR_RETRY: bytes
@@ -236,6 +238,12 @@ class Agent(Protocol):
 
     def new_reader(self) -> Reader:
         """Return a reader for one attempt."""
+
+    def thread_files(self, home: Path, thread: str, worktree: Path) -> Iterable[tuple[Path, str]]:
+        """Return the files of a thread in an earlier worker's home, and their names in that of the next.
+
+        The next one resumes it in `worktree`.
+        """
 
 
 def agent_named(name: AgentName) -> Agent:

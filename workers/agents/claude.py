@@ -1,8 +1,11 @@
 """Claude Code: `claude -p --output-format stream-json`, closed by a `result` record."""
 
+import glob
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from tickets.types import AgentName
 from workers.agents._closing import EARLY, Closed, Closing
@@ -54,6 +57,7 @@ INSTRUCTION_FILES = ("CLAUDE.md",)
 STOPS_AT_BUDGET = True
 REPORTS_COST = True
 REPORTS_MODELS = False
+MOVES_THREADS = True
 SEARCHES_TOOLS = False
 SUMS_THREAD_USAGE = False
 HOOKS_NEED_KEY = False
@@ -122,6 +126,13 @@ def invocation(request: InvocationRequest) -> Invocation:
         env=env,
         files=files,
     )
+
+
+def thread_files(home: Path, thread: str, worktree: Path) -> Iterator[tuple[Path, str]]:
+    """Return the file of a thread: claude looks for it in a folder that is named after its own."""
+    folder = re.sub(r"[^A-Za-z0-9]", "-", str(worktree))
+    for path in (home / ".claude" / "projects").glob(f"*/{glob.escape(thread)}.jsonl"):
+        yield path, f".claude/projects/{folder}/{thread}.jsonl"
 
 
 def new_reader() -> "ClaudeReader":

@@ -1,9 +1,10 @@
 """Codex: `codex exec --json`, one JSON record a line, closed by `turn.completed` or `turn.failed`."""
 
+import glob
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -48,6 +49,7 @@ INSTRUCTION_FILES = ("AGENTS.md",)
 STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = False
+MOVES_THREADS = True
 SEARCHES_TOOLS = True
 SUMS_THREAD_USAGE = True
 HOOKS_NEED_KEY = True
@@ -157,6 +159,12 @@ def _server(mail: Mail) -> list[str]:
 def _hooks(mail: Mail) -> list[str]:
     after, stop = (f'{{type="command",command={_toml(run)}}}' for run in (mail.after_tool, mail.before_stop))
     return [f'hooks.PostToolUse=[{{matcher="*",hooks=[{after}]}}]', f"hooks.Stop=[{{hooks=[{stop}]}}]"]
+
+
+def thread_files(home: Path, thread: str, worktree: Path) -> Iterator[tuple[Path, str]]:  # noqa: ARG001
+    """Return the rollouts of a thread: codex finds them by its id alone."""
+    for path in (home / ".codex" / "sessions").glob(f"**/*{glob.escape(thread)}.jsonl"):
+        yield path, str(path.relative_to(home))
 
 
 def new_reader() -> "CodexReader":

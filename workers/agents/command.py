@@ -1,6 +1,7 @@
 """Any program as a worker: an argument list, the ticket on standard input, the exit code as the result."""
 
 import json
+from pathlib import Path
 from typing import Literal
 
 from tickets.types import AgentName
@@ -20,6 +21,7 @@ INSTRUCTION_FILES = ()
 STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = False
+MOVES_THREADS = False
 SEARCHES_TOOLS = False
 SUMS_THREAD_USAGE = False
 HOOKS_NEED_KEY = False
@@ -50,6 +52,11 @@ def invocation(request: InvocationRequest) -> Invocation:
         env={"ORCHESTRATE_TICKET": str(request.prompt)},
         files={},
     )
+
+
+def thread_files(home: Path, thread: str, worktree: Path) -> tuple[()]:  # noqa: ARG001
+    """Return nothing: a command has no thread."""
+    return ()
 
 
 def new_reader() -> "CommandReader":

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from tickets.types import AgentName
@@ -41,6 +42,7 @@ INSTRUCTION_FILES = ("GEMINI.md",)
 STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = True
+MOVES_THREADS = False
 SEARCHES_TOOLS = False
 SUMS_THREAD_USAGE = False
 HOOKS_NEED_KEY = False
@@ -120,6 +122,11 @@ def invocation(request: InvocationRequest) -> Invocation:
         env=env,
         files={place: json.dumps(settings, indent=1).encode()},
     )
+
+
+def thread_files(home: Path, thread: str, worktree: Path) -> tuple[()]:  # noqa: ARG001
+    """Return nothing: gemini does not find a thread from another folder."""
+    return ()
 
 
 def new_reader() -> "GeminiReader":

@@ -95,6 +95,15 @@ class TreePlan(NamedTuple):
     """The work of an earlier attempt, which a tree that has to be made again is given."""
 
 
+class EarlierWork(NamedTuple):
+    """What the first attempt is given of an earlier run, besides the files of its tree."""
+
+    home: Path | None = None
+    """The home of the worker whose thread it resumes."""
+    patch: Path | None = None
+    """Changes that do not fit the tree, to be read: `earlier.patch` in its TMPDIR."""
+
+
 class Job(NamedTuple):
     """One attempt of a ticket's worker: the process, its tree, and its limits."""
 
@@ -109,6 +118,7 @@ class Job(NamedTuple):
     """The file that is its standard input."""
     thread: str | None = None
     """The thread of an earlier attempt to resume."""
+    earlier: EarlierWork | None = None
     budget_usd: float | None = None
     """The most that it may spend, where that is less than in the ticket."""
     deadline: float = float(2**40)

@@ -18,18 +18,20 @@ from workers.agents.agent import (
     find_agent,
     variables_set,
 )
-from workers.engine.job import Job, Site
+from workers.engine.job import EarlierWork, Job, Site
 from workers.engine.mail import forget_server, mail_of, message_environment
 from workers.errors import ProgramMissingError, WorkerError
 from workers.fence.policy import Walls, cache_environment, message_log, worker_walls
 from workers.fence.probe import Fence, enclosed
 from workers.files.durable import create_file, created
-from workers.files.read import opened
+from workers.files.read import opened, read_whole
 from workers.files.run_dir import AttemptFiles, RunDir
 from workers.shim.atomic import create_whole
 from workers.shim.spec import Launch
 from workers.worktree.environments import search_path
 
+EARLIER = "earlier.patch"
+"""The name, in its TMPDIR, of a patch that a worker is to read."""
 ALLOWED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
@@ -85,6 +87,8 @@ def prepare_launch(site: Site, job: Job, tree: Path) -> Launch:
         thread=job.thread,
         mail=mail_of(site, job, common) if is_cli else None,
     )
+    if job.earlier is not None:
+        _take_up(run, job, job.earlier, request)
     invocation, files = _invocation(ticket.agent, request), run.attempt(ticket.worker, job.number)
     launch = Launch(
         worker=ticket.worker,
@@ -251,6 +255,17 @@ def _make_own(run: RunDir, ticket: Ticket, fence: Fence) -> None:
         # A file that is not there cannot be let through a fence; else the first message makes it.
         with contextlib.suppress(FileExistsError):
             create_whole(str(log), b"", 0o600)
+
+
+def _take_up(run: RunDir, job: Job, earlier: EarlierWork, request: InvocationRequest) -> None:
+    """Create what an earlier run has left for a worker: the files of its thread, a patch to read."""
+    if earlier.home is not None and job.thread:
+        agent = agent_named(job.ticket.agent)
+        for source, name in agent.thread_files(earlier.home, job.thread, request.worktree):
+            with contextlib.suppress(OSError):  # the agent then reports that it has no such thread
+                _place(request.home / name, read_whole(source))
+    if earlier.patch is not None:
+        _place(run.scratch(job.ticket.worker) / EARLIER, read_whole(earlier.patch))
 
 
 def _place(path: Path, data: bytes) -> None:

@@ -107,6 +107,10 @@ class RunDir(Value):
         """Return the path of a worker's rendered ticket, or of a later attempt's message."""
         return _ticket_of(self, worker, number)
 
+    def earlier_patch(self, worker: str) -> Path:
+        """Return the path of the changes of an earlier run that a worker goes on from."""
+        return self.path / f"{worker}.earlier.patch"
+
     def worktree(self, worker: str) -> Path:
         """Return the path of a worker's worktree."""
         return _below(self, "worktrees", worker)

@@ -34,10 +34,11 @@ LOOSE = 24
 """Below how many objects the commits of a landing are loose."""
 PATIENCE = 600.0
 """Seconds that git may take in a worker's tree: whatever blocks it there, it ends."""
-_FORM = (
+PATCH_FORM = (
     *("-p", "--binary", "--full-index", "--no-renames"),
     *("--no-ext-diff", "--no-textconv", "--no-color"),
 )
+"""The options of a diff that makes a patch which loses nothing."""
 
 
 class Found(NamedTuple):
@@ -216,7 +217,7 @@ class Checker:
         self, place: Place, env: Mapping[str, str], patch_cap: int | None, there: frozenset[str]
     ) -> "_Taken":
         """Stage all differences from an index; `there` are the files of the tree."""
-        left_out = tuple(word for path in environments_of(place) for word in ("-x", f"/{_literal(path)}"))
+        left_out = tuple(word for path in environments_of(place) for word in ("-x", f"/{literal(path)}"))
         known, changed, untracked = _list_paths(place, self._common, env, there, left_out)
         if changed and (untouched := self.filters.untouched(place)):
             changed = [path for path in changed if path not in untouched]
@@ -298,7 +299,7 @@ class Checker:
             create_from(path, known.patch.path, known.patch.offset)
         else:
             tree = self.tree_with(place.base, found.changes)
-            git_into(path, "diff-tree", "-r", *_FORM, place.base, tree, cwd=self._bare, env=self._env())
+            git_into(path, "diff-tree", "-r", *PATCH_FORM, place.base, tree, cwd=self._bare, env=self._env())
 
     def changes_of_patch(self, base: str, patch: Path) -> list[Change]:
         """Read a patch back as changes of `base`; it is the durable form of a worker's work."""
@@ -412,7 +413,7 @@ class Checker:
             git("update-index", "-z", "--index-info", cwd=self._bare, env=env, feed=feed)
 
 
-def _literal(path: str) -> str:
+def literal(path: str) -> str:
     """Return the pattern of git's ignored files that matches just this path."""
     return re.sub(r"([*?\[\\])", r"\\\1", path)
 
@@ -454,7 +455,7 @@ def _list_paths(
 def _compare(path: Path, base: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[list[str], _Patch]:
     """Return the fields that git prints for the differences of an index from a base, and their patch."""
     with open(path, "xb", opener=private) as file:
-        git("diff-index", "--cached", "-z", "--raw", *_FORM, base, cwd=cwd, env=env, into=file)
+        git("diff-index", "--cached", "-z", "--raw", *PATCH_FORM, base, cwd=cwd, env=env, into=file)
     head = b""
     with path.open("rb") as file:
         # No field is empty, so that two ends in a row are the end of the list.

@@ -18,6 +18,7 @@ WORKER = {
     "verdict": (str, type(None)),
     "flags": list, "fence": (str, type(None)), "exit_code": (int, type(None)), "attempts": int,
     "seconds": float, "files": list, "violations": list, "usage": dict, "output": (str, type(None)),
+    "continues": (dict, type(None)),
 }  # fmt: skip
 ESCAPE, TURN = "\x1b", "\u202e"
 
