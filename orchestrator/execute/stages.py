@@ -120,7 +120,9 @@ class Stages:
             return self.written("blocked", f"Acceptance failed: {failed.command} {how}", at, "testing")
         return self.written("blocked", f"{_FAILED[outcome]}: {reason}; {kept}", at)
 
-    def judged(self, worker: WorkerState, at: datetime, landed: str | None) -> CheckpointWritten | None:
+    def judged(
+        self, worker: WorkerState, at: datetime, landed: str | None, *, is_new: bool = True
+    ) -> CheckpointWritten | None:
         """Return what was decided about a complete worker; `landed` is the commit of its work.
 
         None where its outcome has decided it, and for a command whose work is accepted: that begins no
@@ -138,4 +140,4 @@ class Stages:
                 return self.written("awaiting_review", f"Waits for the lead: {worker.reason}", at, "review")
             case "rejected" if worker.outcome == "complete":
                 return self.written("blocked", f"Rejected: {worker.reason}", at)
-        return self.ended(worker, at) if self.ticket.agent == "command" else None
+        return self.ended(worker, at, is_new=is_new) if self.ticket.agent == "command" else None

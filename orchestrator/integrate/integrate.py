@@ -30,6 +30,7 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.integrate._secrets import landed_secrets
+from orchestrator.runs.cut_off import has_new_changes
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, LandingLost, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
 from orchestrator.runs.message_log import chat_of
@@ -486,7 +487,9 @@ def _checkpoints(runtime: Runtime, tickets: Sequence[Ticket]) -> Iterator[Checkp
     landings, last = runtime.state.landings, runtime.state.landing
     for ticket in tickets:
         landed = (landings[ticket.worker] or last) if ticket.worker in landings else None
-        made = stages_of(runtime, ticket).judged(runtime.of(ticket), runtime.clock(), landed)
+        worker, at = runtime.of(ticket), runtime.clock()
+        is_new = has_new_changes(runtime.run, worker)
+        made = stages_of(runtime, ticket).judged(worker, at, landed, is_new=is_new)
         if made is not None:
             yield made
 

@@ -112,6 +112,7 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
     plan, values, rules = prepared.plan, prepared.values, prepared.rules
     done, rejected = prepared.earlier.done, prepared.earlier.rejected
     running = {ticket.id for ticket in plan.tickets}
+    cut_off = {id_ for id_, one in prepared.continues.items() if one.told.was_cut_off}
     redactor = redactor_of(project.repository.root, project.environ)
     needed = {id_ for ticket in plan.tickets for id_ in ticket.depends_on} - running
     return Manifest(
@@ -134,7 +135,8 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         status_text=redactor.clean(values.status),
         decisions_text=redactor.clean(values.decisions),
         done={id_: one for id_, one in done.items() if id_ in needed},
-        rejected={id_: one for id_, one in rejected.items() if id_ in running},
+        # Of one that was cut off, what it goes on from says all there is to say.
+        rejected={id_: one for id_, one in rejected.items() if id_ in running - cut_off},
         left_out=prepared.left_out,
         again=tuple(id_ for id_ in done if id_ in running),
         messages=MessageRules(*project.settings.messages),
