@@ -59,7 +59,9 @@ def with_callable_step(answer: Answer[View], call: Call) -> Answer[View]:
     step = answer.step
     if isinstance(step, str) and step:
         step = _spelled(step, call)
-        if 0 < answer.exit_code < _SIGNALLED and _bare(_words(step)[1:]) == _bare(call.words):
+        is_same = _bare(_words(step)[1:]) == _bare(call.words)
+        # One that goes on with what was cut off is proposed only where it has come further.
+        if 0 < answer.exit_code < _SIGNALLED and is_same and "--continue" not in call.words:
             step = waits_by(answer.problems, "lead")
     if isinstance(step, Waits) and step.when_approved and answer.exit_code == APPROVAL:
         waiting = " ".join(quoted(word) for word in _bare(call.words))

@@ -159,7 +159,7 @@ class Checkpoints:
         if worker.outcome not in CUT_OFF:
             return ""
         files = self._runtime.run.attempt(worker.worker, max(1, worker.attempts))
-        return last_said(worker.agent, files.stdout)
+        return last_said(worker.agent, files.stdout, is_work=True)
 
     def _needs(self, worker: WorkerState) -> str:
         """Return what a blocked worker reports to need."""

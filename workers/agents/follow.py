@@ -153,18 +153,22 @@ class Follower:
         )
 
 
-def last_said(agent: AgentName, stdout: Path) -> str:
+_NO_WORK = ("session", "end", "error", "retry")
+
+
+def last_said(agent: AgentName, stdout: Path, *, is_work: bool = False) -> str:
     """Return the last message or action of a worker, on one line, from the last 64 KiB of its output.
 
-    Read from the end, since a caller that asks for fifteen workers cannot wait for all of it.
+    `is_work`: without what its CLI says of its end, or of its provider. Read from the end, since a caller that asks for fifteen workers cannot wait for all of it.
     """
     tail = _end_of(stdout, _TAIL)
     lines = tail.split(b"\n")
     if agent != "command":
         lines.pop()  # a record whose end has not come is none
     reader = agent_named(agent).new_reader()
+    left_out = _NO_WORK if is_work else ("session",)
     for line in reversed(lines):
-        if line and (progress := reader.feed(line)) and progress.text and progress.kind != "session":
+        if line and (progress := reader.feed(line)) and progress.text and progress.kind not in left_out:
             return printable(progress.text)
     return ""
 
