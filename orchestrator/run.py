@@ -98,6 +98,7 @@ async def go_on(
                 await _note_deliverables(runtime)
         if runtime.stopping:
             problems += leave_roster(runtime, "interrupted")
+        checkpoints.look_at_place()
         problems += [*mail.problems, *checkpoints.problems]
     return _close(project, runtime.state, runtime.manifest.base, problems, signalled())
 

@@ -1,14 +1,17 @@
 """`orchestrate checkpoint` on the command line."""
 
 import argparse
+from typing import Any
 
 from orchestrator.cli.arguments import add_actions
 from orchestrator.cli.options import add_lead
 from orchestrator.cli.text import recorded_lines, with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.checkpoint import Arguments
-from orchestrator.state.checkpoints.read import STAGES, STANDINGS
-from tickets.wording import count_of
+from orchestrator.state.checkpoints.form import STAGES, STANDINGS
+from tickets.wording import count_of, some_of
+
+SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +50,20 @@ def lines(answer: Answer[None], arguments: Arguments) -> list[str]:
     notes = [
         f"  [{note['at']}] {note['text']}" if note["at"] else f"  {note['text']}" for note in one["notes"]
     ]
-    return with_ending([f"{_line(one)} ({one['path']})", *notes], answer)
+    return with_ending([f"{_line(one)} ({one['path']})", *notes, *_left_lines(one)], answer)
+
+
+def _left_lines(one: dict[str, Any]) -> list[str]:
+    """Return what a run here has of the work."""
+    kept = one["kept"]
+    if kept is None:
+        return ["  no run here knows it: its notes are what is left"]
+    files = f", {count_of(len(kept['files']), 'file')}" if kept["files"] else ""
+    where = f" in {kept['worktree'] or kept['patch']}" if kept["worktree"] or kept["patch"] else ""
+    lines = [f"  goes on from its {one['from']}: {one['worker']} of run {one['run']}{files}{where}"]
+    if one["changed_since"]:
+        lines.append(f"  changed since: {some_of(one['changed_since'], SHOWN)}")
+    return lines
 
 
 def _line(one: dict[str, str]) -> str:

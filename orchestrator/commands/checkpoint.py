@@ -7,21 +7,22 @@ from orchestrator.commands._record import Writer, given, read_back, writer_of
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
-from orchestrator.report.checkpoints import read_checkpoints
+from orchestrator.report.checkpoints import facts_of, has_template, read_checkpoints
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.canonical.status.read import read as read_status
 from orchestrator.state.canonical.status.read import slug as phase_slug
+from orchestrator.state.checkpoints.form import STANDINGS, Checkpoint
 from orchestrator.state.checkpoints.names import FOLDER, paths_of, same_pair, slug
-from orchestrator.state.checkpoints.read import STANDINGS, Checkpoint, read
+from orchestrator.state.checkpoints.read import read
 from orchestrator.state.events import CheckpointWritten, Stage, Standing
+from orchestrator.step import Step, Waits, step_keys
 from tickets.problems import Problem
 from tickets.value import Value
 from tickets.wording import some_of
 
 LEAD = "lead"
 """The agent of a checkpoint that a lead writes of its own work."""
-_NEEDS = "; needs "
 
 
 class Arguments(Value):
@@ -48,7 +49,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
         return _write(writer, arguments)
     if arguments.action == "show":
         return _show(writer, arguments)
-    found, problems = read_checkpoints(writer.repository.root)
+    found, problems = read_checkpoints(writer.repository)
     team = arguments.team.strip().casefold()
     listed = [one for one in found if not team or one.team.casefold() == team]
     counts = Counter(one.status for one in listed)
@@ -57,7 +58,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     return answer(
         problems,
         "orchestrate status",
-        checkpoints=list(map(_facts, shown)),
+        checkpoints=list(map(facts_of, shown)),
         counts={status: counts[status] for status in STANDINGS},
     )
 
@@ -90,7 +91,7 @@ def _write(writer: Writer, arguments: Arguments) -> Answer[None]:
 
 def _show(writer: Writer, arguments: Arguments) -> Answer[None]:
     feature = given("FEATURE", arguments.feature)
-    found, problems = read_checkpoints(writer.repository.root)
+    found, problems = read_checkpoints(writer.repository)
     same = [one for one in found if slug(one.feature) == slug(feature)]
     chosen = [one for one in same if not arguments.agent or slug(one.agent) == slug(arguments.agent)]
     if len(chosen) != 1:
@@ -108,7 +109,50 @@ def _show(writer: Writer, arguments: Arguments) -> Answer[None]:
     whole = read(path, text) if text is not None else None
     if whole is None:
         raise Refusal(Problem(path, "the checkpoint is gone", "ask again"))
-    return answer(problems, "orchestrate status", checkpoint=_in_full(whole))
+    left, step = _left(writer, whole)
+    return answer(problems, step, checkpoint={**_in_full(whole), **left, **step_keys(step)})
+
+
+def _left(writer: Writer, one: Checkpoint) -> tuple[dict[str, Any], Step]:
+    """Return what a run here has of the work of a checkpoint, and the step that goes on with it."""
+    from orchestrator.prepare.continuing import left_of  # noqa: PLC0415 - `list` needs none of it
+    from orchestrator.runs.next_action import STATUS as TO_STATUS  # noqa: PLC0415 - as above
+    from orchestrator.runs.next_action import going_on, next_of_run  # noqa: PLC0415 - as above
+    from orchestrator.store.repo import UserRepo  # noqa: PLC0415 - as above
+
+    repository = writer.repository
+    found = left_of(repository, one.team, one.agent, UserRepo(repository).head().sha or "")
+    step: Step = TO_STATUS
+    if found is not None and found.state.is_unfinished:
+        step = next_of_run(found.state, writer.at)
+    elif one.status != "complete" and has_template(repository.root, one):
+        step = going_on(one.team, [one.agent])
+        if one.status != "in_progress":
+            step = Waits("lead", f"{one.agent} is {one.status}: {one.last_action}; then `{step}`")
+    none: dict[str, Any] = {
+        "run": None,
+        "worker": None,
+        "ticket": None,
+        "from": "notes",
+        "changed_since": [],
+        "kept": None,
+    }
+    if found is None:
+        return none, step
+    kept = {
+        "thread": found.thread,
+        "patch": found.patch,
+        "worktree": found.worktree,
+        "files": list(found.files),
+    }
+    return {
+        "run": found.state.run.id,
+        "worker": found.worker.worker,
+        "ticket": one.agent,
+        "from": found.origin,
+        "changed_since": list(found.changed_since),
+        "kept": kept,
+    }, step
 
 
 def _of_pair(writer: Writer, feature: str, agent: str) -> Checkpoint | None:
@@ -130,13 +174,5 @@ def _current_phase(writer: Writer) -> str:
     return phase_slug(current.title) if current else ""
 
 
-def _facts(one: Checkpoint) -> dict[str, Any]:
-    needs = one.last_action.partition(_NEEDS)[2] if one.status == "blocked" else ""
-    return {
-        "path": one.path, "feature": one.feature, "team": one.team, "agent": one.agent, "phase": one.phase,
-        "status": one.status, "last_action": one.last_action, "updated": one.updated, "needs": needs,
-    }  # fmt: skip
-
-
 def _in_full(one: Checkpoint) -> dict[str, Any]:
-    return {**_facts(one), "notes": [{"at": note.at, "text": note.text} for note in one.notes]}
+    return {**facts_of(one), "notes": [{"at": note.at, "text": note.text} for note in one.notes]}

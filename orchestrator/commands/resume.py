@@ -1,16 +1,17 @@
 """`resume [RUN]`: the state after a stop and the next step; with RUN, continues it."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from orchestrator.commands._checks import TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
-from orchestrator.errors import Refusal
+from orchestrator.errors import Refusal, StateError
 from orchestrator.report.recover import recover
 from orchestrator.report.situation import Situation
 from orchestrator.report.summary import fitted, run_standing, standing, tokens_of
-from orchestrator.runs.state import RunState
+from orchestrator.runs.state import RunState, read_run
 from tickets.problems import Problem
 from tickets.value import Value
 from workers.errors import WorkerError
@@ -37,10 +38,14 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
     from orchestrator.commands._names import run_named  # noqa: PLC0415 - the report needs less
     from orchestrator.commands._project import project_of  # noqa: PLC0415 - as above
     from orchestrator.commands._stages import finish  # noqa: PLC0415 - as above
+    from orchestrator.report.cut_off import note_cut_off  # noqa: PLC0415 - as above
     from orchestrator.run import go_on  # noqa: PLC0415 - as above
 
     project = project_of(caller)
     run = run_named(project.repository, arguments.run)
+    with suppress(StateError):  # the run itself reports a state file that is in its way
+        states = list(filter(None, [read_run(run)]))
+        note_cut_off(project.repository, states, project.settings.families)
     if arguments.detach:
         from orchestrator.commands._detach import detach, taken_over  # noqa: PLC0415 - as above
 

@@ -64,7 +64,9 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState]:
 def _phase_cut_off(situation: Situation) -> str:
     """Return the newest phase that can go on by itself. Raises Refusal, with what others need first."""
     root = situation.repository.root
-    found = [one for one in read_checkpoints(root).open if one.team and has_template(root, one)]
+    found = [
+        one for one in read_checkpoints(situation.repository).open if one.team and has_template(root, one)
+    ]
     for one in found:
         if one.status == "in_progress":
             return one.team

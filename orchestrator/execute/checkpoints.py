@@ -3,20 +3,19 @@
 They follow the journal, a moment later: several facts are one change, and no worker waits for it.
 """
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.execute.runtime import Runtime
 from orchestrator.execute.runtime_lifecycle import record
-from orchestrator.execute.stages import OwnLine, Stages, own_line
+from orchestrator.runs.checkpoint_place import place_in_the_way
 from orchestrator.runs.cut_off import has_new_changes
 from orchestrator.runs.events import CheckpointTold, Noted, WorkerEnded, WorkerStarted
+from orchestrator.runs.stages import OwnLine, Stages, own_line
 from orchestrator.runs.worker_state import CUT_OFF, WorkerState
 from orchestrator.state.checkpoints.names import FOLDER
 from orchestrator.state.events import CheckpointWritten
@@ -38,15 +37,6 @@ def stages_of(runtime: Runtime, ticket: Ticket) -> Stages:
     """Return the stages of a ticket of a run."""
     continued = runtime.manifest.continues.get(ticket.id)
     return Stages(runtime.run.id, ticket, runtime.manifest.phase, continued)
-
-
-def has_place(root: Path) -> bool:
-    """Return whether checkpoints can be written: no file, and no link that leads out, is in their place."""
-    folder = root / FOLDER
-    return all(
-        (not os.path.lexists(one) or one.is_dir()) and one.resolve().is_relative_to(root.resolve())
-        for one in (folder.parent, folder)
-    )
 
 
 class _Said(Value):
@@ -131,9 +121,8 @@ class Checkpoints:
 
     def _record(self, events: Sequence[CheckpointWritten]) -> list[Problem]:
         """Record events; return what prevents it, as a full disk does."""
-        if not has_place(self._runtime.repository.root):
-            what = "a file, or a link that leads out of the repository, is in the way of checkpoints"
-            return [Problem(FOLDER, what, "make it a folder", "warning")]
+        if blocked := place_in_the_way(self._runtime.repository.root):
+            return blocked
         try:
             return record(self._runtime, *events)
         except (ProblemError, OSError) as error:
@@ -141,6 +130,12 @@ class Checkpoints:
             why = said[:1].lower() + said[1:] or "the reason is not known"
             do = "`orchestrate checkpoint write` notes how the work stands"
             return [Problem(FOLDER, f"checkpoints were not written: {why}", do, "warning")]
+
+    def look_at_place(self) -> None:
+        """Note what kept the checkpoint of a worker away that is written with its verdict."""
+        wanted = any(one.ended and not one.lands for one in self._runtime.state.workers.values())
+        blocked = place_in_the_way(self._runtime.repository.root) if wanted else []
+        self.problems += [one for one in blocked if one not in self.problems]
 
     def _take_said(self, worker: str) -> None:
         """Let the newest line of a worker be written next, where there is one."""

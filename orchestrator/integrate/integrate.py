@@ -10,7 +10,7 @@ import anyio.to_thread
 from orchestrator.checks.figures import Figure, known_figures, tests_among, total_of
 from orchestrator.checks.run import counted, keep_figure
 from orchestrator.errors import Refusal, StateError
-from orchestrator.execute.checkpoints import has_place, stages_of
+from orchestrator.execute.checkpoints import stages_of
 from orchestrator.execute.judgement import verdict_of
 from orchestrator.execute.landable import landable_changes
 from orchestrator.execute.runtime import Runtime
@@ -30,6 +30,7 @@ from orchestrator.integrate._overrule import (
 )
 from orchestrator.integrate._problems import open_problems, remedy
 from orchestrator.integrate._secrets import landed_secrets
+from orchestrator.runs.checkpoint_place import place_in_the_way
 from orchestrator.runs.cut_off import has_new_changes
 from orchestrator.runs.events import ChangesLanded, LandingBlocked, LandingLost, SettledBy, StateRecorded
 from orchestrator.runs.landings import landed_tickets, read_landing, trailers
@@ -482,8 +483,8 @@ def _event(runtime: Runtime, tickets: Sequence[Ticket]) -> RunIntegrated:
 
 def _checkpoints(runtime: Runtime, tickets: Sequence[Ticket]) -> Iterator[CheckpointWritten]:
     """Yield what the checkpoints of some workers say of their verdicts, in the transaction of these."""
-    if not has_place(runtime.repository.root):
-        return
+    if place_in_the_way(runtime.repository.root):
+        return  # told with the others
     landings, last = runtime.state.landings, runtime.state.landing
     for ticket in tickets:
         landed = (landings[ticket.worker] or last) if ticket.worker in landings else None

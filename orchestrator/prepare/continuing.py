@@ -5,14 +5,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import Refusal
-from orchestrator.runs.continued import Continued
+from orchestrator.runs.continued import Continued, Origin
 from orchestrator.runs.earlier import Earlier
 from orchestrator.runs.events import NO_USAGE, TOKENS, Usage
 from orchestrator.runs.manifest import Manifest, read_manifest
 from orchestrator.runs.state import RunState, read_roster, read_run
 from orchestrator.runs.worker_state import CUT_OFF, WorkerState
+from orchestrator.state.checkpoints.form import Checkpoint
+from orchestrator.state.checkpoints.glance import glance
 from orchestrator.state.checkpoints.names import paths_of, same_pair
-from orchestrator.state.checkpoints.read import Checkpoint, glance, read
+from orchestrator.state.checkpoints.read import read
 from orchestrator.store.read import read_state
 from tickets.problems import ProblemError
 from tickets.scopes.rules import PathRules
@@ -124,6 +126,47 @@ def _runs(root: Path, phase: str) -> Iterator[tuple[RunState, Manifest]]:
             continue
         with suppress(Refusal):  # `validate` reports it
             yield state, read_manifest(run)
+
+
+class Left(Value):
+    """What a run here has of a ticket that was begun."""
+
+    state: RunState
+    worker: WorkerState
+    changed_since: tuple[str, ...]
+    thread: bool
+    patch: str | None
+    worktree: str | None
+    """While the run is unfinished."""
+    files: tuple[str, ...]
+
+    @property
+    def origin(self) -> Origin:
+        """What a new run would go on from, as far as it is known without a try of the patch."""
+        if self.thread and not self.changed_since:
+            return "thread"
+        return "patch" if self.patch or self.worktree else "notes"
+
+
+def left_of(repository: Repository, phase: str, ticket_id: str, base: str) -> Left | None:
+    """Return what the newest run here has of a ticket; None where no run has begun it."""
+    for state, manifest in _runs(repository.root, phase):
+        worker = next((one for one in state.workers.values() if one.ticket == ticket_id), None)
+        if worker is None or not worker.started:
+            continue
+        ticket, branch = manifest.by_id(ticket_id), Branch(repository, manifest.rules, base)
+        scope = manifest.rules.scope_of(ticket)
+        tree = state.run.worktree(worker.worker)
+        return Left(
+            state,
+            worker,
+            _changed_since(branch, ticket, scope, worker.base or manifest.base),
+            _thread(worker) is not None,
+            worker.evidence.patch,
+            state.run.relative(tree) if state.is_unfinished and tree.is_dir() else None,
+            worker.evidence.files,
+        )
+    return None
 
 
 def _continuation(branch: Branch, ticket: Ticket, manifest: Manifest, worker: WorkerState) -> Continuation:

@@ -27,9 +27,27 @@ def completed(found: Situation) -> Recovered:
     return Recovered(Situation(found.repository, found.at), repaired, problems)
 
 
+def _with_checkpoints(done: Recovered) -> Recovered:
+    """Write the checkpoints of workers whose runtime is gone."""
+    found = done.situation
+    cut = [run for run in found.unfinished if run.status() == "interrupted"]
+    if done.problems or not cut:
+        return done
+    from orchestrator.report.cut_off import note_cut_off  # noqa: PLC0415 - only after a crash
+
+    try:
+        noted = note_cut_off(found.repository, cut, found.families)
+    except StateError as error:
+        told = tuple(problem._replace(severity="warning") for problem in error.problems)
+        return done._replace(problems=told)
+    if not noted:
+        return done
+    return Recovered(Situation(found.repository, found.at), (*done.repaired, *noted))
+
+
 def recover(found: Situation, lead: Callable[[], str], *, commit: bool) -> Recovered:
     """Complete changes that a killed command had decided, and record what landed of missing runs."""
-    done = completed(found)
+    done = _with_checkpoints(completed(found))
     found, repaired, problems = done
     if problems or not found.gone:
         return done

@@ -12,7 +12,7 @@ from orchestrator.budget.totals import Spending, Spent, spent_on_day_and_in
 from orchestrator.report.phase_list import phases_listed
 from orchestrator.runs.inbox import read_inboxes
 from orchestrator.runs.next_action import has_work
-from orchestrator.runs.project_step import Outlook, ProjectStep, Rerun, next_of_project, open_p0
+from orchestrator.runs.project_step import CutOff, Outlook, ProjectStep, Rerun, next_of_project, open_p0
 from orchestrator.runs.state import RunState, read_run
 from orchestrator.state import ALWAYS, NEEDED, Family, owned_among, owned_paths
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
@@ -29,6 +29,7 @@ from workers.git.run import Repository, operation_in_progress
 if TYPE_CHECKING:
     from orchestrator.checks.figures import Figure
     from orchestrator.report._documents import Log, Rules
+    from orchestrator.report.checkpoints import CheckpointsFound
     from orchestrator.runs.roster import LostWorker
     from orchestrator.settings.settings import Settings
     from orchestrator.store.repo import Head, UserRepo
@@ -352,6 +353,7 @@ class Situation(_Moment):
                 self._phases_done,
                 self._phases_complete,
                 self._rejected,
+                self._cut_off,
             )
         )
 
@@ -443,6 +445,33 @@ class Situation(_Moment):
         if said is None or said.answer != "rejected":
             return ""
         return f"gate {gate} was rejected by {said.by} on {said.date}, and waits for another answer"
+
+    @cached_property
+    def checkpoints(self) -> "CheckpointsFound":
+        """The checkpoints, and what is wrong with those that cannot be read."""
+        from orchestrator.report.checkpoints import NO_CHECKPOINTS, read_checkpoints  # noqa: PLC0415 - `status` seldom asks
+
+        try:
+            return read_checkpoints(self.repository)
+        except ProblemError as error:
+            return NO_CHECKPOINTS._replace(problems=error.problems)
+
+    def _cut_off(self) -> CutOff | None:
+        """Return what can go on from its checkpoint alone: no run that is here has had its ticket."""
+        if not (self.repository.root / "docs/progress").is_dir():
+            return None
+        from orchestrator.report.checkpoints import can_go_on  # noqa: PLC0415 - as above
+
+        had = {worker.ticket for run in self.runs for worker in run.workers.values()}
+        found = [
+            one for one in self.checkpoints.open
+            if one.agent not in had and can_go_on(self.repository.root, one, self.at)
+        ]  # fmt: skip
+        if not found:
+            return None
+        team, first = found[0].team, found[0]
+        mine = [one.agent for one in found if one.team == team]
+        return CutOff(team, tuple(dict.fromkeys(mine)), f"{first.agent} was begun: {first.last_action}")
 
     @property
     def _rerun(self) -> Rerun | None:

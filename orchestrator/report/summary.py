@@ -6,14 +6,17 @@ from typing import Any
 
 from orchestrator.checks.figures import Figure
 from orchestrator.errors import Refusal
+from orchestrator.report.checkpoints import facts_of, updated_of
 from orchestrator.report.situation import Situation
 from orchestrator.runs.live import doing_of
-from orchestrator.runs.next_action import next_of_run
+from orchestrator.runs.next_action import next_of_run, quoted
 from orchestrator.runs.project_step import Rerun, open_todo
 from orchestrator.runs.state import RunState
 from orchestrator.state.canonical.rules.rules import Pool
+from orchestrator.state.checkpoints.form import Checkpoint
 from orchestrator.step import step_keys
 from tickets.value import Value
+from tickets.wording import some_of
 from workers.files.locks import is_locked
 
 OLD = 7
@@ -21,13 +24,15 @@ OLD = 7
 TOKEN = 3
 """Bytes that count as one token: fewer than tokenizers need on average, so a budget is kept."""
 _SHOWN = 10
+_LOOKED_AT = 3
+"""How many checkpoints are compared with the branch."""
 
 
 class Stale(Value):
     """A statement that is no longer true."""
 
     kind: str
-    """`worker`, `state` or `status`."""
+    """`worker`, `state`, `status` or `checkpoint`."""
     what: str
     do: str
 
@@ -53,7 +58,7 @@ def stale_of(found: Situation) -> tuple[Stale, ...]:
     if changed := [path for path in found.changed if not found.unread(path)]:
         what = f"not committed: {', '.join(changed)}"
         stale.append(Stale("state", what, "`orchestrate handoff` commits it"))
-    return (*stale, *_old(found))
+    return (*stale, *_old(found), *_old_checkpoints(found))
 
 
 def standing(found: Situation) -> dict[str, Any]:
@@ -71,6 +76,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "todo": {grade: list(open_todo(status, grade)) for grade in ("P0", "P1", "P2")},
         "phases": found.phases,
         "stale": [one._asdict() for one in stale_of(found)],
+        "checkpoints": [facts_of(one) for one in found.checkpoints.open],
         "active_workers": [
             {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
             for one in (status.active if status else ())
@@ -150,6 +156,29 @@ def _old(found: Situation) -> list[Stale]:
     return [Stale("status", what, "`orchestrate resume --verify` runs the smoke tests; then update it")]
 
 
+def _old_checkpoints(found: Situation) -> list[Stale]:
+    """Return the checkpoints of work that is to go on, and that was left alone or overtaken."""
+    stale: list[Stale] = []
+    going = [one for one in found.checkpoints.open if one.status == "in_progress"]
+    running = {one.ticket for run in found.unfinished for one in run.workers.values()}
+    for at, one in enumerate(going):
+        show = f"`orchestrate checkpoint show {quoted(one.feature)} --agent {quoted(one.agent)}`"
+        days = (found.at - updated_of(one, found.at)).days
+        if days >= OLD:
+            stale.append(Stale("checkpoint", f"{one.path} is in progress, untouched for {days} days", show))
+        elif at < _LOOKED_AT and one.agent not in running and (changed := _changed_since(found, one)):
+            what = f"{one.path}: since then {some_of(changed, 2)} changed, which it owns or reads"
+            stale.append(Stale("checkpoint", what, show))
+    return stale
+
+
+def _changed_since(found: Situation, one: Checkpoint) -> tuple[str, ...]:
+    from orchestrator.prepare.continuing import left_of  # noqa: PLC0415 - for start-up time: few are in progress
+
+    left = left_of(found.repository, one.team, one.agent, found.head.sha or "")
+    return left.changed_since if left else ()
+
+
 def _deliverable(found: Situation) -> dict[str, str]:
     if found.status is None:
         return {"name": "", "status": "", "owner": ""}
@@ -200,6 +229,7 @@ _CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("P2", _emptied("todo", "P2")),
     ("decisions but the newest five", _emptied("decisions", keep=5)),
     ("approval gates", _emptied("rules", "gates")),
+    ("checkpoints but the newest three", _emptied("checkpoints", keep=3)),
     ("uncommitted paths", _emptied("git", "paths")),
     ("P1", _emptied("todo", "P1")),
     ("P0 but the first three", _emptied("todo", "P0", keep=3)),
@@ -209,5 +239,6 @@ _CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("the pool", _emptied("rules", "pool")),
     ("progress", _emptied("progress")),
     ("P0", _emptied("todo", "P0")),
+    ("checkpoints", _emptied("checkpoints")),
 )
 """The parts that may be omitted, in this order."""

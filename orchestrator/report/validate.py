@@ -65,7 +65,7 @@ def pair_problems(texts: Mapping[str, bytes]) -> list[Problem]:
     paths = [path for path in texts if path.startswith(f"{PROGRESS}/")]
     if not paths:
         return []
-    from orchestrator.state.checkpoints.read import glance  # noqa: PLC0415 - as above
+    from orchestrator.state.checkpoints.glance import glance  # noqa: PLC0415 - as above
 
     found: list[Problem] = []
     first: dict[tuple[str, str], str] = {}

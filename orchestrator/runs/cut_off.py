@@ -1,6 +1,7 @@
 """Workers that were cut off: which of them can go on without a decision of anybody."""
 
 from orchestrator.runs.worker_state import WorkerState
+from tickets.wording import count_of
 from workers.files.read import read_whole
 from workers.files.run_dir import RunDir
 
@@ -24,3 +25,10 @@ def has_new_changes(run: RunDir, worker: WorkerState) -> bool:
         return read_whole(run.root / patch) != read_whole(run.earlier_patch(worker.worker))
     except OSError:
         return True  # it went on from none, or one is gone
+
+
+def kept(count: int) -> str:
+    """Return how many changed files are kept."""
+    return (
+        f"{count_of(count, 'file')} {'is' if count == 1 else 'are'} kept" if count else "no file was changed"
+    )

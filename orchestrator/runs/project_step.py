@@ -5,17 +5,19 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from orchestrator.runs.cut_off import goes_on, kept
 from orchestrator.runs.next_action import (
     INBOX,
     STATUS,
     TEMPLATES,
     completing,
+    going_on,
     next_of_ended,
     next_of_run,
     once_mended,
@@ -45,6 +47,8 @@ class ProjectStep(Value):
 
     p0: str
     step: Step
+    why: str
+    """The reason for the step, in one line."""
 
     @property
     def said(self) -> str:
@@ -52,8 +56,9 @@ class ProjectStep(Value):
         return step_text(self.step)
 
     def as_json(self) -> dict[str, str | None]:
-        """Return the P0 and the command, which is null where there is none."""
-        return {"p0": self.p0, "command": self.step if isinstance(self.step, str) else None}
+        """Return the P0, the command, which is null where there is none, and why it is the next one."""
+        command = self.step if isinstance(self.step, str) else None
+        return {"p0": self.p0, "command": command, "why": self.why}
 
 
 class Rerun(Value):
@@ -74,6 +79,14 @@ class Rerun(Value):
         """Return the wait for the lead: what was done and paid for would be done again."""
         work = f"the work of run {some_of(self.runs)}, whose folder is gone, is lost"
         return Waits("lead", f"{work}; `{self.command}` runs it again, once that is wanted")
+
+
+class CutOff(Value):
+    """Tickets of a phase whose checkpoints say that they can go on, and no run here is about them."""
+
+    phase: str
+    tickets: tuple[str, ...]
+    why: str
 
 
 class Outlook(Value):
@@ -107,17 +120,16 @@ class Outlook(Value):
     """Phases that are complete by the plan."""
     rejected: str
     """Who has rejected the step from the current phase to the next; empty where nobody has."""
+    cut_off: Callable[[], CutOff | None]
+    """Reads the checkpoints: there may be thousands, and hardly any step asks for them."""
 
 
 def next_of_project(outlook: Outlook) -> ProjectStep:
     """Return the next P0 and the step that continues a project."""
     first = next(iter(open_p0(outlook.status, outlook.phases_done)), "")
-    return ProjectStep(first, _step_of(outlook, first))
-
-
-def _step_of(outlook: Outlook, first: str) -> Step:
     look = _Look(outlook, first)
-    return next(step for find in _STEPS if (step := find(look)))
+    find, step = next((find, step) for find in _STEPS if (step := find(look)))
+    return ProjectStep(first, step, step.what if isinstance(step, Waits) else _WHY[find](look))
 
 
 class _Look:
@@ -130,6 +142,11 @@ class _Look:
     def status(self) -> "Status":
         """The content of STATUS.md: those ask that come behind the step for a missing one."""
         return cast("Status", self.outlook.status)
+
+    @cached_property
+    def cut_off(self) -> CutOff | None:
+        """The tickets that go on from their checkpoints alone."""
+        return self.outlook.cut_off()
 
     @cached_property
     def named(self) -> re.Match[str] | None:
@@ -208,6 +225,12 @@ def _lost_work(look: _Look) -> Step | None:
     return look.outlook.rerun.step if look.outlook.rerun else None
 
 
+def _cut_off(look: _Look) -> Step | None:
+    """Return the command that goes on with what was cut off, where only its checkpoint is left here."""
+    found = look.cut_off
+    return going_on(found.phase, found.tickets) if found else None
+
+
 def _item_to_tick(look: _Look) -> Step | None:
     """Return the wait for the first P0 where its command runs no phase.
 
@@ -265,6 +288,7 @@ _STEPS: tuple[Callable[[_Look], Step | None], ...] = (
     _missing_status,
     _outlived,
     _lost_work,
+    _cut_off,
     _item_to_tick,
     _left_undone,
     _next_phase,
@@ -275,6 +299,60 @@ _STEPS: tuple[Callable[[_Look], Step | None], ...] = (
 
 Behind `_missing_status` STATUS.md can be read.
 """
+
+
+def _why_waiting(look: _Look) -> str:
+    """Return what the run that waits for a command waits for."""
+    run = look.outlook.waiting
+    if run is None:
+        return ""
+    status = run.status()
+    if status == "interrupted":
+        going = [name for name, one in run.workers.items() if one.started and not one.ended]
+        at_work = f"; {some_of(going, 1)} had begun" if going else ""
+        return f"run {run.run.id} of {run.phase} was interrupted{at_work}"
+    if pending := run.pending:
+        return f"run {run.run.id} of {run.phase} has {count_of(len(pending), 'pending verdict')}"
+    return f"run {run.run.id} of {run.phase} is {status}"
+
+
+def _why_no_status(look: _Look) -> str:
+    """Return what is wrong with STATUS.md."""
+    return f"STATUS.md {'is missing' if look.outlook.is_missing else 'cannot be read'}"
+
+
+def _why_left(look: _Look) -> str:
+    """Return what the newest run that is over has left."""
+    for run in look.outlook.newest:
+        going = [one for one in run.workers.values() if goes_on(run.run, one)]
+        if going:
+            first = going[0]
+            files = len(first.evidence.files)
+            more = f", and {len(going) - 1} more" if len(going) > 1 else ""
+            return f"{first.ticket} was cut off: {first.found or first.reason}; {kept(files)}{more}"
+    return "a run that is over has left tickets that were not done"
+
+
+def _why_begins(look: _Look) -> str:
+    """Return why a phase is next."""
+    if look.run_named:
+        return f"the first P0 item names it: {look.first}"
+    return f"{look.begins[0]} is the current phase of the plan, and no run of it has ended yet"
+
+
+_WHY: Mapping[Callable[[_Look], Step | None], Callable[[_Look], str]] = {
+    _recovery: lambda _: "a change was decided and not completed",
+    _new_messages: lambda _: "there are messages for you that nobody has shown yet",
+    _waiting_run: _why_waiting,
+    _missing_status: lambda look: (
+        f"STATUS.md {'is missing' if look.outlook.is_missing else 'cannot be read'}"
+    ),
+    _cut_off: lambda look: look.cut_off.why if look.cut_off else "",
+    _left_undone: _why_left,
+    _next_phase: _why_begins,
+    _finished_work: lambda _: "all tickets of a deliverable that the plan has open are done",
+}
+"""The reason for a step that is a command; a wait says its own."""
 
 
 def _not_wanted(run: RunState) -> set[str]:

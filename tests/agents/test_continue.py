@@ -131,9 +131,8 @@ def test_a_job_that_is_killed_goes_on_with_all_that_was_done(project, name, way,
     bodies = [asked["body"] for asked in project.lab.server.requests()]
     said = Counter(found for body in bodies for found in set(re.findall(r"(?:did|mended)-\d+(?!;)", body)))
     kinds = Counter(one["kind"] for one in journal(project, "started"))
-    print(
-        f"\n{name}, {way}, {moment}: {', '.join(went) or 'at once'}; attempts: {dict(kinds)}; {len(said)} steps seen"
-    )
+    told = f"{', '.join(went) or 'at once'}; attempts: {dict(kinds)}; {len(said)} steps seen"
+    print(f"\n{name}, {way}, {moment}: {told}")
     for run in (project.lab.repo / ".taskers/runs").glob("2*"):
         assert survivors(run.name) == []
     if way == "limit":

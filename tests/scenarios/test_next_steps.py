@@ -428,8 +428,9 @@ def blocked(walk):
     walk.lab.templates(command_1=command('echo \'ORCHESTRATE-RESULT {"status": "blocked"}\''))
 
 
-@state(starts=1)
+@state(starts=2, waits="lead")
 def timed_out(walk):
+    """It goes on once: cut off again without a change, it waits for somebody."""
     walk.lab.templates(command_1=command("sleep 60", timeout="1s", retries=0))
 
 

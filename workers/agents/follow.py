@@ -159,7 +159,8 @@ _NO_WORK = ("session", "end", "error", "retry")
 def last_said(agent: AgentName, stdout: Path, *, is_work: bool = False) -> str:
     """Return the last message or action of a worker, on one line, from the last 64 KiB of its output.
 
-    `is_work`: without what its CLI says of its end, or of its provider. Read from the end, since a caller that asks for fifteen workers cannot wait for all of it.
+    `is_work`: without what its CLI says of its end, or of its provider. Read from the end, since a caller
+    that asks for fifteen workers cannot wait for all of it.
     """
     tail = _end_of(stdout, _TAIL)
     lines = tail.split(b"\n")

@@ -7,19 +7,9 @@ from functools import lru_cache
 from itertools import islice
 
 from orchestrator.errors import StateError
+from orchestrator.state.checkpoints.form import KEYS, STAGES, Checkpoint, front_matter, own_form
 from orchestrator.state.checkpoints.names import paths_of, same_pair, slug
-from orchestrator.state.checkpoints.read import (
-    KEYS,
-    NOTES,
-    STAGES,
-    Checkpoint,
-    front_matter,
-    has_faults,
-    is_checkpoint,
-    own_form,
-    own_items,
-    read,
-)
+from orchestrator.state.checkpoints.read import NOTES, has_faults, is_checkpoint, own_items, read
 from orchestrator.state.document import (
     damage,
     doubled,

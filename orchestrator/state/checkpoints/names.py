@@ -1,6 +1,5 @@
 """The names of checkpoints: one file for each feature and agent, both compared by their slugs."""
 
-import hashlib
 import itertools
 import re
 import unicodedata
@@ -20,6 +19,8 @@ def slug(text: str) -> str:
     whole = re.sub("-+", "-", kept).strip("-") or "unnamed"
     if len(whole.encode()) <= LONGEST:
         return whole
+    import hashlib  # noqa: PLC0415 - for start-up time: hardly any name is so long
+
     digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
     return f"{whole.encode()[:_CUT].decode(errors='ignore').rstrip('-')}-{digest}"
 

@@ -87,7 +87,7 @@ def test_status_imports_nothing_slow(lab):
         "workers.messages.logs", "workers.messages.record", "workers.messages.standing",
         "orchestrator.runs.next_action", "orchestrator.runs._shapes", "orchestrator.runs.events",
         "orchestrator.runs.project_step",
-        "orchestrator.runs.worker_state",
+        "orchestrator.runs.worker_state", "orchestrator.runs.continued", "orchestrator.runs.cut_off",
         "orchestrator.errors", "orchestrator.money", "orchestrator.runs.state",
         "orchestrator.report.situation", "orchestrator.budget.totals",
         "orchestrator.state", "orchestrator.state.canonical.decisions.read",

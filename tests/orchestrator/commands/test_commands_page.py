@@ -22,6 +22,7 @@ LISTS = {
     "The workers that `logs RUN` lists": ("logs", "last"),
     "The items of `todo list`": ("todo", "list"),
     "The checkpoints of `checkpoint list`": ("checkpoint", "list"),
+    "The checkpoint of `checkpoint show`": ("checkpoint", "show", "Code review", "--agent", "command-2"),
     "The deliverables of `deliverable list`": ("deliverable", "list"),
     "The criteria of `criterion list`": ("criterion", "list"),
 }

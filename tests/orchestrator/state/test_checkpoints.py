@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import StateError
 from orchestrator.state.checkpoints import checkpoint
+from orchestrator.state.checkpoints.form import front_matter, own_form
+from orchestrator.state.checkpoints.glance import glance
 from orchestrator.state.checkpoints.names import LONGEST, slug
-from orchestrator.state.checkpoints.read import front_matter, glance, own_form, read
+from orchestrator.state.checkpoints.read import read
 from orchestrator.state.events import CheckpointWritten
 from tickets.markdown import front_value, one_line, parse, plain
 from tickets.problems import Problem

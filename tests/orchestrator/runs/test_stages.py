@@ -5,8 +5,8 @@ import json
 import pytest
 from support.repository import AT
 
-from orchestrator.execute.stages import Stages, own_line
 from orchestrator.runs.events import NO_USAGE, AcceptanceResult, Begin, Evidence, Try, WorkerStarted
+from orchestrator.runs.stages import Stages, own_line
 from orchestrator.runs.worker_state import WorkerState
 from tickets.ticket import Ticket
 from workers.agents.follow import Follower

@@ -4,10 +4,11 @@ import re
 from datetime import datetime
 
 from orchestrator.runs.continued import Continued
+from orchestrator.runs.cut_off import kept
 from orchestrator.runs.events import WorkerStarted
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state.checkpoints.checkpoint import NOTE
-from orchestrator.state.checkpoints.read import STAGES
+from orchestrator.state.checkpoints.form import STAGES
 from orchestrator.state.events import CheckpointWritten, Stage, Standing
 from tickets.markdown import one_line, plain
 from tickets.ticket import Ticket
@@ -19,6 +20,9 @@ _FAILED = {"failed": "Failed", "over_budget": "Over budget", "cancelled": "Cance
 
 
 _OWN_LINE = re.compile(r"CHECKPOINT(?: \[(?P<marks>[^\]]*)\])?: *(?P<text>\S.*)")
+
+
+GONE = "Cut off: its runtime stopped"
 
 
 class OwnLine(Value):
@@ -77,6 +81,11 @@ class Stages:
         action = f"Attempt {event.attempt} by {event.worker}{': ' * bool(why)}{why}{thread}"
         return self.written("in_progress", action, at)
 
+    def gone(self, at: datetime, last: str, count: int) -> CheckpointWritten:
+        """Return what is known of a worker whose runtime is gone: `resume RUN` goes on with it."""
+        did = f"; last: {last}" if last else ""
+        return self.written("in_progress", f"{GONE}{did}; {kept(count)}", at)
+
     def said(self, line: OwnLine, at: datetime) -> CheckpointWritten:
         """Return what a worker has said of its own work."""
         return self.written(line.standing, line.text, at, line.stage)
@@ -91,8 +100,7 @@ class Stages:
         """
         evidence, outcome, reason = worker.evidence, worker.ended_as, worker.found
         files = evidence.files
-        kept = f"{count_of(len(files), 'file')} {'is' if len(files) == 1 else 'are'} kept"
-        kept = kept if files else "no file was changed"
+        left = kept(len(files))
         failed = next((one for one in evidence.acceptance if not one.passed), None)
         said = evidence.summary
         match outcome:
@@ -110,7 +118,7 @@ class Stages:
                 in_vain = worker.was_cut_off_before and not (files and is_new)
                 status: Standing = "blocked" if in_vain else "in_progress"
                 did = f"; last: {last}" if last else ""
-                return self.written(status, f"Cut off: {reason}{did}; {kept}", at)
+                return self.written(status, f"Cut off: {reason}{did}; {left}", at)
         if failed is not None and outcome == "failed":
             how = (
                 f"exited with {failed.exit_code}"
@@ -118,7 +126,7 @@ class Stages:
                 else describe_end(failed.end, None)
             )
             return self.written("blocked", f"Acceptance failed: {failed.command} {how}", at, "testing")
-        return self.written("blocked", f"{_FAILED[outcome]}: {reason}; {kept}", at)
+        return self.written("blocked", f"{_FAILED[outcome]}: {reason}; {left}", at)
 
     def judged(
         self, worker: WorkerState, at: datetime, landed: str | None, *, is_new: bool = True
