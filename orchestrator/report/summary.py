@@ -160,13 +160,15 @@ def _old_checkpoints(found: Situation) -> list[Stale]:
     """Return the checkpoints of work that is to go on, and that was left alone or overtaken."""
     stale: list[Stale] = []
     going = [one for one in found.checkpoints.open if one.status == "in_progress"]
-    running = {one.ticket for run in found.unfinished for one in run.workers.values()}
+    # Of a run that goes on, its own tree says more.
+    open_ = {run.run for run in found.unfinished}
+    ended = {one.ticket for run in found.runs if run.run not in open_ for one in run.workers.values()}
     for at, one in enumerate(going):
         show = f"`orchestrate checkpoint show {quoted(one.feature)} --agent {quoted(one.agent)}`"
         days = (found.at - updated_of(one, found.at)).days
         if days >= OLD:
             stale.append(Stale("checkpoint", f"{one.path} is in progress, untouched for {days} days", show))
-        elif at < _LOOKED_AT and one.agent not in running and (changed := _changed_since(found, one)):
+        elif at < _LOOKED_AT and one.agent in ended and (changed := _changed_since(found, one)):
             what = f"{one.path}: since then {some_of(changed, 2)} changed, which it owns or reads"
             stale.append(Stale("checkpoint", what, show))
     return stale

@@ -430,7 +430,7 @@ def blocked(walk):
 
 @state(starts=2, waits="lead")
 def timed_out(walk):
-    """It goes on once: cut off again without a change, it waits for somebody."""
+    """Go on once: cut off again without a change, it waits for somebody."""
     walk.lab.templates(command_1=command("sleep 60", timeout="1s", retries=0))
 
 

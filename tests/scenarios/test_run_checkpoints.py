@@ -1,5 +1,7 @@
 """A run keeps the checkpoint of each agent: its start, its end, its verdict; of a command if it failed."""
 
+import contextlib
+import json
 import os
 import signal
 
@@ -153,3 +155,61 @@ def test_what_is_in_the_way_of_checkpoints_fails_no_run(lab, tmp_path, kind):
     assert list((tmp_path / "away").iterdir()) == []
     refused = lab.call("checkpoint", "write", "parser", "--action", "x", "--json")
     assert refused.code == 2, refused
+
+
+def test_resume_writes_what_was_done_last_by_agents_whose_runtime_is_gone(rehearsal):
+    steps = (
+        step("write", path="src/a.py", text="a\n"),
+        step("say", text="Half of it is done."),
+        step("hang"),
+    )
+    rehearsal.prepare({"claude-1": ticket(*steps, mode="write", owns=["src/a.py"], timeout="60s")})
+    runtime = rehearsal.begin("run", "phase-1")
+    wait_until(lambda: list(rehearsal.root.glob(".taskers/worktrees/*/*/src/a.py")))
+    wait_until(lambda: "claude-1" in checkpoints(rehearsal.lab))
+    wait_until(lambda: b"Half of it" in next(rehearsal.root.glob(".taskers/runs/*/*.stdout")).read_bytes())
+    run = rehearsal.run_folder()
+    started = json.loads(next(run.glob("shims/*.started.json")).read_text())
+    for pid in (runtime.pid, started["shim_pid"]):
+        os.kill(pid, signal.SIGKILL)
+    runtime.communicate()
+    wait_until(lambda: rehearsal.survivors() == [] or kill_all(rehearsal))
+    action = "Cut off: its runtime stopped; last: Half of it is done.; 1 file is kept"
+    answered = rehearsal.lab.call("resume", "--json").document
+    assert answered["repaired"] == [f"checkpoint of claude-1: {action}"]
+    assert (answered["next"]["command"], answered["next"]["why"]) == (
+        f"orchestrate resume {run.name} --detach",
+        f"run {run.name} of phase-1 was interrupted; Claude-Worker-1 had begun",
+    )
+    assert [one["last_action"] for one in answered["checkpoints"]] == [action]
+    assert rehearsal.lab.call("resume", "--json").document["repaired"] == []
+    shown = rehearsal.lab.call("checkpoint", "show", "Code review", "--json").document["checkpoint"]
+    assert (shown["run"], shown["from"]) == (run.name, "patch" if shown["kept"]["worktree"] else "notes")
+    assert shown["next_action"].startswith(f"orchestrate resume {run.name}")
+    rehearsal.lab.call("cancel", run.name)
+    rehearsal.lab.call("resume", run.name)
+    assert notes(checkpoints(rehearsal.lab)["claude-1"])[1] == action
+
+
+def kill_all(rehearsal):
+    """End what a killed runtime has left, by its ids; return whether nothing is left."""
+    for pid in rehearsal.survivors():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return rehearsal.survivors() == []
+
+
+def test_only_a_checkpoint_is_left_and_is_the_next_step(lab):
+    lab.templates(command_1=shell("true"), command_2=shell("true"))
+    lab.call("todo", "done", "Run the first phase")
+    for agent in ("command-2", "command-1", "gone-1"):
+        written = ("checkpoint", "write", "Code review", "--agent", agent, "--team", "phase-1", "--action")
+        assert lab.call(*written, "Half of it").code == 0
+    answered = lab.call("status", "--json").document
+    assert answered["next_action"].startswith("orchestrate run phase-1 --continue --only ")
+    assert set(answered["next_action"].split()[5:]) >= {"command-1", "command-2"}
+    assert "gone-1" not in answered["next_action"]
+    assert lab.call("resume", "--json").document["next"]["why"].endswith(" was begun: Half of it")
+    called = lab.call(*answered["next_action"].replace(" --detach", "").split()[1:], "--json")
+    assert [one["continues"]["from"] for one in called.document["workers"]] == ["notes", "notes"]
+    assert "--continue" not in str(lab.call("status", "--json").document["next_action"])
