@@ -305,7 +305,7 @@ def test_nobody_waits_much_longer_than_the_others_where_fifteen_write_without_a_
         longest, all_of_it = longest_wait(store, each, 1000 * rounds)
         with capsys.disabled():
             print(f"\n15 writers, {each} saves each: longest wait {longest:.2f} s of {all_of_it:.2f} s")
-        # Served by chance, somebody waits for nearly all the time, in each look; beside other work one process
+        # Served by chance, somebody waits for nearly all the time, in each look; beside other work a process
         # may be held up in one.
         if longest < all_of_it * 2 / each:
             break
