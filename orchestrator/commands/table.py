@@ -47,7 +47,7 @@ COMMANDS = {
     "approve": Command("approve", "record the user's approval"),
     "handoff": Command("handoff", "write a document for the next lead", switches=("--check",)),
     "checkpoint": Command("checkpoint", "write and show how far work on a feature has come"),
-    "context": Command(None, "the active context"),
+    "context": Command("context", "write, synchronize, show and check the active context"),
     "session": Command(None, "the history of sessions"),
     "msg": Command("msg", "send, show, acknowledge and list messages between participants"),
     "worker": Command(

@@ -187,6 +187,12 @@ def problems_besides(repository: Repository, request: Request) -> list[Problem]:
     return problems
 
 
+def tickets_of(root: Path, phase: str) -> list[Ticket]:
+    """Return the tickets of a phase; none where a template has a mistake, which `plan` reports."""
+    problems: list[Problem] = []
+    return _tickets(root, _values(root, phase, problems), problems)
+
+
 def finished_deliverables(root: Path, phase: str) -> list[str]:
     """Return the open deliverables of a phase whose tickets are all done, in the order of the plan."""
     problems: list[Problem] = []

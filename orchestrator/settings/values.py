@@ -258,6 +258,14 @@ class CheckpointSettings(Value):
     frequency: Frequency = "every-step"
 
 
+class ContextSettings(Value):
+    """`[context]`: the active context, with the family `ai_memory`."""
+
+    budget: Tokens = 2000
+    language: str = ""
+    versions: tuple[str, ...] = ("git --version", "python3 --version", "node --version")
+
+
 class GitSettings(Value):
     """`[git]`: what is committed."""
 
@@ -312,6 +320,7 @@ class Tables(NamedTuple):
     integration: IntegrationSettings = IntegrationSettings()
     messages: MessageSettings = MessageSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
+    context: ContextSettings = ContextSettings()
     git: GitSettings = GitSettings()
     checks: Checks = Checks()
     secrets: SecretsSettings = SecretsSettings()

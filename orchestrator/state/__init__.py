@@ -22,6 +22,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.decisions.decisions": ("DECISIONS.md",),
     "canonical.rules.rules": ("AGENTS.md",),
     "checkpoints.checkpoint": ("docs/progress/*.md",),
+    "ai_memory.context": ("ai_memory/active_context.md",),
     "phases.plan_file": ("phases/*/PLAN.md",),
     "phases.chat_log": ("phases/*/chat/*.jsonl",),
     "phases.phase_status.phase_status": ("phases/*/STATUS.md",),
@@ -29,7 +30,9 @@ _FILES: Mapping[str, tuple[str, ...]] = {
 }
 """The table of documents: the module of each, below its family, and what it owns, known without an import."""
 
-_COPIES: Collection[str] = ("phases.phase_status.phase_status", "phases.project_state")
+_COPIES: Collection[str] = (
+    "phases.phase_status.phase_status", "phases.project_state", "ai_memory.context",
+)  # fmt: skip
 """Those that copy facts of others: they come last, in this order, and see what an event has made of those."""
 
 NEEDED = ("STATUS.md", "DECISIONS.md", "AGENTS.md")

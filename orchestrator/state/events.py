@@ -428,10 +428,37 @@ class CheckpointWritten(Value):
     """Whether there is to be a checkpoint where there is none."""
 
 
+class ContextSynced(Value):
+    """A lead has brought the active context up to date; facts are what no state file holds."""
+
+    at: datetime
+    lead: str
+    texts: tuple[tuple[str, str], ...] = ()
+    """What the runtime's keys read."""
+    once: tuple[tuple[str, str], ...] = ()
+    """What keys read that their author has not set."""
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The runtime's items of keys, each with its source."""
+    blocked: tuple[str, ...] = ()
+    """The items about blocked checkpoints."""
+    sets: tuple[tuple[str, str], ...] = ()
+    adds: tuple[tuple[str, str], ...] = ()
+    drops: tuple[tuple[str, str], ...] = ()
+    """The lead's own changes, by key or word."""
+    begins: bool = False
+    """Whether missing sections and keys are added."""
+    full: bool = False
+    """All of them, and not the mandatory ones alone."""
+    is_lost: bool = False
+    """Whether there was one before that is missing now."""
+    budget: int = 0
+    """Tokens that the file may have; 0: no limit."""
+
+
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
-    | PhaseNoted | PlanAdded | CheckpointWritten
+    | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced
 )  # fmt: skip
 PhaseEvent = (
     PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted

@@ -15,7 +15,7 @@ from tickets.value import Value
 _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
     "left_open", "title", "action", "notes", "task", "attempted", "needs", "answer", "body", "summary",
-    "decision", "chat",
+    "decision", "chat", "texts", "once", "lists", "blocked", "sets", "adds",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 
@@ -26,7 +26,7 @@ _REFERENCES: Mapping[str, frozenset[str]] = {
     "MilestoneReached": frozenset(("phase", "milestone")), "PhaseMoved": frozenset(("ended", "begun")),
     "EditsAcknowledged": frozenset(("edits",)), "PlanMoved": frozenset(("phase", "plan")),
     "TaskMoved": frozenset(("phase", "plan")), "BlockerRaised": frozenset(("phase", "plan")),
-    "PhaseNoted": frozenset(("phase", "removed")),
+    "PhaseNoted": frozenset(("phase", "removed")), "ContextSynced": frozenset(("drops",)),
 }  # fmt: skip
 """The fields of events that name what a file says already: it would not be found in other words."""
 

@@ -10,6 +10,7 @@ from tickets.markdown._edits import (
     set_front,
     set_item,
     set_items,
+    set_lines,
     set_percent,
     set_section,
     set_text,
@@ -52,6 +53,6 @@ __all__ = [
     "doubtful_from", "field", "fields", "find", "front_problems", "front_value", "header", "insert",
     "insert_front", "items", "key_of", "labelled", "nul_problem", "one_line", "open_fence", "parse", "plain",
     "remove_items", "remove_rows", "section", "sections", "set_cell", "set_cells", "set_checkbox",
-    "set_field", "set_front", "set_item", "set_items", "set_percent", "set_section", "set_text", "table",
-    "tables", "take_items", "trailer_start", "unclosed",
+    "set_field", "set_front", "set_item", "set_items", "set_lines", "set_percent", "set_section", "set_text",
+    "table", "tables", "take_items", "trailer_start", "unclosed",
 ]  # fmt: skip

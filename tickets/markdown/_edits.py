@@ -154,6 +154,13 @@ def set_text(document: Document, start: int, end: int, text: str) -> Document:
     return replaced(document, start, end, text)
 
 
+def set_lines(document: Document, start: int, end: int, text: str) -> Document:
+    """Replace whole lines of list items by others, as those of a key with all that is nested below it."""
+    if document.data[start:end] == encoded(document, start, text):
+        return document
+    return replaced(document, start, end, text, blocks=True)
+
+
 def set_section(document: Document, part: Part, text: str) -> Document:
     """Replace a section's content, its sub-sections too; the blanks and `---` below it stay."""
     new = f"\n{text.strip()}\n"
