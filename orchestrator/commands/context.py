@@ -148,7 +148,7 @@ def _event(lead: _Lead, arguments: Arguments, text: bytes | None, *, begins: boo
         if arguments.full:
             once.append(("task_started", f"{lead.writer.at.astimezone(UTC):%Y-%m-%d}"))
             lists.append(("resume_recipe", _recipe(lead)))
-        lists = [(name, code_of(tickets) if name == "related_code" else lines) for name, lines in lists]
+        lists = [*(one for one in lists if one[0] != "related_code"), ("related_code", code_of(tickets))]
     sets, adds, drops = (_pairs(name, getattr(arguments, name)) for name in ("set", "add", "drop"))
     return ContextSynced(
         lead.writer.at, lead.writer.lead, facts.texts, tuple(once), tuple(lists), facts.blocked, sets, adds,

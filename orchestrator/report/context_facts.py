@@ -4,7 +4,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -56,7 +56,6 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
     lists = {
         "active_files": _active_files(found),
         "related_docs": _related_docs(found, context),
-        "related_code": tuple(dict.fromkeys(_related_code(found))),
         "failing_tests": tuple(one.name for one in found.figures if not one.passed)[:FAILING],
         "commands": _commands(settings),
         "stash_entries": tuple(_fields(found, "stash", "list", "-z", "--format=%gd %s")),
@@ -66,6 +65,8 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
         "last_terminal_sessions": tuple(f"`{one.command}` \u2192 {one.ended}" for one in found.figures[-3:]),
         **_failed_lists(found),
     }
+    if (code := _related_code(found)) is not None:
+        lists["related_code"] = code
     blocked = [one for one in found.checkpoints.open if one.status == "blocked"]
     return ContextFacts(tuple(texts.items()), tuple(lists.items()), tuple(map(blocked_line, blocked)))
 
@@ -166,13 +167,14 @@ def _related_docs(found: Situation, context: Context | None) -> tuple[str, ...]:
     return tuple(item(path, source) for path, source in paths if path not in theirs)
 
 
-def _related_code(found: Situation) -> Iterator[str]:
-    """Yield the folders that the tickets of the current phase own, by its newest run."""
+def _related_code(found: Situation) -> tuple[str, ...] | None:
+    """Return the folders that the tickets of the current phase own, by its newest run; None without one."""
     phase = found.status.phase_slug if found.status else ""
     run = next((one for one in reversed(found.runs) if one.phase == phase), None)
     if run is not None:
         with suppress(Refusal):
-            yield from code_of(read_manifest(run.run).tickets)
+            return code_of(read_manifest(run.run).tickets)
+    return None
 
 
 def _commands(settings: Settings | None) -> tuple[str, ...]:

@@ -41,6 +41,13 @@ PLANS = {
     "The phases of `phase list`": ("phase", "list"),
 }
 """Calls with the family `phases` on."""
+CONTEXT = {
+    "context": ("context", "init"),
+    "The changes of `context sync`": ("context", "sync", "--add", "next=Mend the lexer"),
+    "The sections of `context show`": ("context", "show", "--section", "Progress"),
+    "The points of `context check`": ("context", "check"),
+}
+"""Calls with the family `ai_memory` on."""
 MESSAGES = {
     "msg": ("msg", "inbox"),
     "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
@@ -127,12 +134,14 @@ def answers(tmp_path_factory):
         "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
-        **LISTS, **PLANS,
+        **LISTS, **PLANS, **CONTEXT,
     }.items():  # fmt: skip
         if name == "msg":
             ask(lab)
         if name == next(iter(PLANS)):
             lab.call("init", "--with", "phases")
+        if name == next(iter(CONTEXT)):
+            lab.call("init", "--with", "ai_memory")
         found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
@@ -178,11 +187,13 @@ def test_every_command_that_exists_has_an_example():
         "A brief answer of `wait`",
         *LISTS,
         *PLANS,
+        *CONTEXT,
         *MESSAGES,
         *WORKERS,
     } - {
         "msg",
         "worker",
+        "context",
     }
     assert set(EXAMPLES) - further == existing
 
