@@ -73,6 +73,13 @@ def _lines(document: dict[str, Any]) -> list[str]:
         lines.append(f"state         STATUS.md shows the workers of {whose} commit comes with the run's")
     lines += [f"stale         {one['what']}; {one['do']}" for one in document["stale"][:SHOWN]]
     lines += _more(document["stale"], "stale         ")
+    if context := document["context"]:
+        lines.append(f"task          {context['task_id']}: {context['goal']}")
+        lines += [f"  next        {text}" for text in context["next"][:SHOWN]]
+        lines += [f"  blocked by  {text}" for text in context["blockers"][:SHOWN]]
+    lines += [f"checkpoint    {one['agent']} ({one['team']}), {one['status']}: {one['last_action']}"
+              for one in document["checkpoints"][:SHOWN]]  # fmt: skip
+    lines += _more(document["checkpoints"], "checkpoint    ")
     lines.append(f"decisions     {len(document['decisions'])} since {document['decisions_since']}")
     lines += [f"  {one['date']}  {cut(one['title'], _WIDE)}" for one in document["decisions"][:SHOWN]]
     lines += _more(document["decisions"], "  ")

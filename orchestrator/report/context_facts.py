@@ -1,28 +1,28 @@
 """What a synchronization of the active context knows of git, runs and the machine."""
 
 import os
-import platform
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
 from orchestrator.report.situation import Situation
-from orchestrator.runs.manifest import read_manifest
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
-from orchestrator.settings.settings import Settings
 from orchestrator.state import is_owned
 from orchestrator.state.ai_memory.context_copies import blocked_line, item
 from orchestrator.state.ai_memory.context_keys import NONE
 from orchestrator.state.ai_memory.context_read import Context
-from tickets.ticket import Ticket
 from tickets.value import Value
+from workers.files.run_dir import read_json
 from workers.git.run import GitError, git, git_fields, git_line
+
+if TYPE_CHECKING:
+    from orchestrator.settings.settings import Settings
+    from tickets.ticket import Ticket
 
 ACTIVE = 10
 FAILING = 10
@@ -49,7 +49,7 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
     failure = _failure(found)
     texts = {
         "project_root": ".", **_verification(found), **_git(found), **failure,
-        "os": platform.system(), "shell": Path(os.environ.get("SHELL", "")).name or NONE,
+        "os": os.uname().sysname, "shell": Path(os.environ.get("SHELL", "")).name or NONE,
     }  # fmt: skip
     if asks_versions and settings is not None:
         texts["runtime_versions"] = _versions(settings.context.versions) or NONE
@@ -71,15 +71,19 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
     return ContextFacts(tuple(texts.items()), tuple(lists.items()), tuple(map(blocked_line, blocked)))
 
 
-def scopes_of(tickets: Sequence[Ticket]) -> str:
+def scopes_of(tickets: "Sequence[Ticket]") -> str:
     """Return what the tickets of a phase may change, for `scope_in`."""
     owned = dict.fromkeys(pattern for ticket in tickets for pattern in ticket.owns)
     return ", ".join([*owned][:OWNS])
 
 
-def code_of(tickets: Sequence[Ticket]) -> tuple[str, ...]:
+def code_of(tickets: "Sequence[Ticket]") -> tuple[str, ...]:
     """Return the folders that tickets may change, for `related_code`."""
-    pairs = ((folder_of(pattern), ticket.id) for ticket in tickets for pattern in ticket.owns)
+    return _code([(ticket.id, ticket.owns) for ticket in tickets])
+
+
+def _code(tickets: Sequence[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
+    pairs = ((folder_of(str(pattern)), id_) for id_, owns in tickets for pattern in owns)
     return tuple(dict.fromkeys(item(folder, id_) for folder, id_ in pairs if folder))
 
 
@@ -92,7 +96,7 @@ def folder_of(pattern: str) -> str:
     return f"{folder}/" if folder else ""
 
 
-def language_of(settings: Settings | None) -> str:
+def language_of(settings: "Settings | None") -> str:
     """Return the language of the settings, else of the locale."""
     if settings is not None and settings.context.language:
         return settings.context.language
@@ -101,7 +105,7 @@ def language_of(settings: Settings | None) -> str:
     return word if word.isalpha() and word not in ("c", "posix") else "en"
 
 
-def _settings(found: Situation) -> Settings | None:
+def _settings(found: Situation) -> "Settings | None":
     with suppress(Refusal):
         return found.settings
     return None
@@ -172,12 +176,16 @@ def _related_code(found: Situation) -> tuple[str, ...] | None:
     phase = found.status.phase_slug if found.status else ""
     run = next((one for one in reversed(found.runs) if one.phase == phase), None)
     if run is not None:
-        with suppress(Refusal):
-            return code_of(read_manifest(run.run).tickets)
+        # As JSON: all of a manifest takes as long to import as the rest of this command.
+        found_ = read_json(run.run.manifest_path) or {}
+        pairs = [
+            (one.get("id"), one.get("owns")) for one in found_.get("tickets", ()) if isinstance(one, dict)
+        ]
+        return _code([(id_, owns) for id_, owns in pairs if isinstance(id_, str) and isinstance(owns, list)])
     return None
 
 
-def _commands(settings: Settings | None) -> tuple[str, ...]:
+def _commands(settings: "Settings | None") -> tuple[str, ...]:
     if settings is None:
         return ()
     checks = settings.checks
@@ -235,12 +243,16 @@ def _failed_lists(found: Situation) -> Mapping[str, tuple[str, ...]]:
 
 def _versions(commands: Sequence[str]) -> str:
     """Return the first line of what each command says; those that are not there are left out."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
     with ThreadPoolExecutor(max(1, len(commands))) as pool:
         said = [*pool.map(_version, commands)]
     return ", ".join(filter(None, said))
 
 
 def _version(command: str) -> str:
+    import subprocess  # noqa: PLC0415
+
     words = command.split()
     try:
         done = subprocess.run(

@@ -32,7 +32,7 @@ class Stale(Value):
     """A statement that is no longer true."""
 
     kind: str
-    """`worker`, `state`, `status` or `checkpoint`."""
+    """`worker`, `state`, `status`, `checkpoint` or `context`."""
     what: str
     do: str
 
@@ -58,7 +58,7 @@ def stale_of(found: Situation) -> tuple[Stale, ...]:
     if changed := [path for path in found.changed if not found.unread(path)]:
         what = f"not committed: {', '.join(changed)}"
         stale.append(Stale("state", what, "`orchestrate handoff` commits it"))
-    return (*stale, *_old(found), *_old_checkpoints(found))
+    return (*stale, *_old(found), *_old_checkpoints(found), *_old_context(found))
 
 
 def standing(found: Situation) -> dict[str, Any]:
@@ -77,6 +77,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "phases": found.phases,
         "stale": [one._asdict() for one in stale_of(found)],
         "checkpoints": [facts_of(one) for one in found.checkpoints.open],
+        "context": _context(found),
         "active_workers": [
             {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
             for one in (status.active if status else ())
@@ -174,6 +175,23 @@ def _old_checkpoints(found: Situation) -> list[Stale]:
     return stale
 
 
+def _context(found: Situation) -> dict[str, Any] | None:
+    if "ai_memory" not in found.families:
+        return None
+    from orchestrator.report.context_summary import context_of  # noqa: PLC0415 - for start-up time: off in most projects
+
+    return context_of(found)
+
+
+def _old_context(found: Situation) -> list[Stale]:
+    if "ai_memory" not in found.families:
+        return []
+    from orchestrator.report.context_summary import stale_context  # noqa: PLC0415 - as above
+
+    said = stale_context(found)
+    return [Stale("context", *said)] if said else []
+
+
 def _changed_since(found: Situation, one: Checkpoint) -> tuple[str, ...]:
     from orchestrator.prepare.continuing import left_of  # noqa: PLC0415 - for start-up time: few are in progress
 
@@ -231,6 +249,8 @@ _CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("P2", _emptied("todo", "P2")),
     ("decisions but the newest five", _emptied("decisions", keep=5)),
     ("approval gates", _emptied("rules", "gates")),
+    ("guardrails", _emptied("context", "guardrails")),
+    ("the context's next but the first", _emptied("context", "next", keep=1)),
     ("checkpoints but the newest three", _emptied("checkpoints", keep=3)),
     ("uncommitted paths", _emptied("git", "paths")),
     ("P1", _emptied("todo", "P1")),

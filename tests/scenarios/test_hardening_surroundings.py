@@ -22,7 +22,8 @@ WRITES = {"mode": "write", "owns": ["src/**"], "timeout": "20s"}
 CALLS = {
     "plan": ("phase-1",), "run": ("phase-1", "--new"), "deploy": ("phase-1", "--new"), "logs": ("last",),
     "wait": ("last", "--timeout", "1"), "cancel": ("last",), "integrate": ("last",),
-    "todo": ("add", "one"), "context": ("show",), "deliverable": ("start", "1"), "criterion": ("done", "x", "--in", "v1"),
+    "todo": ("add", "one"), "context": ("show",), "deliverable": ("start", "1"),
+    "criterion": ("done", "x", "--in", "v1"),
     "decide": ("x", "--context", "a", "--decision", "b"), "milestone": ("complete", "--no-verify"),
     "phase": ("start", "1"), "approve": ("technology-database", "--by", "Ada"), "_runtime": ("last",),
     "archive": ("--dry-run",), "demo": ("a-demo",), "fake-agent": ("some-fakes",), "watch": ("last",),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from orchestrator.state.ai_memory.context_keys import (
     NONE,
@@ -102,6 +103,7 @@ class Context(Value):
         return found.items if found else ()
 
 
+@lru_cache(maxsize=16)
 def read(text: bytes) -> Context:
     """Read the active context. Raises StateError where it is empty or not UTF-8."""
     document = opened(PATH, text)

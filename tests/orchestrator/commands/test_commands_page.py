@@ -87,6 +87,32 @@ def inside(lab):
     }  # fmt: skip
 
 
+def calls(folder):
+    """Return the calls whose answers are compared, in their order."""
+    accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
+    return {
+        "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), **WORKERS, "status": ("status",),
+        "resume": ("resume",), **MESSAGES, "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
+        "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
+        "wait": ("wait", "last"), "A brief answer of `wait`": ("wait", "last", "--since", "0"),
+        "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
+        "cancel": ("cancel", "last", "command-1"),
+        "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
+        "checkpoint": ("checkpoint", "write", "Parser", "--action", "Lexer reads 14 of 20 fixtures"),
+        "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
+        "deploy": ("deploy", "phase-1", "--again"),
+        "deliverable": ("deliverable", "done", "1"),
+        "criterion": ("criterion", "done", "documentation agrees", "--in", "v1"),
+        "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
+        "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
+        "report": ("report",), "handoff": ("handoff",),
+        "archive": ("archive", "--dry-run", "--older-than", "-1"),
+        "validate": ("validate",),
+        "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
+        **LISTS, **PLANS, **CONTEXT,
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     """Call each command once, in a project where it has something to report."""
@@ -114,28 +140,7 @@ def answers(tmp_path_factory):
         ),
         gemini_1=template(agent="gemini", command=None),
     )  # fmt: skip
-    accept = ("--accept", "Command-Worker-2", "--reason", "the notes are of no use")
-    for name, arguments in {
-        "plan": ("plan", "phase-1"), "run": ("run", "phase-1"), **WORKERS, "status": ("status",),
-        "resume": ("resume",), **MESSAGES, "integrate": ("integrate", "last", *accept), "doctor": ("doctor",),
-        "ps": ("ps",), "watch": ("watch", "last"), "logs": ("logs", "last", "command-1"),
-        "wait": ("wait", "last"), "A brief answer of `wait`": ("wait", "last", "--since", "0"),
-        "The next step": ("phase", "complete", "--force", "--reason", "enough", "--no-verify"),
-        "cancel": ("cancel", "last", "command-1"),
-        "todo": ("todo", "add", "Fix the lexer", "--priority", "P0"),
-        "checkpoint": ("checkpoint", "write", "Parser", "--action", "Lexer reads 14 of 20 fixtures"),
-        "decide": ("decide", "Keep one parser", "--context", "a", "--decision", "b", "--supersedes", "1"),
-        "deploy": ("deploy", "phase-1", "--again"),
-        "deliverable": ("deliverable", "done", "1"),
-        "criterion": ("criterion", "done", "documentation agrees", "--in", "v1"),
-        "milestone": ("milestone", "list"), "phase": ("phase", "start", "1"),
-        "approve": ("approve", "technology-database", "--by", "Ada", "--condition", "only for the cache"),
-        "report": ("report",), "handoff": ("handoff",),
-        "archive": ("archive", "--dry-run", "--older-than", "-1"),
-        "validate": ("validate",),
-        "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
-        **LISTS, **PLANS, **CONTEXT,
-    }.items():  # fmt: skip
+    for name, arguments in calls(folder).items():
         if name == "msg":
             ask(lab)
         if name == next(iter(PLANS)):
