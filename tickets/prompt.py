@@ -76,6 +76,8 @@ class PromptContext(NamedTuple):
     """Why the work of an earlier run for this ticket was not accepted: text of others, shown as data."""
     earlier: EarlierWork | None = None
     """What an earlier run has left of it, and it goes on from."""
+    guardrails: tuple[str, ...] = ()
+    """What the project's lead says that all are to keep: `KEY: TEXT`."""
     exists: Callable[[str], bool] = lambda _path: True
     plans: tuple[AssignedPlan, ...] = ()
     """The plans of the phase that have not landed, where the ticket owns them."""
@@ -223,6 +225,11 @@ def _default(ticket: Ticket, context: PromptContext, title: str) -> tuple[str, t
             return "", (
                 _Part("From the Plan", plan),
                 *plans,
+                *(
+                    (_Part("Guardrails", _list(map(one_line, context.guardrails))),)
+                    if context.guardrails
+                    else ()
+                ),
                 _Part("Related Work", _list(related)),
                 _Part("Acceptance Criteria", _list(context.phase_criteria)),
             )

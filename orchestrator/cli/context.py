@@ -33,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--section", metavar="NAME", help="one section, by its title or number")
     show.add_argument("--max-tokens", type=int, metavar="N", help="leave optional sections out until it fits")
     action("check", "check it: exit 1 if a point fails")
-    for one in (init, sync):
+    export = action("export", "show, or add, what makes a new session of a CLI begin with it")
+    export.add_argument(
+        "--for", dest="agent", required=True, choices=["claude", "gemini", "codex"], help="the CLI"
+    )
+    export.add_argument("--write", action="store_true", help="add it to the file that the CLI reads")
+    for one in (init, sync, export):
         add_lead(one)
 
 
@@ -45,6 +50,13 @@ def lines(answer: Answer[None], arguments: Arguments) -> list[str]:
             return with_ending(list(map(_point_line, document["points"])), answer)
         case "show":
             return with_ending(_shown(document), answer)
+        case "export":
+            where = (
+                f"{document['file']} has it"
+                if document["written"]
+                else f"for {document['file']} (--write adds it):"
+            )
+            return with_ending([where, "", *document["text"].splitlines()], answer)
     context = document["context"]
     size = f"{context['tokens']} of {context['budget']} tokens"
     head = f"{context['path']}: {context['task_id']}: {context['goal']} ({size})"

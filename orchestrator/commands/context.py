@@ -1,4 +1,4 @@
-"""`context init|show|sync|check`: the active context of the lead's task, in ai_memory/active_context.md."""
+"""`context init|show|sync|check|export`: the active context, in ai_memory/active_context.md."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ _KNOWN_ID = re.compile(r"\b[A-Z][A-Z0-9-]*-\d{3,}\b")
 class Arguments(Value):
     """The arguments of `context`."""
 
-    action: Literal["init", "show", "sync", "check"]
+    action: Literal["init", "show", "sync", "check", "export"]
     full: bool = False
     """Write all 23 sections with all keys."""
     complete: bool = False
@@ -58,6 +58,8 @@ class Arguments(Value):
     no_commit: bool = False
     section: str = ""
     max_tokens: int | None = None
+    agent: Literal["claude", "gemini", "codex"] = "claude"
+    write: bool = False
 
 
 class _Lead(Value):
@@ -89,6 +91,10 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
             return _sync(lead, arguments)
         case "show":
             return _show(lead, arguments)
+        case "export":
+            from orchestrator.commands._context_export import export  # noqa: PLC0415 - the others need none of it
+
+            return export(writer, arguments.agent, write=arguments.write)
         case _:
             return _check(lead)
 

@@ -73,6 +73,7 @@ def rendered(runtime: Runtime, ticket: Ticket) -> str:
         phase_criteria=runtime.manifest.phase_criteria,
         rejected=_rejected(runtime, ticket),
         earlier=_begun(runtime, ticket),
+        guardrails=() if ticket.agent == "command" else runtime.manifest.guardrails,
         exists=lambda path: (root / path).exists(),
         plans=runtime.manifest.plans if ticket.phase_worker else (),
         searches_tools=agent_named(ticket.agent).SEARCHES_TOOLS,

@@ -1,6 +1,7 @@
 """The start of a run: a proven phase written down, with its manifest, the scopes it owns, its workers."""
 
 import time
+from contextlib import suppress
 from datetime import UTC
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from orchestrator.runs.roster import superseded
 from orchestrator.state.events import Event, RosterEntry, RunDeployed
 from orchestrator.step import Waits
 from orchestrator.store.folding import forget_folded
+from orchestrator.store.read import read_state
 from orchestrator.store.store import Store
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.redact import Redactor
 from tickets.ticket import Ticket
 from workers.fence.probe import fence_in_force
@@ -141,8 +143,21 @@ def _manifest(project: Project, request: Request, prepared: Prepared, run: RunDi
         again=tuple(id_ for id_ in done if id_ in running),
         messages=MessageRules(*project.settings.messages),
         plans=redactor.value(values.plans or ())[0],
+        guardrails=redactor.value(_guardrails(project))[0],
         continues={id_: redactor.value(one.told)[0] for id_, one in prepared.continues.items()},
     )
+
+
+def _guardrails(project: Project) -> tuple[str, ...]:
+    """Return what the active context says that all agents are to keep; nothing where the family is off."""
+    if "ai_memory" not in project.settings.families:
+        return ()
+    from orchestrator.state.ai_memory.context_guardrails import guardrails_of  # noqa: PLC0415 - for start-up time
+    from orchestrator.state.ai_memory.context_read import PATH  # noqa: PLC0415 - as above
+
+    with suppress(ProblemError):  # a run never fails for a state file; `resume` names it
+        return guardrails_of(read_state(project.repository.root, PATH))
+    return ()
 
 
 def _kept(ticket: Ticket, prepared: Prepared, redactor: Redactor) -> Ticket:

@@ -100,6 +100,8 @@ class ManifestFile(NamedTuple):
     """Ids of tickets of the phase that `--only` left out, and that are not done."""
     continues: Mapping[str, Continued] = {}
     """Ids of tickets that somebody has begun in an earlier run, and that go on from there."""
+    guardrails: tuple[str, ...] = ()
+    """What the active context says that all agents are to keep, when the run began."""
 
 
 class Manifest(ManifestFile):

@@ -332,3 +332,65 @@ def test_above_its_budget_a_synchronization_cuts_the_runtimes_items_alone(on):
     assert len([one for one in found if one[1]]) == 2
     assert len([one for one in found if not one[1]]) == 1
     assert 13 in points(on)[1]
+
+
+@pytest.mark.parametrize(
+    ("agent", "file", "line"),
+    [
+        ("claude", "CLAUDE.md", "@ai_memory/active_context.md"),
+        ("gemini", "GEMINI.md", "@./ai_memory/active_context.md"),
+    ],
+)
+@pytest.mark.parametrize("before", [None, "# Mine\r\n\r\nKeep it.", "# Mine\n"])
+def test_export_adds_a_line_once_and_keeps_every_other_byte(on, agent, file, line, before):
+    if before is not None:
+        (on.root / file).write_bytes(before.encode())
+        on.git("add", "--all")
+        on.git("commit", "--quiet", "--message=mine")
+    shown = on.call("context", "export", "--for", agent, "--json").document
+    assert (shown["file"], shown["text"], shown["written"]) == (file, line, False)
+    assert (on.root / file).exists() is (before is not None)
+    on.call("context", "export", "--for", agent, "--write")
+    after = (on.root / file).read_bytes()
+    assert after.startswith((before or "").encode())
+    assert after.decode().splitlines()[-1] == line
+    assert (b"\r\n" in after) is ("\r\n" in (before or ""))
+    assert on.git("status", "--porcelain") == ""
+    again = on.call("context", "export", "--for", agent, "--write", "--json").document
+    assert (again["written"], again["changed"]) == (True, [])
+    assert (on.root / file).read_bytes() == after
+
+
+def test_export_for_codex_is_a_section_of_the_rules_with_its_version_and_a_decision(on):
+    before = (on.root / "AGENTS.md").read_text()
+    on.call("context", "export", "--for", "codex", "--write")
+    after = (on.root / "AGENTS.md").read_text()
+    assert "## Where the Work Stands" in after
+    assert ("**Version:** 1.0" in before, "**Version:** 1.1" in after) == (True, True)
+    gone = [line for line in before.splitlines() if line not in after.splitlines()]
+    assert all(line.startswith(("**Version:**", "**Last Updated:**")) for line in gone)
+    assert "Begin sessions of codex with" in (on.root / "DECISIONS.md").read_text()
+    assert on.call("validate").code == 0
+    on.call("context", "export", "--for", "codex", "--write")
+    assert (on.root / "AGENTS.md").read_text() == after
+
+
+def test_the_tickets_of_agents_carry_goal_and_guardrails_and_no_more_than_fits(on, tmp_path):
+    on.have_fake_claude(tmp_path / "fakes")
+    on.call("init", "--with", "ai_memory")
+    on.templates(claude_1="---\nagent: claude\nphase: phase-2\ntitle: Look\n---\nLook.\n")
+    on.call(
+        *SYNC, "--add", "invariants=No network in tests", "--add", "gotchas=Escapes are undone in the lexer"
+    )
+    for number in range(12):
+        on.call(*SYNC, "--no-commit", "--add", f"risk_hotspots=Risk {number} {'x' * 100}")
+    run = on.call("run", "phase-2", "--json").document["run"]
+    said = (on.root / f".taskers/runs/{run}/tickets/Claude-Worker-1.md").read_text()
+    part = said.partition("### Guardrails")[2].partition("###")[0]
+    assert "goal: Finish `Code review`" in part
+    assert "invariants: No network in tests" in part
+    assert "scope_out" not in part
+    assert len(part.encode()) / 3 <= 420
+    on.call("run", "phase-1")
+    command = next((on.root / ".taskers/runs").glob("*/tickets/Command-Worker-1.md"))
+    assert "### Guardrails" not in command.read_text()
