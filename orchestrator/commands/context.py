@@ -99,6 +99,24 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
             return _check(lead)
 
 
+def at_handoff(caller: Caller, *, writes: bool) -> list[Problem]:
+    """Bring the context up to date, without a commit of its own; return what its check finds, as warnings."""
+    writer = writer_of(caller)
+    if FAMILY not in read_recording(writer.repository.root).families:
+        return []
+    found = Situation(writer.repository, writer.at)
+    lead = _Lead(writer, found, _settings(found))
+    try:
+        problems: Sequence[Problem] = ()
+        if writes:
+            problems = _sync(lead, Arguments("sync", no_commit=True)).problems
+            lead = lead._replace(found=Situation(writer.repository, writer.at))
+        problems = (*problems, *(one for one in _check(lead).problems if one.severity != "info"))
+    except ProblemError as error:
+        problems = error.problems
+    return [one._replace(severity="warning") for one in problems]
+
+
 def _settings(found: Situation) -> Settings | None:
     try:
         return found.settings

@@ -42,10 +42,16 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
     """Check the eight points; write the handoff, and commit it with all uncommitted state."""
     found = Situation(repository_of(caller), caller.now())
     settings = found.settings
+    of_context: list[Problem] = []
+    if "ai_memory" in found.families:
+        from orchestrator.commands.context import at_handoff  # noqa: PLC0415 - for start-up time: off in most projects
+
+        of_context = at_handoff(caller, writes=not arguments.check)
+        found = Situation(found.repository, found.at)
     if not arguments.check and found.status_problems:
         # A state file that could not be read must not be handed over as an empty one.
         raise StateError(*found.status_problems)
-    problems: list[Problem] = []
+    problems: list[Problem] = [*of_context]
     if arguments.verify:
         problems += run_checks(
             found.repository,

@@ -394,3 +394,17 @@ def test_the_tickets_of_agents_carry_goal_and_guardrails_and_no_more_than_fits(o
     on.call("run", "phase-1")
     command = next((on.root / ".taskers/runs").glob("*/tickets/Command-Worker-1.md"))
     assert "### Guardrails" not in command.read_text()
+
+
+def test_a_handoff_brings_it_up_to_date_commits_it_and_warns_of_the_check(on):
+    on.commit({"src/new.py": "x\n"})
+    edited(on, "- scope_out: none stated", "- scope_out: probably nothing")
+    checked = on.call("handoff", "--check", "--json")
+    assert any("`probably`" in line for line in checked.says())
+    assert any("git differs" in line for line in checked.says())
+    called = on.call("handoff", "--json")
+    assert called.code == 0, called
+    assert any("`probably`" in line for line in called.says())
+    assert not any("git differs" in line for line in called.says())
+    assert PATH in called.document["changed"] or on.git("status", "--porcelain", "--", PATH) == ""
+    assert on.git("show", f"HEAD:{PATH}") == text(on)
