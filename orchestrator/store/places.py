@@ -15,7 +15,7 @@ from tickets.value import Value
 _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
     "left_open", "title", "action", "notes", "task", "attempted", "needs", "answer", "body", "summary",
-    "decision", "chat",
+    "decision", "chat", "lines", "before", "headline", "said", "for_next",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 
@@ -27,6 +27,8 @@ _REFERENCES: Mapping[str, frozenset[str]] = {
     "EditsAcknowledged": frozenset(("edits",)), "PlanMoved": frozenset(("phase", "plan")),
     "TaskMoved": frozenset(("phase", "plan")), "BlockerRaised": frozenset(("phase", "plan")),
     "PhaseNoted": frozenset(("phase", "removed")),
+    "SessionStarted": frozenset(("path", "task_id")), "SessionEntered": frozenset(("path",)),
+    "SessionRetired": frozenset(("path", "task_id")),
 }  # fmt: skip
 """The fields of events that name what a file says already: it would not be found in other words."""
 
