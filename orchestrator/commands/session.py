@@ -105,13 +105,11 @@ def _recorded(
         )
     closed = [one for one in changed if one in there and one not in (id_, *begun)]
     archived = [one for one in changed if one not in there]
-    rest = {key: done.document[key] for key in ("problems", "next_action") if key in done.document}
-    document = {
-        "schema": 1, "ok": done.document["ok"], "session": _shown(read(path_of(id_), text)),
-        "closed": closed, "archived": archived, "changed": done.document["changed"],
-        "commit": done.document["commit"], **rest,
-    }  # fmt: skip
-    return done._replace(document=document)
+    said = done.document
+    return answer(
+        done.problems, done.step, session=_shown(read(path_of(id_), text)), closed=closed, archived=archived,
+        changed=said["changed"], commit=said["commit"],
+    )  # fmt: skip
 
 
 def _chosen(writer: Writer, arguments: Arguments) -> str:

@@ -6,6 +6,7 @@ processes never begin a session of the same number.
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import chain
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from orchestrator.errors import StateError
 from orchestrator.state import Tree, is_owned
-from orchestrator.state.ai_memory.session_entries import Entry, entry_of, headline_of
+from orchestrator.state.ai_memory.session_entries import NewEntry, entry_of, headline_of
 from orchestrator.state.ai_memory.session_read import (
     FOLDER,
     NO_TASK,
@@ -42,6 +43,7 @@ from orchestrator.state.events import (
 from orchestrator.store.repo import CommitSeen, UserRepo
 from tickets.markdown import one_line, plain
 from tickets.problems import Problem
+from workers.files.read import read_whole
 from workers.git.run import Repository
 
 VARIABLE = "ORCHESTRATE_SESSION"
@@ -116,7 +118,7 @@ class _Log:
         elif (entry := entry_of(event)) is not None:
             yield from self._entered(event, entry)
 
-    def _entered(self, event: Event, entry: Entry) -> Iterator[Event]:
+    def _entered(self, event: Event, entry: NewEntry) -> Iterator[Event]:
         lead, at = getattr(event, "lead", ""), event.at
         noted = event if isinstance(event, SessionNoted) else None
         session = self._session(lead, noted.session if noted else "")
@@ -289,6 +291,7 @@ def _own_headline(session: Session) -> str:
 
 def _other_worktrees(repository: Repository) -> list[Path]:
     found = [repository.common.parent] if repository.common.name == ".git" else []
-    links = (repository.common / "worktrees").glob("*/gitdir")
-    found += (Path(link.read_text().strip()).parent for link in links)
+    for link in (repository.common / "worktrees").glob("*/gitdir"):
+        with suppress(FileNotFoundError):  # those of workers come and go
+            found.append(Path(os.fsdecode(read_whole(link).strip())).parent)
     return [path for path in found if path != repository.root and path.is_dir()]

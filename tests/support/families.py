@@ -10,7 +10,7 @@ from orchestrator.state.events import Decided, PhaseMoved, RunDeployed, TodoAdde
 from tickets.markdown import insert
 from tickets.problems import Problem
 
-FAMILY = "ai_memory"
+FAMILY = "chief_of_staff"
 """A family in whose place it stands."""
 COPY = "ai_memory/all.md"
 

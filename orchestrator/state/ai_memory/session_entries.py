@@ -37,7 +37,7 @@ _CUT_OFF = ("timed_out", "rate_limited", "over_budget", "cancelled", "interrupte
 """Outcomes of workers that could not end by themselves."""
 
 
-class Entry(Value):
+class NewEntry(Value):
     """An entry to write; the form of its lines is the document's."""
 
     title: str
@@ -51,13 +51,13 @@ class Entry(Value):
     headline: str = ""
 
 
-def entry_of(event: Event) -> Entry | None:
+def entry_of(event: Event) -> NewEntry | None:
     """Return the entry of an event; None where a session says nothing of it."""
     found = _ENTRIES.get(type(event))
     return found(event) if found else None
 
 
-def headline_of(entry: Entry, before: str) -> str:
+def headline_of(entry: NewEntry, before: str) -> str:
     """Return the runtime's line of the summary after an entry; what a run came to is not written over."""
     if entry.headline:
         return entry.headline
@@ -71,23 +71,23 @@ def _note(*texts: str) -> tuple[SessionLine, ...]:
     return tuple(SessionLine("Note", text) for text in texts if text)
 
 
-def _deployed(event: RunDeployed) -> Entry:
+def _deployed(event: RunDeployed) -> NewEntry:
     workers = ", ".join(one.worker for one in event.workers) or "none"
     title = f"Run {event.run} of {event.phase} deployed"
-    return Entry(title, _note(f"workers: {workers}"), event.run, with_base=True)
+    return NewEntry(title, _note(f"workers: {workers}"), event.run, with_base=True)
 
 
-def _integrated(event: RunIntegrated) -> Entry:
+def _integrated(event: RunIntegrated) -> NewEntry:
     title = f"Run {event.run} of {event.phase} integrated"
     lines = (*_changed(event.workers), *_errors(event.workers))
-    return Entry(title, lines, event.run, headline=f"Run {event.run}: {_counts(event.workers)}.")
+    return NewEntry(title, lines, event.run, headline=f"Run {event.run}: {_counts(event.workers)}.")
 
 
-def _closed(event: RunClosed) -> Entry | None:
+def _closed(event: RunClosed) -> NewEntry | None:
     if event.status != "cancelled":
         return None  # `resume` goes on with it
     of = f" of {event.phase}" if event.phase else ""
-    return Entry(f"Run {event.run}{of} cancelled", run=event.run)
+    return NewEntry(f"Run {event.run}{of} cancelled", run=event.run)
 
 
 def _changed(workers: Iterable[Completion]) -> list[SessionLine]:
@@ -127,33 +127,33 @@ def _standing(one: Completion) -> str:
     return "accepted in part" if one.verdict == "partial" else one.verdict
 
 
-def _plan(*texts: str) -> Entry:
-    return Entry(PLAN_UPDATED, _note(*texts), joins=True)
+def _plan(*texts: str) -> NewEntry:
+    return NewEntry(PLAN_UPDATED, _note(*texts), joins=True)
 
 
-def _gate(event: GateAnswered) -> Entry:
+def _gate(event: GateAnswered) -> NewEntry:
     said = f"by {event.by}" + (f", on condition: {event.condition}" if event.condition else "")
-    return Entry(f"{event.gate} {event.answer}", _note(said))
+    return NewEntry(f"{event.gate} {event.answer}", _note(said))
 
 
-def _moved(event: PhaseMoved) -> Entry:
+def _moved(event: PhaseMoved) -> NewEntry:
     ended = f"{event.ended} ended" if event.ended and event.begun else ""
     left = f"left open: {', '.join(event.left_open)}" if event.left_open else ""
     title = f"Phase {event.begun} begun" if event.begun else f"Phase {event.ended} ended"
-    return Entry(title, _note(ended, left, event.reason))
+    return NewEntry(title, _note(ended, left, event.reason))
 
 
-def _deliverable(event: DeliverableChanged) -> Entry:
-    return Entry(f"Deliverable {event.name}: {event.status}", _note(event.reason, event.tests))
+def _deliverable(event: DeliverableChanged) -> NewEntry:
+    return NewEntry(f"Deliverable {event.name}: {event.status}", _note(event.reason, event.tests))
 
 
-_ENTRIES: Mapping[type, Callable[[Any], Entry | None]] = {
+_ENTRIES: Mapping[type, Callable[[Any], NewEntry | None]] = {
     RunDeployed: _deployed,
     RunIntegrated: _integrated,
     RunClosed: _closed,
-    Decided: lambda event: Entry("Decided", _note(*(one.title for one in event.decisions))),
+    Decided: lambda event: NewEntry("Decided", _note(*(one.title for one in event.decisions))),
     DeliverableChanged: _deliverable,
-    MilestoneReached: lambda event: Entry(f"Milestone {event.milestone} reached", _note(event.tests)),
+    MilestoneReached: lambda event: NewEntry(f"Milestone {event.milestone} reached", _note(event.tests)),
     PhaseMoved: _moved,
     GateAnswered: _gate,
     TodoAdded: lambda event: _plan(*(f"todo added: {text}" for text in event.items)),
@@ -161,9 +161,11 @@ _ENTRIES: Mapping[type, Callable[[Any], Entry | None]] = {
     TodoMoved: lambda event: _plan(f"todo moved to {event.to or 'the backlog'}: {event.text}"),
     CriterionAdded: lambda event: _plan(f"criterion added: {event.text}"),
     CriterionMet: lambda event: _plan(f"criterion {'met' if event.met else 'open again'}: {event.text}"),
-    PhaseAdded: lambda event: Entry(PLAN_UPDATED, _note(f"phase added: {event.name}")),
-    DeliverableAdded: lambda event: Entry(PLAN_UPDATED, _note(f"deliverable added: {event.name}")),
-    PlanAdded: lambda event: Entry(PLAN_UPDATED, _note(f"plan added: {event.plan.id}: {event.plan.title}")),
-    SessionNoted: lambda event: Entry(event.title or NOTE, _note(event.text)),
+    PhaseAdded: lambda event: NewEntry(PLAN_UPDATED, _note(f"phase added: {event.name}")),
+    DeliverableAdded: lambda event: NewEntry(PLAN_UPDATED, _note(f"deliverable added: {event.name}")),
+    PlanAdded: lambda event: NewEntry(
+        PLAN_UPDATED, _note(f"plan added: {event.plan.id}: {event.plan.title}")
+    ),
+    SessionNoted: lambda event: NewEntry(event.title or NOTE, _note(event.text)),
 }
 """By the type of an event, its entry."""

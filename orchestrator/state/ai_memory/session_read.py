@@ -100,19 +100,19 @@ def read(path: str, text: bytes) -> Session:
     if found := front_problems(document):
         raise StateError(*found)
     with state_errors():
-        values = [front_value(document, key) for key in KEYS]
-        if values[0] is None or values[3] is None:
+        values = {key: front_value(document, key) for key in KEYS}
+        if values["started"] is None or values["status"] is None:
             what = "front matter has no `started` or no `status`, so it is no session"
             raise StateError(Problem(f"{path}:1", what, "add them, or move the file away"))
-        started, *rest = (value or "" for value in values)
+        started, last_updated, task_id, status, files_changed, commits = (values[key] or "" for key in KEYS)
         entries = tuple(entries_of(document, started))
         summary, notes = section_like(document, SUMMARY), section_like(document, FOR_NEXT)
         said = _own_text(document, summary)
         listed = [plain(one.text) for one in items(document, notes) if one.depth == 0] if notes else []
     led = next((one for line in (entries[0].lines if entries else ()) if (one := _LED.match(line))), None)
     return Session(
-        path, id_of(path) or "", started, *rest, said, entries, tuple(listed),
-        led["lead"] if led else "", (led["commit"] or "") if led else "",
+        path, id_of(path) or "", started, last_updated, task_id, status, files_changed, commits, said,
+        entries, tuple(listed), led["lead"] if led else "", (led["commit"] or "") if led else "",
     )  # fmt: skip
 
 
