@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from orchestrator.errors import StateError
-from orchestrator.state.ai_memory.session_entries import PLAN_UPDATED
+from orchestrator.state.ai_memory.session_entries import NOTE, PLAN_UPDATED
 from orchestrator.state.ai_memory.session_read import (
     CHANGELOG,
     COMPLETED,
@@ -146,7 +146,7 @@ def _has(session: Session, event: SessionEntered) -> bool:
         return [line for line in lines if not line.startswith("Commit: ")]
 
     wanted = told([plain(_line(one)[2:]).replace("**", "", 2) for one in event.lines])
-    title = plain(inert(cut(event.title, TEXT)))
+    title = plain(_title(event))
     return any(one.title == title and told(one.lines) == wanted for one in session.entries)
 
 
@@ -158,8 +158,12 @@ def _with_entry(document: Document, event: SessionEntered, before: Session) -> D
         return _with_lines(document, lines)
     began = moment(before.started)
     day = "" if began and began.date() == at.date() else f" ({at:%Y-%m-%d})"
-    heading = f"### {at:%H:%M}{day} — {inert(cut(event.title, TEXT))}"
+    heading = f"### {at:%H:%M}{day} — {_title(event)}"
     return add_section(document, needed(document, CHANGELOG), "\n".join([heading, *lines]))
+
+
+def _title(event: SessionEntered) -> str:
+    return inert(cut(event.title, TEXT)) or NOTE
 
 
 def _is_young(then: datetime, now: datetime, title: str) -> bool:
