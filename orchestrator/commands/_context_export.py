@@ -41,7 +41,7 @@ def export(writer: Writer, agent: str, *, write: bool) -> Answer[None]:
     if write and not has_it:
         families, commits = read_recording(writer.repository.root)
 
-        def added(tree: Tree) -> Mapping[str, bytes]:
+        def added(tree: Tree) -> Mapping[str, bytes | None]:
             return (
                 _rules(writer, tree, families)
                 if file == RULES
@@ -82,7 +82,7 @@ def _with_line(before: bytes | None, file: str, line: str) -> bytes:
     return before + gap + end + line.encode() + end
 
 
-def _rules(writer: Writer, tree: Tree, families: tuple[str, ...]) -> Mapping[str, bytes]:
+def _rules(writer: Writer, tree: Tree, families: tuple[str, ...]) -> Mapping[str, bytes | None]:
     """Return AGENTS.md with the section, its version raised, and the decision about it."""
     at = writer.at.astimezone(UTC)
     with state_errors():

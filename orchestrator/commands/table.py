@@ -48,7 +48,7 @@ COMMANDS = {
     "handoff": Command("handoff", "write a document for the next lead", switches=("--check",)),
     "checkpoint": Command("checkpoint", "write and show how far work on a feature has come"),
     "context": Command("context", "write, synchronize, show and check the active context"),
-    "session": Command(None, "the history of sessions"),
+    "session": Command("session", "begin, note in, end and list the sessions of a lead"),
     "msg": Command("msg", "send, show, acknowledge and list messages between participants"),
     "worker": Command(
         "worker", "a worker's own messages and plans, from its shell", of_lead=False, is_quick=True

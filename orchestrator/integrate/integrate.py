@@ -527,7 +527,7 @@ def _completion(runtime: Runtime, ticket: Ticket, harm: str) -> Completion:
         decider, said_of(worker) if decider == "lead" else "", finding_of(worker, harm),
         (*(files if is_left_out else ()), *outside_of(worker), *worker.evidence.left_out),
         _result(runtime, ticket) if worker.lands else "",
-        runtime.state.recorded.get(ticket.worker, (None, None))[1] == "rejected",
+        runtime.state.recorded.get(ticket.worker, (None, None))[1] == "rejected", ticket.id,
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.rules.rules": ("AGENTS.md",),
     "checkpoints.checkpoint": ("docs/progress/*.md",),
     "ai_memory.context": ("ai_memory/active_context.md",),
+    "ai_memory.sessions": ("ai_memory/session_history/*.md",),
+    "ai_memory.memory": ("ai_memory/memory.md", "ai_memory/memory-*.md"),
     "phases.plan_file": ("phases/*/PLAN.md",),
     "phases.chat_log": ("phases/*/chat/*.jsonl",),
     "phases.phase_status.phase_status": ("phases/*/STATUS.md",),
@@ -51,8 +53,8 @@ class DocumentModule(Protocol):
     def needs(self, tree: Tree, event: "Event") -> tuple[str, ...]:
         """Return the paths that `changes` reads or writes; none where the event does not concern it."""
 
-    def changes(self, tree: Tree, event: "Event") -> dict[str, bytes]:
-        """Return the new bytes of each file that the event changes. Raises StateError.
+    def changes(self, tree: Tree, event: "Event") -> Mapping[str, bytes | None]:
+        """Return the new bytes of each changed file, None for one that goes. Raises StateError.
 
         `tree` holds all files as they were before the event; for a document that copies, as after it.
         """

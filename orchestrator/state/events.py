@@ -42,6 +42,8 @@ class Completion(Value):
     """Its result on one line, in its own words, where it was accepted."""
     was_rejected: bool = False
     """Whether it was rejected by the verdict that was recorded before."""
+    ticket: str = ""
+    """The id of its ticket; empty where it is not known any more."""
 
     @property
     def is_done(self) -> bool:
@@ -455,14 +457,114 @@ class ContextSynced(Value):
     """Tokens that the file may have; 0: no limit."""
 
 
+class SessionBegun(Value):
+    """A lead begins a session. The store names its file, and makes `SessionStarted` of it."""
+
+    at: datetime
+    lead: str
+    task_id: str = ""
+    """Empty: that of the active context."""
+    busy: tuple[str, ...] = ()
+    """The leads of unfinished runs: their sessions are not closed for them."""
+
+
+class SessionNoted(Value):
+    """A lead's own entry in a session. `session` is its id; empty: the lead's open one."""
+
+    text: str
+    at: datetime
+    lead: str
+    title: str = ""
+    """Empty: `Note`."""
+    summary: str = ""
+    for_next: str = ""
+    """A note for the next session. Each may be empty."""
+    session: str = ""
+
+
+class SessionEnded(Value):
+    """A lead ends a session. `session` is its id; empty: the lead's open one."""
+
+    at: datetime
+    lead: str
+    summary: str = ""
+    session: str = ""
+    busy: tuple[str, ...] = ()
+
+
+class SessionLine(Value):
+    """One line of a session's entry."""
+
+    mark: Literal["Changed", "Commit", "Error", "Note"]
+    text: str
+    """Of an error, what went wrong."""
+    subject: str = ""
+    """The path or the commit that it is about; empty for a note or an error."""
+    resolution: str = ""
+    """What became of an error."""
+
+
+class SessionStarted(Value):
+    """A session's file begins; there is none of that name."""
+
+    path: str
+    task_id: str
+    branch: str
+    """Short name; empty where HEAD is detached."""
+    commit: str
+    """Abbreviated; empty in a repository without a commit."""
+    at: datetime
+    lead: str
+
+
+class SessionEntered(Value):
+    """A session gets an entry. Recorded again, that of a run changes nothing."""
+
+    path: str
+    title: str
+    at: datetime
+    lines: tuple[SessionLine, ...] = ()
+    before: tuple[SessionLine, ...] = ()
+    """Commits of others since the entry before it."""
+    joins: bool = False
+    """Whether its lines go to the newest entry, where that is young enough."""
+    once: bool = False
+    """Whether an entry of the same title and lines is not written twice."""
+    headline: str = ""
+    """The runtime's line of the summary; empty: unchanged."""
+    said: str = ""
+    """The summary in the lead's words; empty: unchanged."""
+    for_next: str = ""
+    files_changed: int | None = None
+    commits: int | None = None
+    """As git tells; None: as the changelog tells."""
+    closes: bool = False
+    """Whether the session is completed."""
+    is_late: bool = False
+    """Whether it is closed by another one's command: when something was last done in it stays."""
+
+
+class SessionRetired(Value):
+    """The file of an old session goes, as a commit holds it; a line of the memory is what stays of it."""
+
+    path: str
+    task_id: str
+    files_changed: int
+    commits: int
+    summary: str
+    at: datetime
+
+
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
-    | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced
+    | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced | SessionBegun | SessionNoted | SessionEnded
 )  # fmt: skip
 PhaseEvent = (
     PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted
     | PhaseReported | PlanAdded
 )  # fmt: skip
 """What happens to the plans of a phase; `phase` is the word of its templates, or its short name."""
-Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent | PhaseEvent
+SessionEvent = SessionStarted | SessionEntered | SessionRetired
+"""What becomes of the files of sessions: the store makes them of the other events."""
+Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent | PhaseEvent | SessionEvent

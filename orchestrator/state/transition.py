@@ -1,7 +1,7 @@
 """What events make of the state files: documents are asked what an event concerns, and what it changes."""
 
 from collections import ChainMap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from orchestrator.errors import StateError
 from orchestrator.state import ALWAYS, DocumentModule, Tree, copies, documents, is_owned
@@ -14,7 +14,8 @@ from tickets.value import Value
 class Transition(Value):
     """The new texts of the files that some events change."""
 
-    texts: dict[str, bytes]
+    texts: dict[str, bytes | None]
+    """None for a file that goes."""
     left: tuple[tuple[int, Problem], ...] = ()
     """Why a file of a family stays as it is, each with the index of the event that it does not show."""
 
@@ -26,12 +27,14 @@ def transition(
 
     Raises StateError where a file cannot show an event. One of a family is left as it is if that `leaves` it.
     """
-    made: dict[str, bytes] = {}
+    made: dict[str, bytes | None] = {}
     left: list[tuple[int, Problem]] = []
     now: ChainMap[str, bytes | None] = ChainMap(made, tree)  # type: ignore[arg-type]  # neither is written to
     for at, event in enumerate(events):
 
-        def changed(document: DocumentModule, event: Event = event, at: int = at) -> dict[str, bytes]:
+        def changed(
+            document: DocumentModule, event: Event = event, at: int = at
+        ) -> Mapping[str, bytes | None]:
             try:
                 return _changed(now, document, event)
             except ProblemError as error:
@@ -49,7 +52,7 @@ def transition(
     return Transition(made, tuple(left))
 
 
-def _changed(tree: Tree, document: DocumentModule, event: Event) -> dict[str, bytes]:
+def _changed(tree: Tree, document: DocumentModule, event: Event) -> Mapping[str, bytes | None]:
     needed = document.needs(tree, event)
     # What cannot be read stops the event here: no document may take a part of the files for all of them.
     texts = {path: tree.get(path) for path in needed}

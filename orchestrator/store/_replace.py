@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import Refusal, StateError
-from orchestrator.store.intent import Move, digest
+from orchestrator.store.intent import ABSENT, Move, digest
 from orchestrator.store.read import bytes_of, led_to
 from tickets.problems import Problem
 from workers.files.durable import exchange, replace_file, sync_folder, write_over
@@ -46,8 +46,11 @@ class Files:
             raise Refusal(Problem(path, f"is a link to {target}, outside the repository", "make it a file"))
         return target
 
-    def write_beside(self, texts: Mapping[str, bytes], old: Mapping[str, bytes | None]) -> list[Move]:
-        """Write new texts beside their targets, with the modes of the files that they will replace."""
+    def write_beside(self, texts: Mapping[str, bytes | None], old: Mapping[str, bytes | None]) -> list[Move]:
+        """Write new texts beside their targets, with the modes of the files that they will replace.
+
+        Beside a file that goes stands an empty one, until it is gone.
+        """
         moves = [self._planned(path, old[path], text) for path, text in sorted(texts.items())]
         if moves:
             # After a kill the next command knows from this note what to remove.
@@ -58,7 +61,7 @@ class Files:
             if not target.parent.is_dir():
                 target.parent.mkdir(parents=True, exist_ok=True)
             mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
-            write_over(self.root / move.temporary, texts[move.path], mode, synced=True)
+            write_over(self.root / move.temporary, texts[move.path] or b"", mode, synced=True)
         return moves
 
     def are_current(self, moves: Iterable[Move]) -> bool:
@@ -79,9 +82,11 @@ class Files:
     def _moved(self, move: Move) -> bool:
         """Replace one target; False where it is a person's: their text stands there, ours beside it."""
         temporary, target = self.root / move.temporary, self.root / move.target
+        if move.goes:
+            return self._removed(move)
         beside, there = digest(read_whole(temporary)), digest(self.text(move.path))
         if beside == move.new and there == move.old:
-            if there == "absent" or not exchange(temporary, target):
+            if there == ABSENT or not exchange(temporary, target):
                 temporary.replace(target)
                 sync_folder(target.parent)
                 return True
@@ -96,6 +101,23 @@ class Files:
             exchange(temporary, target)
             sync_folder(target.parent)
         return False
+
+    def _removed(self, move: Move) -> bool:
+        """Take one target away; False where a person has saved it meanwhile: it stays."""
+        temporary, target = self.root / move.temporary, self.root / move.target
+        there = digest(self.text(move.path))
+        if there == move.old:
+            target.replace(temporary)
+        elif there != ABSENT:
+            return False
+        # Also after a kill: a text that we have taken away and that is another one goes back.
+        if digest(read_whole(temporary)) not in (move.old, digest(b"")):
+            temporary.replace(target)
+            sync_folder(target.parent)
+            return False
+        sync_folder(target.parent)
+        temporary.unlink()
+        return True
 
     def new_text(self, move: Move) -> bytes:
         """Return the text that a move will put in place."""
@@ -131,7 +153,7 @@ class Files:
             # Last: without the note the rest could not be found.
             self.clear_note()
 
-    def _planned(self, path: str, old: bytes | None, new: bytes) -> Move:
+    def _planned(self, path: str, old: bytes | None, new: bytes | None) -> Move:
         target = self.target(path)
         # A name that no other move of any process has.
         temporary = target.with_name(f".{target.name}.orchestrate-{os.getpid()}-{next(_NUMBERS)}.tmp")

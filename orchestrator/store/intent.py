@@ -10,9 +10,12 @@ from tickets.value import Value
 from workers.files.read import NotRegularError, read_whole
 from workers.git.run import Repository
 
+ABSENT = "absent"
+"""The digest of a file that is not there."""
+
 
 class Move(Value):
-    """One file to be replaced; plain data, so that another command can finish it."""
+    """One file to be replaced, or to go; plain data, so that another command can finish it."""
 
     path: str
     temporary: str
@@ -24,6 +27,11 @@ class Move(Value):
     """Digests; the old one is `absent` where there was no file."""
     was: str
     """The old text, byte for byte as latin-1: without it a later manual edit could not be merged."""
+
+    @property
+    def goes(self) -> bool:
+        """Whether the file is removed."""
+        return self.new == ABSENT
 
 
 def decided(repository: Repository, kind: str) -> Path:
@@ -121,4 +129,4 @@ def digest(text: bytes | None) -> str:
     """Return the digest of a text; `absent` where there is no file."""
     import hashlib  # noqa: PLC0415 - for start-up time: readers hardly ever need it
 
-    return "absent" if text is None else hashlib.sha256(text).hexdigest()
+    return ABSENT if text is None else hashlib.sha256(text).hexdigest()

@@ -15,7 +15,8 @@ from tickets.value import Value
 _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
     "left_open", "title", "action", "notes", "task", "attempted", "needs", "answer", "body", "summary",
-    "decision", "chat", "texts", "once", "lists", "blocked", "sets", "adds",
+    "decision", "chat", "texts", "once", "lists", "blocked", "sets", "adds", "lines", "before", "headline",
+    "said", "for_next",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 
@@ -27,6 +28,8 @@ _REFERENCES: Mapping[str, frozenset[str]] = {
     "EditsAcknowledged": frozenset(("edits",)), "PlanMoved": frozenset(("phase", "plan")),
     "TaskMoved": frozenset(("phase", "plan")), "BlockerRaised": frozenset(("phase", "plan")),
     "PhaseNoted": frozenset(("phase", "removed")), "ContextSynced": frozenset(("drops",)),
+    "SessionStarted": frozenset(("path", "task_id")), "SessionEntered": frozenset(("path",)),
+    "SessionRetired": frozenset(("path", "task_id")),
 }  # fmt: skip
 """The fields of events that name what a file says already: it would not be found in other words."""
 

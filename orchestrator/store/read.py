@@ -92,7 +92,7 @@ def _waiting(root: Path, path: str, found: bytes | None) -> bytes | None:
     intent = read_intent(decided(repository, "intent"))
     moves = (Move(*one) for one in (intent["moves"] if intent else ()))
     move = next((one for one in moves if one.path == path), None)
-    if move is None or digest(found) != move.old:
+    if move is None or move.goes or digest(found) != move.old:
         return None
     with suppress(FileNotFoundError):
         if digest(decided_text := read_whole(root / move.temporary)) == move.new:

@@ -73,6 +73,17 @@ class Head(Value):
     """Full name (`refs/heads/main`); None where HEAD is detached."""
 
 
+class CommitSeen(Value):
+    """A commit of the branch's history."""
+
+    sha: str
+    subject: str
+    run: str
+    """The run that it lands; empty for a commit of somebody else."""
+    paths: tuple[str, ...]
+    """What it changes; none for a merge."""
+
+
 class RepoBlocked(Refusal):
     """Raised where another git process or git itself blocks a change of the repository; exit code 1."""
 
@@ -205,6 +216,32 @@ class UserRepo:
         found = self._run("log", "--reverse", *plain, grep, ref, f"^{since}").split("\0")
         pairs = (entry.strip("\n").partition("\n") for entry in found if entry.strip())
         return {sha: message for sha, _, message in pairs}
+
+    def commits_since(self, start: str, most: int) -> list[CommitSeen] | None:
+        """Return the newest commits of HEAD that are not in the history of another, oldest first.
+
+        None where that other commit is gone.
+        """
+        if not start or self.value_of(f"{start}^{{commit}}") is None:
+            return None
+        form = "--format=%x01%H%n%s%n%(trailers:key=Orchestrate-Run,valueonly,separator=%x2C)"
+        asked = (
+            "--reverse",
+            "--no-show-signature",
+            f"--max-count={most}",
+            "--name-only",
+            "--no-renames",
+            form,
+        )
+        found = self._run("-c", "core.quotePath=false", "log", *asked, f"{start}..HEAD", "--")
+        commits = (entry.split("\n") for entry in found.split("\x01")[1:])
+        return [
+            CommitSeen(sha, subject, run, tuple(filter(None, paths))) for sha, subject, run, *paths in commits
+        ]
+
+    def subject_of(self, commit: str) -> str:
+        """Return the first line of a commit's message; empty where it is gone."""
+        return self._message_of(commit).partition("\n")[0]
 
     def value_of(self, ref: str) -> str | None:
         """Return the commit that a ref points to."""

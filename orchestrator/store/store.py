@@ -27,7 +27,7 @@ from orchestrator.store.places import in_event, without_new_secrets, without_pla
 from orchestrator.store.read import SAVING, FilesRead
 from orchestrator.store.repo import RepoBlocked, UserRepo
 from orchestrator.store.uncommitted import LeftByRuns, forget_written, note_written, written_by_runs
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from tickets.wording import some_of
 from workers.files.locks import POLL, FairQueue, try_lock
@@ -37,6 +37,9 @@ from workers.worktree.change import Change as ChangedPath
 LOCK_WAIT = 30.0
 """Seconds to wait for another command that is writing."""
 
+SESSIONS = "ai_memory"
+"""The family whose sessions show all that a lead changes."""
+
 ARCHIVES = ("docs/history", "docs/decisions")
 """Where files are written that no event changes."""
 
@@ -44,8 +47,8 @@ LANDS = "a landing waits to be completed"
 DECIDED = "the change is decided, and waits to be completed"
 SAVED = "the state files are saved, their commit waits"
 
-Change = Callable[[Tree], Mapping[str, bytes]]
-"""From texts by path to new ones."""
+Change = Callable[[Tree], Mapping[str, bytes | None]]
+"""From texts by path to new ones; None for a file that goes."""
 
 
 class Recorded(Value):
@@ -90,9 +93,11 @@ class Store:
         events = [in_event(event, self._root, self._redactor) for event in events]
         found = Transition({})
 
-        def showing(tree: Tree, *, leaves: bool = False) -> Mapping[str, bytes]:
+        def showing(tree: Tree, *, leaves: bool = False) -> Mapping[str, bytes | None]:
             nonlocal found
-            found = transition(tree, events, families, leaves=leaves)
+            entered, odd = self._of_sessions(tree, events, families, leaves=leaves)
+            found = transition(tree, [*events, *entered], families, leaves=leaves)
+            found = found._replace(left=(*found.left, *((len(events), problem) for problem in odd)))
             return found.texts
 
         concerned = owned_paths(ALWAYS if is_run else families)
@@ -119,7 +124,7 @@ class Store:
                 tree = FilesRead(lambda path, at=at: self._repo.committed(path, at) or None)  # type: ignore[misc]
                 found = transition(tree, events, families, leaves=True)
                 told = tuple(dict.fromkeys(problem for _, problem in found.left))
-                texts = {path: text for path, text in found.texts.items() if text != tree[path]}
+                texts = {path: text for path, text in found.texts.items() if text and text != tree[path]}
                 made = self._repo.commit_on(ref, texts, message) if texts else None
                 if made or not texts:
                     return Recorded(tuple(sorted(texts)), made, told, found.left)
@@ -308,8 +313,25 @@ class Store:
 
     # A transaction
 
+    def _of_sessions(
+        self, tree: Tree, events: Sequence[Event], families: Collection[str], *, leaves: bool
+    ) -> tuple[list[Event], list[Problem]]:
+        """Return what the history of sessions gets of some events, and why it gets nothing."""
+        if SESSIONS not in families:
+            return [], []
+        from orchestrator.store.sessions import session_events  # noqa: PLC0415 - a family that is off costs nothing
+
+        try:
+            found = session_events(self._repository, self._repo, tree, events, families)
+        except (ProblemError, OSError) as error:
+            if not leaves:
+                raise
+            problems = error.problems if isinstance(error, ProblemError) else [_hindered(error, "")]
+            return [], [problem._replace(severity="warning") for problem in problems]
+        return [in_event(event, self._root, self._redactor) for event in found], []
+
     def _transact(self, wanted: "_Wanted") -> tuple[list[str], list[Problem]]:
-        placed: dict[str, tuple[bytes | None, bytes]] = {}
+        placed: dict[str, tuple[bytes | None, bytes | None]] = {}
         """The old and the new text of files that are replaced already: no event counts twice."""
         missed: Sequence[Move] = ()
         closed: dict[str, OSError] = {}
@@ -322,7 +344,7 @@ class Store:
             try:
                 before = {path: old for path, (old, _) in placed.items()}
                 new = change(FilesRead(now.__getitem__, known={**now, **before}))
-                after = {path: self._without_new_secrets(text, now) for path, text in new.items()}
+                after = {path: text and self._without_new_secrets(text, now) for path, text in new.items()}
                 _refuse_conflicts(now, after if wanted.branch else named_paths(ALWAYS))
             except Exception:
                 if self._was_saved(now):
@@ -378,7 +400,7 @@ class Store:
         return self._files.text(path)
 
     def _beside(
-        self, texts: Mapping[str, bytes], now: FilesRead, closed: dict[str, OSError] | None
+        self, texts: Mapping[str, bytes | None], now: FilesRead, closed: dict[str, OSError] | None
     ) -> list[Move] | None:
         """Write new texts beside their targets; None where they are to be computed again.
 
@@ -396,7 +418,7 @@ class Store:
         self._files.discard(moves)
         return None
 
-    def _close(self, texts: Mapping[str, bytes], now: FilesRead, closed: dict[str, OSError]) -> bool:
+    def _close(self, texts: Mapping[str, bytes | None], now: FilesRead, closed: dict[str, OSError]) -> bool:
         """Find the files of families that cannot be written: a run goes on without them."""
         known = len(closed)
         self._sweep()
@@ -478,6 +500,9 @@ class Store:
         problems = []
         while missed := self._files.move(moves):
             move, *moves = missed
+            if move.goes:
+                self._files.discard([move])  # what a person has saved since stays
+                continue
             hand, was = self._files.text(move.path), move.was.encode("latin-1")
             merged = hand and self._merged(hand, was, self._files.new_text(move))
             if merged:

@@ -32,7 +32,7 @@ def written_by_runs(repository: Repository) -> dict[str, LeftByRuns]:
 
 
 def note_written(
-    repository: Repository, before: Mapping[str, bytes | None], after: Mapping[str, bytes]
+    repository: Repository, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
 ) -> None:
     """Note what a run is about to write."""
     known = written_by_runs(repository)
