@@ -33,6 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--section", metavar="NAME", help="one section, by its title or number")
     show.add_argument("--max-tokens", type=int, metavar="N", help="leave optional sections out until it fits")
     action("check", "check it: exit 1 if a point fails")
+    switch = action("switch", "turn to another task: its sections return, those of this one are put aside")
+    switch.add_argument("task", metavar="TASK_ID", help="a secondary task, or `new`")
+    switch.add_argument("--reason", required=True, metavar="TEXT", help="why")
+    switch.add_argument("--goal", metavar="TEXT", help="of a new task")
+    switch.add_argument("--id", metavar="ID", help="of a new task, as PARSER-001")
+    switch.add_argument("--force", action="store_true", help="also if another lead works on it")
+    archive = action("archive", "put the task away for good, with an entry in the memory")
+    archive.add_argument("--summary", metavar="TEXT", help="what was done (default: your items of `done`)")
+    archive.add_argument(
+        "--verified", metavar="TEXT", help="how it was verified (default: the last green build)"
+    )
+    archive.add_argument(
+        "--next", dest="following", metavar="TASK_ID", help="the secondary task that follows"
+    )
+    for one in (switch, archive):
+        one.add_argument("--no-commit", action="store_true", help="leave it to the next commit")
+        add_lead(one)
     export = action("export", "show, or add, what makes a new session of a CLI begin with it")
     export.add_argument(
         "--for", dest="agent", required=True, choices=["claude", "gemini", "codex"], help="the CLI"

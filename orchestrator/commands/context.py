@@ -1,4 +1,4 @@
-"""`context init|show|sync|check|export`: the active context, in ai_memory/active_context.md."""
+"""`context`: the active context of the lead's task, in ai_memory/active_context.md."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,12 @@ from orchestrator.state.ai_memory.context_copies import goal_of
 from orchestrator.state.ai_memory.context_diff import edits_between
 from orchestrator.state.ai_memory.context_keys import SECTION_OF, SECTIONS, UNSTATED, WORDS, key_named
 from orchestrator.state.ai_memory.context_read import PATH, Context, read
+from orchestrator.state.ai_memory.context_tasks import file_of
 from orchestrator.state.ai_memory.context_write import ContextEdit
 from orchestrator.state.canonical.decisions.read import PATH as DECISIONS
 from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.document import editable
-from orchestrator.state.events import ContextSynced
+from orchestrator.state.events import ContextArchived, ContextSwitched, ContextSynced
 from orchestrator.step import Step, Waits
 from orchestrator.store.repo import UserRepo
 from orchestrator.store.store import Store
@@ -43,7 +44,7 @@ _KNOWN_ID = re.compile(r"\b[A-Z][A-Z0-9-]*-\d{3,}\b")
 class Arguments(Value):
     """The arguments of `context`."""
 
-    action: Literal["init", "show", "sync", "check", "export"]
+    action: Literal["init", "show", "sync", "check", "export", "switch", "archive"]
     full: bool = False
     """Write all 23 sections with all keys."""
     complete: bool = False
@@ -58,6 +59,14 @@ class Arguments(Value):
     no_commit: bool = False
     section: str = ""
     max_tokens: int | None = None
+    task: str = ""
+    """The id of the task to turn to, or `new`."""
+    goal: str = ""
+    reason: str = ""
+    force: bool = False
+    summary: str = ""
+    verified: str = ""
+    following: str = ""
     agent: Literal["claude", "gemini", "codex"] = "claude"
     write: bool = False
 
@@ -91,6 +100,8 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
             return _sync(lead, arguments)
         case "show":
             return _show(lead, arguments)
+        case "switch" | "archive":
+            return _turn(lead, arguments)
         case "export":
             from orchestrator.commands._context_export import export  # noqa: PLC0415 - the others need none of it
 
@@ -152,6 +163,42 @@ def _sync(lead: _Lead, arguments: Arguments) -> Answer[None]:
     return _recorded(lead, arguments, event, {}, [])
 
 
+def _turn(lead: _Lead, arguments: Arguments) -> Answer[None]:
+    """Put the current task aside, or away for good, and turn to another one."""
+    from orchestrator.commands._context_tasks import archived, switched  # noqa: PLC0415 - the others need none of it
+
+    text = _there(lead)
+    context, words = _read(text), arguments._asdict()
+    is_new = arguments.task == "new"
+    event = _event(lead, arguments, text, begins=False)
+    made: ContextSwitched | ContextArchived
+    if arguments.action == "archive":
+        made, message = archived(lead.writer, context, event, words), "Archive a task"
+    else:
+        new_id = ""
+        if is_new:
+            deliverable = lead.found.status.deliverable.name if lead.found.status else ""
+            new_id = _task_id(lead, arguments.id, deliverable)
+            event = event._replace(once=tuple(_once(lead, new_id)))
+            goal = arguments.goal or goal_of({STATUS: lead.writer.text(STATUS)})
+            words["goal"] = goal
+        made, message = switched(lead.writer, context, event, words, new_id), "Turn to another task"
+    switch = made.switch if isinstance(made, ContextArchived) else made
+    moved = [{"what": switch.old, "to": file_of(switch.old)}] if switch.old else []
+    return _recorded(lead, arguments, made, {}, moved, message=message)
+
+
+def _once(lead: _Lead, task_id: str) -> list[tuple[str, str]]:
+    """Return what is set once for a new task."""
+    return [
+        ("language", language_of(lead.settings)),
+        ("task_id", task_id),
+        ("goal", goal_of({STATUS: lead.writer.text(STATUS)})),
+        ("scope_in", scopes_of(_tickets(lead)) or UNSTATED),
+        ("scope_out", UNSTATED),
+    ]
+
+
 def _event(lead: _Lead, arguments: Arguments, text: bytes | None, *, begins: bool) -> ContextSynced:
     """Return the event of a synchronization, with the facts as of now."""
     context = None if is_empty(text) else _read(text or b"")
@@ -162,13 +209,7 @@ def _event(lead: _Lead, arguments: Arguments, text: bytes | None, *, begins: boo
     if is_new or begins:
         tickets = _tickets(lead)
         deliverable = lead.found.status.deliverable.name if lead.found.status else ""
-        once = [
-            ("language", language_of(lead.settings)),
-            ("task_id", _task_id(lead, arguments.id, deliverable)),
-            ("goal", goal_of({STATUS: lead.writer.text(STATUS)})),
-            ("scope_in", scopes_of(tickets) or UNSTATED),
-            ("scope_out", UNSTATED),
-        ]
+        once = _once(lead, _task_id(lead, arguments.id, deliverable))
         if arguments.full:
             once.append(("task_started", f"{lead.writer.at.astimezone(UTC):%Y-%m-%d}"))
             lists.append(("resume_recipe", _recipe(lead)))
@@ -185,9 +226,11 @@ def _event(lead: _Lead, arguments: Arguments, text: bytes | None, *, begins: boo
 def _recorded(
     lead: _Lead,
     arguments: Arguments,
-    event: ContextSynced,
+    event: ContextSynced | ContextSwitched | ContextArchived,
     more: Mapping[str, bytes],
     moved: Sequence[Mapping[str, str]],
+    *,
+    message: str = "Synchronize the active context",
 ) -> Answer[None]:
     """Record the event, or show what it would change, and answer with the edits."""
     writer = lead.writer
@@ -196,12 +239,13 @@ def _recorded(
     changed: list[str] = []
     commit: str | None = None
     if arguments.dry_run:
+        assert isinstance(event, ContextSynced)  # noqa: S101 - the others have no such option
         tree = {path: writer.text(path) for path in (PATH, STATUS, DECISIONS)}
         after = synced(tree, event).data
     else:
         families, commits = read_recording(writer.repository.root)
         store = Store(writer.repository)
-        message = f"Synchronize the active context\n\n- by {writer.lead}\n"
+        message = f"{message}\n\n- by {writer.lead}\n"
         if more:
             store.write({**more, PATH: b""}, message="Move the active context away", commit=False)
         done = store.record(

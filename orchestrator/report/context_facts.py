@@ -16,6 +16,7 @@ from orchestrator.state import is_owned
 from orchestrator.state.ai_memory.context_copies import blocked_line, item
 from orchestrator.state.ai_memory.context_keys import NONE
 from orchestrator.state.ai_memory.context_read import Context
+from orchestrator.state.ai_memory.tasks import is_task_id
 from tickets.value import Value
 from workers.files.run_dir import read_json
 from workers.git.run import GitError, git, git_fields, git_line
@@ -167,8 +168,14 @@ def _related_docs(found: Situation, context: Context | None) -> tuple[str, ...]:
         *sorted((root / "ai_memory").glob("*_ctx.md")),
         *sorted((root / "phases").glob("*/PLAN.md")),
     ]
-    paths = [(path.relative_to(root).as_posix(), tasks.get(path.name, "sync")) for path in places]
+    paths = [(path.relative_to(root).as_posix(), _task_of(path.name, tasks)) for path in places]
     return tuple(item(path, source) for path, source in paths if path not in theirs)
+
+
+def _task_of(name: str, tasks: Mapping[str, str]) -> str:
+    """Return the task that a file of sections put aside belongs to; `sync` for any other plan file."""
+    task = name.removesuffix("_ctx.md").upper()
+    return tasks.get(name) or (task if name.endswith("_ctx.md") and is_task_id(task) else "sync")
 
 
 def _related_code(found: Situation) -> tuple[str, ...] | None:

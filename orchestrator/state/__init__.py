@@ -22,7 +22,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "canonical.decisions.decisions": ("DECISIONS.md",),
     "canonical.rules.rules": ("AGENTS.md",),
     "checkpoints.checkpoint": ("docs/progress/*.md",),
-    "ai_memory.context": ("ai_memory/active_context.md",),
+    "ai_memory.context": ("ai_memory/active_context.md", "ai_memory/*_ctx.md"),
     "ai_memory.sessions": ("ai_memory/session_history/*.md",),
     "ai_memory.memory": ("ai_memory/memory.md", "ai_memory/memory-*.md"),
     "phases.plan_file": ("phases/*/PLAN.md",),

@@ -457,6 +457,39 @@ class ContextSynced(Value):
     """Tokens that the file may have; 0: no limit."""
 
 
+class ContextSwitched(Value):
+    """A lead turns to another task: the old one's sections are put aside, the new one's return."""
+
+    sync: ContextSynced
+    """The synchronization that comes first; of the new task it has what is set once."""
+    old: str
+    """Empty where no task was current."""
+    to: str
+    """Empty: no task is current then."""
+    reason: str
+    at: datetime
+    lead: str
+    goal: str = ""
+    """Of a new task."""
+
+
+class ContextArchived(Value):
+    """A task is done: its sections are put aside for good, and the memory keeps what outlives it."""
+
+    switch: ContextSwitched
+    finished: datetime
+    goal: str
+    summary: str
+    where: str
+    verified: str
+    lessons: tuple[str, ...]
+    sessions: tuple[str, ...]
+    context: str
+    """The path of the file that holds its sections."""
+    at: datetime
+    lead: str
+
+
 class SessionBegun(Value):
     """A lead begins a session. The store names its file, and makes `SessionStarted` of it."""
 
@@ -558,7 +591,8 @@ class SessionRetired(Value):
 LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
-    | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced | SessionBegun | SessionNoted | SessionEnded
+    | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced | ContextSwitched | ContextArchived
+    | SessionBegun | SessionNoted | SessionEnded
 )  # fmt: skip
 PhaseEvent = (
     PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted

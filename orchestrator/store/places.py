@@ -16,7 +16,7 @@ _WORDS = frozenset((
     "workers", "items", "decisions", "text", "reason", "impact", "mitigation", "tests", "condition", "about",
     "left_open", "title", "action", "notes", "task", "attempted", "needs", "answer", "body", "summary",
     "decision", "chat", "texts", "once", "lists", "blocked", "sets", "adds", "lines", "before", "headline",
-    "said", "for_next",
+    "said", "for_next", "goal", "where", "verified", "lessons", "sync", "switch",
 ))  # fmt: skip
 """The fields of events that hold new words. Others name what a file says already, and stay as they are."""
 

@@ -21,6 +21,16 @@ from orchestrator.state.ai_memory.context_keys import (
     section_named,
 )
 from orchestrator.state.ai_memory.context_read import ARROW, PATH, Context, read
+from orchestrator.state.ai_memory.context_tasks import (
+    aside,
+    begun,
+    file_of,
+    joined,
+    old_task,
+    returned,
+    split,
+    with_secondary,
+)
 from orchestrator.state.ai_memory.context_write import (
     body_of,
     line_of,
@@ -35,12 +45,18 @@ from orchestrator.state.canonical.status.read import PATH as STATUS
 from orchestrator.state.checkpoints import checkpoint
 from orchestrator.state.checkpoints.read import read as read_checkpoint
 from orchestrator.state.document import damage, editable, opened, state_errors
-from orchestrator.state.events import CheckpointWritten, ContextSynced, Event
+from orchestrator.state.events import (
+    CheckpointWritten,
+    ContextArchived,
+    ContextSwitched,
+    ContextSynced,
+    Event,
+)
 from orchestrator.state.facts import Facts
 from tickets.markdown import Document, plain, sections
 from tickets.problems import Problem
 
-OWNS: tuple[str, ...] = (PATH,)
+OWNS: tuple[str, ...] = (PATH, "ai_memory/*_ctx.md")
 
 HEAD = """\
 # Active Context
@@ -68,6 +84,11 @@ def needs(tree: Tree, event: Event) -> tuple[str, ...]:
     """Return the file, and the homes of what it copies; none where there is no context to keep."""
     if isinstance(event, ContextSynced):
         return (PATH, STATUS, DECISIONS)
+    if isinstance(event, ContextArchived):
+        event = event.switch
+    if isinstance(event, ContextSwitched):
+        files = tuple(file_of(task) for task in (event.old, event.to) if task)
+        return (PATH, STATUS, DECISIONS, *files)
     if not tree.get(PATH):
         return ()
     if isinstance(event, CheckpointWritten):
@@ -75,14 +96,18 @@ def needs(tree: Tree, event: Event) -> tuple[str, ...]:
     return (PATH, STATUS, DECISIONS)
 
 
-def changes(tree: Tree, event: Event) -> dict[str, bytes]:
+def changes(tree: Tree, event: Event) -> dict[str, bytes | None]:
     """Return the context with what the event changes. Raises StateError where it cannot be edited.
 
     `tree` holds the homes as they are after the event.
     """
     text = tree.get(PATH)
     if isinstance(event, ContextSynced):
-        return _written(text, synced(tree, event), event.at)
+        return {**_written(text, synced(tree, event), event.at)}
+    if isinstance(event, ContextArchived):
+        return _switched(tree, event.switch, keeps=False)
+    if isinstance(event, ContextSwitched):
+        return _switched(tree, event, keeps=True)
     if is_empty(text):
         return {}
     before = editable(PATH, tree)
@@ -91,7 +116,7 @@ def changes(tree: Tree, event: Event) -> dict[str, bytes]:
             after = _with_checkpoint(before, tree, event)
         else:
             after = _with_copies(before, copies_of(tree, _since(read(before.data))))
-    return _written(text, after, event.at)
+    return {**_written(text, after, event.at)}
 
 
 def synced(tree: Tree, event: ContextSynced) -> Document:
@@ -107,6 +132,46 @@ def synced(tree: Tree, event: ContextSynced) -> Document:
         document = _with_edits(_with_facts(document, event), event)
         document = _with_copies(document, copies_of(tree, _since(context)), event)
         return _fitted(document, event.budget)
+
+
+def _switched(tree: Tree, event: ContextSwitched, *, keeps: bool) -> dict[str, bytes | None]:
+    """Return the context with another task, and the file with the old one's sections.
+
+    `keeps`: the old task becomes a secondary one. Raises StateError.
+    """
+    before = synced(tree, event.sync)
+    context, parts = read(before.data), split(before)
+    files: dict[str, bytes | None] = {}
+    old = old_task(context)
+    if old is not None and old.task_id == event.old:
+        files[file_of(old.task_id)] = aside(old.task_id, parts)
+    path = file_of(event.to) if event.to else ""
+    text = tree.get(path) if path else None
+    if text is not None:
+        task = returned(path, text)
+        files[path] = None
+    else:
+        texts = {**dict(event.sync.once), "task_id": event.to or NONE, "goal": event.goal or UNSTATED}
+        task = begun(texts, {})
+    secondary = with_secondary(context, event.to, old if keeps else None)
+    with state_errors():
+        document = opened(PATH, joined(parts, task, secondary))
+        if old is not None and event.to:
+            line = f"current task is {event.to} instead of {old.task_id} \u2192 {event.reason}"
+            document = _added(document, "decisions", line, event.at)
+        lists = tuple(one for one in event.sync.lists if one[0] != "related_docs")
+        facts = event.sync._replace(sets=(), adds=(), drops=(), lists=lists)
+        document = _with_facts(document, facts._replace(once=()))
+        document = _with_copies(document, copies_of(tree, _since(read(document.data))), facts)
+        kept = [one for one in files if files[one] is not None and keeps]
+        now = read(document.data).list("related_docs")
+        listed = [line_of(one) for one in now if one.source and not (path and path in one.text)]
+        ours = [f"{one}{ARROW}{event.old}" for one in kept]
+        if ours or listed:
+            document = with_items(document, "related_docs", [*listed, *ours])
+        document = _fitted(document, event.sync.budget)
+        stamped = with_text(document, "last_updated", f"{event.at.astimezone(UTC):{_TIME}}")
+    return {**files, PATH: stamped.data}
 
 
 def copies_behind(tree: Tree, since: str = "") -> bytes:

@@ -46,6 +46,15 @@ CONTEXT = {
     "The changes of `context sync`": ("context", "sync", "--add", "next=Mend the lexer"),
     "The sections of `context show`": ("context", "show", "--section", "Progress"),
     "The points of `context check`": ("context", "check"),
+    "The tasks of `context switch`": (
+        "context",
+        "switch",
+        "new",
+        "--id",
+        "WRITER-001",
+        "--reason",
+        "it waits",
+    ),
     "The text of `context export`": ("context", "export", "--for", "claude", "--write"),
 }
 """Calls with the family `ai_memory` on."""
