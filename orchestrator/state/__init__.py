@@ -24,7 +24,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "checkpoints.checkpoint": ("docs/progress/*.md",),
     "ai_memory.context": ("ai_memory/active_context.md", "ai_memory/*_ctx.md"),
     "ai_memory.sessions": ("ai_memory/session_history/*.md",),
-    "ai_memory.memory": ("ai_memory/memory.md", "ai_memory/memory-*.md"),
+    "ai_memory.memory": ("ai_memory/memory.md",),
     "phases.plan_file": ("phases/*/PLAN.md",),
     "phases.chat_log": ("phases/*/chat/*.jsonl",),
     "phases.phase_status.phase_status": ("phases/*/STATUS.md",),

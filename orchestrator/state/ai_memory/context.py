@@ -163,7 +163,7 @@ def _switched(tree: Tree, event: ContextSwitched, *, keeps: bool) -> dict[str, b
         facts = event.sync._replace(sets=(), adds=(), drops=(), lists=lists)
         document = _with_facts(document, facts._replace(once=()))
         document = _with_copies(document, copies_of(tree, _since(read(document.data))), facts)
-        kept = [one for one in files if files[one] is not None and keeps]
+        kept = [one for one in files if files[one] is not None]
         now = read(document.data).list("related_docs")
         listed = [line_of(one) for one in now if one.source and not (path and path in one.text)]
         ours = [f"{one}{ARROW}{event.old}" for one in kept]

@@ -14,7 +14,7 @@ from tickets.problems import Problem
 from tickets.wording import count_of
 
 PATH = "ai_memory/memory.md"
-OWNS: tuple[str, ...] = (PATH, "ai_memory/memory-*.md")
+OWNS: tuple[str, ...] = (PATH,)
 TASKS, SESSIONS = "Tasks", "Sessions"
 _NEW = f"""# Memory
 

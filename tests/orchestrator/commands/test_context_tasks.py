@@ -36,7 +36,7 @@ def of_task(lab):
             continue
         for key in one.keys:
             found[key.name] = [each.text for each in key.items if not each.source] or (
-                key.value if not key.items and key.name != "plan" else None
+                key.value if not key.items and key.name not in ("plan", "related_docs") else None
             )
         if not one.section.keys:
             texts = [each.text for each in one.items if not each.source]
@@ -130,8 +130,13 @@ def test_an_archive_leaves_a_short_file_an_entry_and_nothing_lost(on):
     kept = (on.root / file_of("CODE-REVIEW-001")).read_bytes()
     assert [one.data.rstrip() for one in returned("x", kept)] == [one.data.rstrip() for one in aside_before]
     memory = (on.root / MEMORY).read_text()
-    for line in ("### CODE-REVIEW-001: ", "- done: All of it is reviewed", "- verified: not verified",
-                 "  - Escapes are undone in the lexer", "- context: ai_memory/code-review-001_ctx.md"):  # fmt: skip
+    for line in (
+        "### CODE-REVIEW-001: ",
+        "- done: All of it is reviewed",
+        "- verified: not verified",
+        "  - Escapes are undone in the lexer",
+        "- context: ai_memory/code-review-001_ctx.md",
+    ):
         assert line in memory
     assert on.git("status", "--porcelain") == ""
     code = on.call("context", "check", "--json")
