@@ -41,6 +41,11 @@ PLANS = {
     "The phases of `phase list`": ("phase", "list"),
 }
 """Calls with the family `phases` on."""
+SESSIONS = {
+    "session": ("session", "note", "Escapes are undone in the lexer", "--for-next", "Ask the users"),
+    "The sessions of `session list`": ("session", "list"),
+}
+"""Calls with the family `ai_memory` on."""
 MESSAGES = {
     "msg": ("msg", "inbox"),
     "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
@@ -127,12 +132,14 @@ def answers(tmp_path_factory):
         "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
-        **LISTS, **PLANS,
+        **LISTS, **PLANS, **SESSIONS,
     }.items():  # fmt: skip
         if name == "msg":
             ask(lab)
         if name == next(iter(PLANS)):
             lab.call("init", "--with", "phases")
+        if name == next(iter(SESSIONS)):
+            lab.call("init", "--with", "ai_memory")
         found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
@@ -178,9 +185,11 @@ def test_every_command_that_exists_has_an_example():
         "A brief answer of `wait`",
         *LISTS,
         *PLANS,
+        *SESSIONS,
         *MESSAGES,
         *WORKERS,
     } - {
+        "session",
         "msg",
         "worker",
     }

@@ -1,4 +1,4 @@
-"""ai_memory/session_history/: a session begins, gets entries, ends and retires, whatever a person has edited."""
+"""ai_memory/session_history/: a session begins, gets entries, ends and retires; what a person edits stays."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -416,7 +416,9 @@ def test_a_memory_of_another_shape_keeps_its_bytes_and_gains_the_sections(text):
     assert LINE.strip() in made
 
 
-@pytest.mark.parametrize("text", ["## Sessions\n\n## Sessions\n", "x\n```\n", "<<<<<<< a\nb\n=======\n>>>>>>> c\n"])
+@pytest.mark.parametrize(
+    "text", ["## Sessions\n\n## Sessions\n", "x\n```\n", "<<<<<<< a\nb\n=======\n>>>>>>> c\n"]
+)
 def test_a_memory_that_cannot_be_edited_refuses(text):
     with pytest.raises(StateError):
         after({PATH: b"x", memory.PATH: text.encode()}, RETIRED)
