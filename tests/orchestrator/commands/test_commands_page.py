@@ -46,6 +46,8 @@ SESSIONS = {
     "The sessions of `session list`": ("session", "list"),
 }
 """Calls with the family `ai_memory` on."""
+TURNED_ON = {next(iter(PLANS)): "phases", next(iter(SESSIONS)): "ai_memory"}
+"""Families, before their first call."""
 MESSAGES = {
     "msg": ("msg", "inbox"),
     "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
@@ -136,10 +138,8 @@ def answers(tmp_path_factory):
     }.items():  # fmt: skip
         if name == "msg":
             ask(lab)
-        if name == next(iter(PLANS)):
-            lab.call("init", "--with", "phases")
-        if name == next(iter(SESSIONS)):
-            lab.call("init", "--with", "ai_memory")
+        if family := TURNED_ON.get(name):
+            lab.call("init", "--with", family)
         found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
