@@ -18,6 +18,7 @@ from orchestrator.archive.runs import (
     select_runs,
 )
 from orchestrator.archive.state_entries import Archived, archived, targets
+from orchestrator.commands._sessions import archive_sessions
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
 from orchestrator.errors import HELD, Refusal
@@ -80,6 +81,7 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
     more = targets(texts)
     old = _unchanged_since(root, at - age, texts[PATH] or b"")
     plan = archived({**texts, **{path: read_file(root, path) for path in more}}, at, old)
+    commits = not (arguments.dry_run or arguments.no_commit) and read_settings(root).git.commit != "never"
     done = Recorded((), None, ())
     if plan.moved and not arguments.dry_run:
         made: list[Archived] = []
@@ -88,20 +90,21 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
             made.append(archived(now_there, at, old))
             return made[-1].texts
 
-        settings = read_settings(root)
         done = Store(repository).change(
             moving,
             paths=tuple(path for path in more if path not in texts),
             message=_message(plan),
-            commit=settings.git.commit != "never" and not arguments.no_commit,
+            commit=commits,
         )
         plan = made[-1] if made else plan
+    retired, closed = archive_sessions(repository, at, dry_run=arguments.dry_run, commit=commits)
+    moved = [*(one._asdict() for one in plan.moved), *retired]
     next_action = "orchestrate status"
-    if plan.moved and arguments.dry_run:
+    if moved and arguments.dry_run:
         next_action = "orchestrate archive" + (f" --older-than {_spelled(age)}" if age.days != DAYS else "")
     return answer(
-        done.problems, next_action, dry_run=arguments.dry_run,
-        moved=[one._asdict() for one in plan.moved], changed=list(done.changed), commit=done.commit,
+        (*done.problems, *closed.problems), next_action, dry_run=arguments.dry_run, moved=moved,
+        changed=sorted({*done.changed, *closed.changed}), commit=closed.commit or done.commit,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from orchestrator.report.situation import Situation
 from orchestrator.state import Tree, owned_among
 from orchestrator.state.canonical.status.read import PATH
 from orchestrator.state.document import present
+from orchestrator.state.events import HandedOver
 from tickets.problems import Problem, Severity
 from tickets.value import Value
 
@@ -83,13 +84,22 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
     from orchestrator.report.status_report import report_on  # noqa: PLC0415
     from orchestrator.report.text import keep_report  # noqa: PLC0415
     from orchestrator.store.places import without_places  # noqa: PLC0415
-    from orchestrator.store.store import Store  # noqa: PLC0415
+    from orchestrator.store.store import SESSIONS, Store  # noqa: PLC0415
 
     repository, at, step = found.repository, found.at, found.step
     report = report_on(found, "the next lead", found.lead or lead_of(caller, repository))
     path, tests = path_of(repository.root, at), tests_line(found.figures)
     kept = keep_report(repository, report, at)
     text = without_places(text_of(found, report, points, kept=kept), repository.root)
+
+    told: list[Problem] = []
+    if SESSIONS in found.families:
+        # Before the document: the commit that it makes takes along what was written without one.
+        handed = HandedOver(path, at, lead_of(caller, repository))
+        noted = Store(repository).record(
+            [handed], families=found.families, message="", commit=False, is_run=True
+        )
+        told += noted.problems
 
     def handed_over(texts: Tree) -> Mapping[str, bytes]:
         status = status_at_handoff(present(PATH, texts[PATH]), at, tests)
@@ -102,7 +112,7 @@ def _write(caller: Caller, found: Situation, points: Sequence[Point], *, commit:
         message=f"Hand over: {step.p0 or step.said}\n\nNext: {step.said}\n",
         commit=commit,
     )
-    return _Written(path, kept, done.changed, done.commit, done.problems)
+    return _Written(path, kept, done.changed, done.commit, (*told, *done.problems))
 
 
 def _shown(one: Point) -> dict[str, Any]:

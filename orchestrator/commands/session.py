@@ -3,10 +3,10 @@
 from typing import Any, Literal
 
 from orchestrator.commands._record import Writer, given, read_back, record, shortened, writer_of
+from orchestrator.commands._sessions import FAMILY, busy_leads
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller
 from orchestrator.errors import Refusal
-from orchestrator.runs.state import unfinished_runs
 from orchestrator.settings.recording import read_recording
 from orchestrator.state.ai_memory.session_read import Session, count_in, id_of, path_of, read
 from orchestrator.state.ai_memory.tasks import is_task_id
@@ -16,7 +16,6 @@ from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from tickets.wording import count_of
 
-FAMILY = "ai_memory"
 NEXT = "orchestrate status"
 
 
@@ -63,7 +62,7 @@ def _start(writer: Writer, arguments: Arguments) -> Answer[None]:
         raise Refusal(Problem("--task", f"`{read_back(task)}` is no task id", "write it as PARSER-001"))
     mine = [one for one in _sessions(writer, []) if one.is_open and one.lead == writer.lead]
     warnings = [_still_open(mine[-1])] if mine else []
-    event = SessionBegun(writer.at, writer.lead, task, _busy(writer))
+    event = SessionBegun(writer.at, writer.lead, task, busy_leads(writer.repository.root))
     return _recorded(writer, event, "Session started", "", warnings)
 
 
@@ -83,7 +82,7 @@ def _end(writer: Writer, arguments: Arguments) -> Answer[None]:
         problem = Problem("session end", f"{writer.lead} has no open session", "there is none to end")
         raise Refusal(problem, next_action="orchestrate session list")
     summary = _optional("--summary", arguments.summary)
-    event = SessionEnded(writer.at, writer.lead, summary, chosen, _busy(writer))
+    event = SessionEnded(writer.at, writer.lead, summary, chosen, busy_leads(writer.repository.root))
     return _recorded(writer, event, f"Session {chosen} closed", chosen, [])
 
 
@@ -129,19 +128,6 @@ def _sessions(writer: Writer, problems: list[Problem]) -> list[Session]:
         except ProblemError as error:
             problems += (one._replace(severity="warning") for one in error.problems)
     return found
-
-
-def _busy(writer: Writer) -> tuple[str, ...]:
-    """Return the leads of unfinished runs."""
-    from orchestrator.runs.manifest import read_manifest  # noqa: PLC0415 - for start-up time
-
-    leads = []
-    for run in unfinished_runs(writer.repository.root):
-        try:
-            leads.append(read_manifest(run.run).lead)
-        except Refusal:
-            continue  # `resume` reports a manifest that cannot be read
-    return tuple(leads)
 
 
 def _still_open(one: Session) -> Problem:

@@ -525,6 +525,22 @@ class SessionEnded(Value):
     busy: tuple[str, ...] = ()
 
 
+class SessionsArchived(Value):
+    """Sessions that were not ended are closed, and old ones retire."""
+
+    at: datetime
+    busy: tuple[str, ...] = ()
+
+
+class HandedOver(Value):
+    """A lead hands over to the next one."""
+
+    path: str
+    """The document for the next lead."""
+    at: datetime
+    lead: str
+
+
 class SessionLine(Value):
     """One line of a session's entry."""
 
@@ -592,13 +608,13 @@ LeadEvent = (
     TodoAdded | TodoDone | TodoMoved | Decided | DeliverableChanged | CriterionMet | MilestoneReached
     | PhaseMoved | PhaseAdded | DeliverableAdded | CriterionAdded | GateAnswered | EditsAcknowledged
     | PhaseNoted | PlanAdded | CheckpointWritten | ContextSynced | ContextSwitched | ContextArchived
-    | SessionBegun | SessionNoted | SessionEnded
+    | SessionBegun | SessionNoted | SessionEnded | HandedOver
 )  # fmt: skip
 PhaseEvent = (
     PhaseTaken | PlanMoved | TaskMoved | BlockerRaised | BlockerAnswered | BlockerClosed | PhaseNoted
     | PhaseReported | PlanAdded
 )  # fmt: skip
 """What happens to the plans of a phase; `phase` is the word of its templates, or its short name."""
-SessionEvent = SessionStarted | SessionEntered | SessionRetired
+SessionEvent = SessionStarted | SessionEntered | SessionRetired | SessionsArchived
 """What becomes of the files of sessions: the store makes them of the other events."""
 Event = RunDeployed | RunIntegrated | RunClosed | LeadEvent | PhaseEvent | SessionEvent

@@ -29,7 +29,7 @@ _REFERENCES: Mapping[str, frozenset[str]] = {
     "TaskMoved": frozenset(("phase", "plan")), "BlockerRaised": frozenset(("phase", "plan")),
     "PhaseNoted": frozenset(("phase", "removed")), "ContextSynced": frozenset(("drops",)),
     "SessionStarted": frozenset(("path", "task_id")), "SessionEntered": frozenset(("path",)),
-    "SessionRetired": frozenset(("path", "task_id")),
+    "SessionRetired": frozenset(("path", "task_id")), "HandedOver": frozenset(("path",)),
 }  # fmt: skip
 """The fields of events that name what a file says already: it would not be found in other words."""
 

@@ -38,6 +38,7 @@ from orchestrator.state.events import (
     SessionLine,
     SessionNoted,
     SessionRetired,
+    SessionsArchived,
     SessionStarted,
 )
 from orchestrator.store.repo import CommitSeen, UserRepo
@@ -112,6 +113,9 @@ class _Log:
             yield from self._late(event.at, event.busy, besides="")
             started = self._started(event.at, event.lead, event.task_id)
             yield started
+            yield from self._retired(event.at)
+        elif isinstance(event, SessionsArchived):
+            yield from self._late(event.at, event.busy, besides="")
             yield from self._retired(event.at)
         elif isinstance(event, SessionEnded):
             yield from self._ended(event)

@@ -28,6 +28,7 @@ CALLS = {
     "phase": ("start", "1"), "approve": ("technology-database", "--by", "Ada"), "_runtime": ("last",),
     "archive": ("--dry-run",), "demo": ("a-demo",), "fake-agent": ("some-fakes",), "watch": ("last",),
     "msg": ("inbox",), "checkpoint": ("write", "parser", "--action", "begun"),
+    "session": ("start",),
 }  # fmt: skip
 """Arguments with which a command has something to do; the others need none."""
 

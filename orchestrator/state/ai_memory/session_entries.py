@@ -13,6 +13,7 @@ from orchestrator.state.events import (
     DeliverableChanged,
     Event,
     GateAnswered,
+    HandedOver,
     MilestoneReached,
     PhaseAdded,
     PhaseMoved,
@@ -166,6 +167,7 @@ _ENTRIES: Mapping[type, Callable[[Any], NewEntry | None]] = {
     PlanAdded: lambda event: NewEntry(
         PLAN_UPDATED, _note(f"plan added: {event.plan.id}: {event.plan.title}")
     ),
+    HandedOver: lambda event: NewEntry("Handed over", _note(event.path)),
     SessionNoted: lambda event: NewEntry(event.title or NOTE, _note(event.text)),
 }
 """By the type of an event, its entry."""

@@ -57,7 +57,13 @@ CONTEXT = {
     ),
     "The text of `context export`": ("context", "export", "--for", "claude", "--write"),
 }
+SESSIONS = {
+    "session": ("session", "note", "Escapes are undone in the lexer", "--for-next", "Ask the users"),
+    "The sessions of `session list`": ("session", "list"),
+}
 """Calls with the family `ai_memory` on."""
+TURNED_ON = {next(iter(PLANS)): "phases", next(iter(CONTEXT)): "ai_memory"}
+"""Families, before their first call."""
 MESSAGES = {
     "msg": ("msg", "inbox"),
     "The message of `msg send`": ("msg", "send", "--re", "Command-Worker-2:1", "Yes: MIT."),
@@ -119,7 +125,7 @@ def calls(folder):
         "archive": ("archive", "--dry-run", "--older-than", "-1"),
         "validate": ("validate",),
         "fake-agent": ("fake-agent", str(folder / "fakes")), "A refusal": ("plan", "phase-9"),
-        **LISTS, **PLANS, **CONTEXT,
+        **LISTS, **PLANS, **CONTEXT, **SESSIONS,
     }  # fmt: skip
 
 
@@ -153,10 +159,8 @@ def answers(tmp_path_factory):
     for name, arguments in calls(folder).items():
         if name == "msg":
             ask(lab)
-        if name == next(iter(PLANS)):
-            lab.call("init", "--with", "phases")
-        if name == next(iter(CONTEXT)):
-            lab.call("init", "--with", "ai_memory")
+        if family := TURNED_ON.get(name):
+            lab.call("init", "--with", family)
         found[name] = lab.call(*arguments, "--json", env=inside(lab) if name in WORKERS else None)
     # A command without arguments needs no line above.
     found |= {name: lab.call(name, "--json") for name in EXAMPLES if name not in (*found, "demo")}
@@ -203,9 +207,11 @@ def test_every_command_that_exists_has_an_example():
         *LISTS,
         *PLANS,
         *CONTEXT,
+        *SESSIONS,
         *MESSAGES,
         *WORKERS,
     } - {
+        "session",
         "msg",
         "worker",
         "context",

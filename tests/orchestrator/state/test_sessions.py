@@ -1,4 +1,4 @@
-"""ai_memory/session_history/: a session begins, gets entries, ends and retires, whatever a person edits."""
+"""ai_memory/session_history/: a session begins, gets entries, ends and retires; what a person edits stays."""
 
 from datetime import UTC, datetime, timedelta
 
