@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
+from orchestrator.report.sessions import sessions_of
 from orchestrator.report.situation import Situation
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ACTIVE = 10
 FAILING = 10
+SESSIONS = 3
+HISTORY = "change history of this context"
 COMMITS = 50
 """How many commits are searched for the newest that is none of ours."""
 SIGNATURE = 200
@@ -52,11 +55,14 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
         "project_root": ".", **_verification(found), **_git(found), **failure,
         "os": os.uname().sysname, "shell": Path(os.environ.get("SHELL", "")).name or NONE,
     }  # fmt: skip
+    of_task = [one for one in sessions_of(found) if context and one.task_id == context.text("task_id")]
+    texts["sessions_spent"] = str(len(of_task))
     if asks_versions and settings is not None:
         texts["runtime_versions"] = _versions(settings.context.versions) or NONE
     lists = {
         "active_files": _active_files(found),
         "related_docs": _related_docs(found, context),
+        "session_history": tuple(f"{one.path} \u2014 {HISTORY}" for one in reversed(of_task))[:SESSIONS],
         "failing_tests": tuple(one.name for one in found.figures if not one.passed)[:FAILING],
         "commands": _commands(settings),
         "stash_entries": tuple(_fields(found, "stash", "list", "-z", "--format=%gd %s")),
