@@ -94,6 +94,14 @@ def _code(tickets: Sequence[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item(folder, id_) for folder, id_ in pairs if folder))
 
 
+def plan_files(root: Path) -> list[str]:
+    """Return the files that a context is to list: plans, tasks put aside, contexts moved away."""
+    memory = ("*_plan.md", "*_ctx.md", "active_context_*.md")
+    found = [path for pattern in memory for path in (root / "ai_memory").glob(pattern)]
+    found += (root / "phases").glob("*/PLAN.md")
+    return sorted(path.relative_to(root).as_posix() for path in found)
+
+
 def folder_of(pattern: str) -> str:
     """Return the folder of a pattern up to its first wildcard."""
     plain_ = re.split(r"[*?\[{]", pattern, maxsplit=1)[0]
@@ -169,12 +177,7 @@ def _related_docs(found: Situation, context: Context | None) -> tuple[str, ...]:
     root = found.repository.root
     theirs = {one.text for one in (context.list("related_docs") if context else ()) if not one.source}
     tasks = {f"{one.task_id.lower()}_ctx.md": one.task_id for one in (context.secondary if context else ())}
-    places = [
-        *sorted((root / "ai_memory").glob("*_plan.md")),
-        *sorted((root / "ai_memory").glob("*_ctx.md")),
-        *sorted((root / "phases").glob("*/PLAN.md")),
-    ]
-    paths = [(path.relative_to(root).as_posix(), _task_of(path.name, tasks)) for path in places]
+    paths = [(path, _task_of(path.rpartition("/")[2], tasks)) for path in plan_files(root)]
     return tuple(item(path, source) for path, source in paths if path not in theirs)
 
 
