@@ -84,5 +84,8 @@ def _changed(repository: Repository, run: RunState, ticket: Ticket, worker: Work
     index = checker.directory / f"{ticket.worker}.index"
     with suppress(WorkerError, GitError, OSError):
         place = found_place(repository.common, run.run.worktree(ticket.worker), worker.base, index)
-        return len(checker.look(place, MOST).changes) if place else 0
+        if place is not None:
+            found = checker.look(place, MOST)
+            checker.forget(place)
+            return len(found.changes)
     return 0

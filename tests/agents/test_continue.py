@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 from support.real_phase import ORCHESTRATE, REPORT, survivors
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real_cli, pytest.mark.soak, pytest.mark.timeout(1800)]
 
 SOAK = os.environ.get("ORCHESTRATE_SOAK") == "1"
 WAYS = ("worker", "all", "limit")

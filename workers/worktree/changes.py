@@ -30,6 +30,8 @@ from workers.worktree.worktree import (
     start_of,
 )
 
+_NUMBERS = itertools.count()
+"""Of scratch files: a process may look at a run's trees before its runtime does, in the same folder."""
 LOOSE = 24
 """Below how many objects the commits of a landing are loose."""
 PATIENCE = 600.0
@@ -109,7 +111,6 @@ class Checker:
         self._root = root
         self.directory = directory
         self._bare = directory / "git"
-        self._numbers = itertools.count()
         self._indexes: dict[str, Path] = {}
         self._patches: dict[Path, _Made] = {}
         """By the worker's tree, the last patch of its changes."""
@@ -285,12 +286,16 @@ class Checker:
 
     def _compared(self, place: Place, env: Mapping[str, str]) -> list[Change]:
         """List the differences of an index from a base, and keep the patch that git makes with them."""
-        if left := self._patches.pop(place.path, None):
-            left.patch.path.unlink(missing_ok=True)
+        self.forget(place)
         fields, made = _compare(self._scratch_index("patch"), place.base, cwd=place.path, env=env)
         changes = _changes_in(fields)
         self._patches[place.path] = _Made(tuple(changes), made)
         return changes
+
+    def forget(self, place: Place) -> None:
+        """Remove the patch that the last look has kept: nobody is to write it."""
+        if left := self._patches.pop(place.path, None):
+            left.patch.path.unlink(missing_ok=True)
 
     def write_patch(self, place: Place, found: Found, path: Path) -> None:
         """Create `path`: the changes as a patch of the base that loses nothing (binary, modes, links)."""
@@ -402,7 +407,7 @@ class Checker:
         return env
 
     def _scratch_index(self, name: str) -> Path:
-        return self.directory / f"{name}-{os.getpid()}-{next(self._numbers)}.index"
+        return self.directory / f"{name}-{os.getpid()}-{next(_NUMBERS)}.index"
 
     def _drop_index(self, env: Mapping[str, str]) -> None:
         Path(env["GIT_INDEX_FILE"]).unlink(missing_ok=True)
