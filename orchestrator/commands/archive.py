@@ -18,6 +18,7 @@ from orchestrator.archive.runs import (
     select_runs,
 )
 from orchestrator.archive.state_entries import Archived, archived, targets
+from orchestrator.commands._old_checkpoints import archive_checkpoints
 from orchestrator.commands._sessions import archive_sessions
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, repository_of
@@ -98,13 +99,17 @@ def _archive_entries(arguments: Arguments, repository: Repository, at: datetime)
         )
         plan = made[-1] if made else plan
     retired, closed = archive_sessions(repository, at, dry_run=arguments.dry_run, commit=commits)
-    moved = [*(one._asdict() for one in plan.moved), *retired]
+    old_ones, gone = archive_checkpoints(repository, at, age, dry_run=arguments.dry_run, commit=commits)
+    moved = [*(one._asdict() for one in plan.moved), *retired, *old_ones]
     next_action = "orchestrate status"
     if moved and arguments.dry_run:
         next_action = "orchestrate archive" + (f" --older-than {_spelled(age)}" if age.days != DAYS else "")
+    all_ = (done, closed, gone)
     return answer(
-        (*done.problems, *closed.problems), next_action, dry_run=arguments.dry_run, moved=moved,
-        changed=sorted({*done.changed, *closed.changed}), commit=closed.commit or done.commit,
+        [problem for one in all_ for problem in one.problems], next_action, dry_run=arguments.dry_run,
+        moved=moved,
+        changed=sorted({path for one in all_ for path in one.changed}),
+        commit=gone.commit or closed.commit or done.commit,
     )  # fmt: skip
 
 

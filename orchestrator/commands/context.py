@@ -16,7 +16,7 @@ from orchestrator.report.situation import Situation
 from orchestrator.settings.recording import read_recording
 from orchestrator.settings.settings import Settings
 from orchestrator.state.ai_memory.context import is_empty, synced, tokens_of
-from orchestrator.state.ai_memory.context_copies import goal_of
+from orchestrator.state.ai_memory.context_copies import goal_of, item
 from orchestrator.state.ai_memory.context_diff import edits_between
 from orchestrator.state.ai_memory.context_keys import SECTION_OF, SECTIONS, UNSTATED, WORDS, key_named
 from orchestrator.state.ai_memory.context_read import PATH, Context, read
@@ -154,6 +154,10 @@ def _init(lead: _Lead, arguments: Arguments) -> Answer[None]:
             to = _free_name(lead)
             moved, more, text = [{"what": PATH, "to": to}], {to: text}, None
     event = _event(lead, arguments, text, begins=True)
+    if moved:
+        also = (item(moved[0]["to"], "sync"),)
+        lists = [(name, (*lines, *(also if name == "related_docs" else ()))) for name, lines in event.lists]
+        event = event._replace(lists=tuple(lists))
     return _recorded(lead, arguments, event, more, moved)
 
 
@@ -215,10 +219,11 @@ def _event(lead: _Lead, arguments: Arguments, text: bytes | None, *, begins: boo
             lists.append(("resume_recipe", _recipe(lead)))
         lists = [*(one for one in lists if one[0] != "related_code"), ("related_code", code_of(tickets))]
     sets, adds, drops = (_pairs(name, getattr(arguments, name)) for name in ("set", "add", "drop"))
+    is_lost = is_new and not begins and (text is not None or _was_committed(lead))
     return ContextSynced(
         lead.writer.at, lead.writer.lead, facts.texts, tuple(once), tuple(lists), facts.blocked, sets, adds,
         drops,
-        begins=begins or is_new, full=arguments.full, is_lost=is_new and _was_committed(lead) and not begins,
+        begins=begins or is_new, full=arguments.full, is_lost=is_lost,
         budget=lead.budget,
     )  # fmt: skip
 

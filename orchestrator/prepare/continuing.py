@@ -1,5 +1,6 @@
 """What unfinished tickets go on from: their checkpoints, and the thread and the patch that a run has left."""
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from orchestrator.runs.state import RunState, read_roster, read_run
 from orchestrator.runs.worker_state import CUT_OFF, WorkerState
 from orchestrator.state.checkpoints.form import Checkpoint
 from orchestrator.state.checkpoints.glance import glance
-from orchestrator.state.checkpoints.names import paths_of, same_pair
+from orchestrator.state.checkpoints.names import FOLDER, paths_of, same_pair
 from orchestrator.state.checkpoints.read import read
 from orchestrator.store.read import read_state
 from tickets.problems import ProblemError
@@ -49,6 +50,17 @@ def checkpoint_of(root: Path, ticket: Ticket, *, whole: bool = False) -> Checkpo
             if found and same_pair((found.feature, found.agent), pair):
                 return found
     return None
+
+
+def cut_off(root: Path, tickets: Sequence[Ticket]) -> list[str]:
+    """Return the ids of tickets whose checkpoints say that they can go on."""
+    try:
+        there = {f"{FOLDER}/{name}" for name in os.listdir(root / FOLDER)}  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+    begun = [one for one in tickets if next(paths_of(one.deliverable or one.title, one.id)) in there]
+    found = ((one.id, checkpoint_of(root, one)) for one in begun)
+    return [id_ for id_, one in found if one is not None and one.status == "in_progress"]
 
 
 def unfinished(root: Path, tickets: Sequence[Ticket], earlier: Earlier) -> set[str]:

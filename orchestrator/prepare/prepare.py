@@ -13,8 +13,8 @@ from orchestrator.errors import HELD, AllDone, Refusal
 from orchestrator.prepare.continuing import (
     Branch,
     Continuation,
-    checkpoint_of,
     continuations,
+    cut_off,
     unfinished,
     with_related,
 )
@@ -512,8 +512,7 @@ def _continued(
 
 def _begun_afresh(root: Path, request: Request, plan: Plan) -> list[Problem]:
     """Warn of tickets that somebody has begun, and that this run begins once more."""
-    found = ((ticket.id, checkpoint_of(root, ticket)) for ticket in plan.tickets)
-    names = [id_ for id_, one in found if one is not None and one.status == "in_progress"]
+    names = cut_off(root, plan.tickets)
     if not names:
         return []
     ids = [ticket.id for ticket in plan.tickets]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
+from orchestrator.report.context_facts import plan_files
 from orchestrator.report.situation import Situation
 from orchestrator.state.ai_memory.context import BLOCKERS, DECISIONS_TITLE, problems, tokens_of
 from orchestrator.state.ai_memory.context_keys import NONE, SECTIONS, UNSTATED
@@ -196,7 +196,7 @@ def _plans(look: _Look) -> Iterator[Lack]:
                 do = f'`orchestrate context sync --drop {name}="{path}"`' if not one.source else SYNC
                 yield Lack(_at(look, one.start), f"{path} does not exist", do)
     listed = {one.text.split(" \u2014 ")[0].strip("` ") for one in look.context.list("related_docs")}
-    for path in _plan_files(root):
+    for path in plan_files(root):
         if path not in listed:
             yield Lack(_line(look, "related_docs"), f"{path} is not listed", SYNC)
 
@@ -437,15 +437,6 @@ def _raw(look: _Look, name: str) -> str:
 
 def _spelled(look: _Look, one: ContextItem) -> str:
     return look.context.document.text(one.start, one.end)
-
-
-def _plan_files(root: Path) -> list[str]:
-    places = [
-        *(root / "ai_memory").glob("*_plan.md"),
-        *(root / "ai_memory").glob("*_ctx.md"),
-        *(root / "phases").glob("*/PLAN.md"),
-    ]
-    return sorted(path.relative_to(root).as_posix() for path in places)
 
 
 def _sentences(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import Refusal
+from orchestrator.report.sessions import sessions_of
 from orchestrator.report.situation import Situation
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WENT_WRONG
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ACTIVE = 10
 FAILING = 10
+SESSIONS = 3
+HISTORY = "change history of this context"
 COMMITS = 50
 """How many commits are searched for the newest that is none of ours."""
 SIGNATURE = 200
@@ -52,11 +55,14 @@ def facts_of(found: Situation, context: Context | None, *, asks_versions: bool) 
         "project_root": ".", **_verification(found), **_git(found), **failure,
         "os": os.uname().sysname, "shell": Path(os.environ.get("SHELL", "")).name or NONE,
     }  # fmt: skip
+    of_task = [one for one in sessions_of(found) if context and one.task_id == context.text("task_id")]
+    texts["sessions_spent"] = str(len(of_task))
     if asks_versions and settings is not None:
         texts["runtime_versions"] = _versions(settings.context.versions) or NONE
     lists = {
         "active_files": _active_files(found),
         "related_docs": _related_docs(found, context),
+        "session_history": tuple(f"{one.path} \u2014 {HISTORY}" for one in reversed(of_task))[:SESSIONS],
         "failing_tests": tuple(one.name for one in found.figures if not one.passed)[:FAILING],
         "commands": _commands(settings),
         "stash_entries": tuple(_fields(found, "stash", "list", "-z", "--format=%gd %s")),
@@ -86,6 +92,14 @@ def code_of(tickets: "Sequence[Ticket]") -> tuple[str, ...]:
 def _code(tickets: Sequence[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
     pairs = ((folder_of(str(pattern)), id_) for id_, owns in tickets for pattern in owns)
     return tuple(dict.fromkeys(item(folder, id_) for folder, id_ in pairs if folder))
+
+
+def plan_files(root: Path) -> list[str]:
+    """Return the files that a context is to list: plans, tasks put aside, contexts moved away."""
+    memory = ("*_plan.md", "*_ctx.md", "active_context_*.md")
+    found = [path for pattern in memory for path in (root / "ai_memory").glob(pattern)]
+    found += (root / "phases").glob("*/PLAN.md")
+    return sorted(path.relative_to(root).as_posix() for path in found)
 
 
 def folder_of(pattern: str) -> str:
@@ -163,12 +177,7 @@ def _related_docs(found: Situation, context: Context | None) -> tuple[str, ...]:
     root = found.repository.root
     theirs = {one.text for one in (context.list("related_docs") if context else ()) if not one.source}
     tasks = {f"{one.task_id.lower()}_ctx.md": one.task_id for one in (context.secondary if context else ())}
-    places = [
-        *sorted((root / "ai_memory").glob("*_plan.md")),
-        *sorted((root / "ai_memory").glob("*_ctx.md")),
-        *sorted((root / "phases").glob("*/PLAN.md")),
-    ]
-    paths = [(path.relative_to(root).as_posix(), _task_of(path.name, tasks)) for path in places]
+    paths = [(path, _task_of(path.rpartition("/")[2], tasks)) for path in plan_files(root)]
     return tuple(item(path, source) for path, source in paths if path not in theirs)
 
 

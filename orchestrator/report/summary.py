@@ -78,6 +78,7 @@ def standing(found: Situation) -> dict[str, Any]:
         "stale": [one._asdict() for one in stale_of(found)],
         "checkpoints": [facts_of(one) for one in found.checkpoints.open],
         "context": _context(found),
+        "session": _session(found),
         "active_workers": [
             {"worker": one.worker, "title": one.title, "scope": one.scope, "run": one.run}
             for one in (status.active if status else ())
@@ -183,6 +184,14 @@ def _context(found: Situation) -> dict[str, Any] | None:
     return context_of(found)
 
 
+def _session(found: Situation) -> dict[str, Any] | None:
+    if "ai_memory" not in found.families:
+        return None
+    from orchestrator.report.sessions import session_summary  # noqa: PLC0415 - as above
+
+    return session_summary(found)
+
+
 def _old_context(found: Situation) -> list[Stale]:
     if "ai_memory" not in found.families:
         return []
@@ -249,6 +258,7 @@ _CUTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("P2", _emptied("todo", "P2")),
     ("decisions but the newest five", _emptied("decisions", keep=5)),
     ("approval gates", _emptied("rules", "gates")),
+    ("notes of the session", _emptied("session", "notes")),
     ("guardrails", _emptied("context", "guardrails")),
     ("the context's next but the first", _emptied("context", "next", keep=1)),
     ("checkpoints but the newest three", _emptied("checkpoints", keep=3)),

@@ -31,6 +31,7 @@ from orchestrator.state.ai_memory.session_read import (
 from orchestrator.state.ai_memory.tasks import current_task
 from orchestrator.state.events import (
     Event,
+    HandedOver,
     RunClosed,
     RunDeployed,
     RunIntegrated,
@@ -129,8 +130,8 @@ class _Log:
         noted = event if isinstance(event, SessionNoted) else None
         session = self._session(lead, noted.session if noted else "")
         if session is None:
-            if entry.joins:
-                return
+            if entry.joins or isinstance(event, HandedOver):
+                return  # what ends with it had not begun
             started = self._started(at, lead, "")
             yield started
             session = self._new[started.path]
@@ -147,7 +148,7 @@ class _Log:
             session.path, entry.title, at, lines, others, joins=entry.joins, headline=headline,
             once=isinstance(event, RunDeployed | RunIntegrated | RunClosed),
             said=noted.summary if noted else "", for_next=noted.for_next if noted else "",
-            files_changed=files, commits=commits,
+            files_changed=files, commits=commits, closes=isinstance(event, HandedOver),
         )  # fmt: skip
 
     def _ended(self, event: SessionEnded) -> Iterator[Event]:

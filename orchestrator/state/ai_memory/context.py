@@ -125,7 +125,7 @@ def synced(tree: Tree, event: ContextSynced) -> Document:
     copies = copies_of(tree, "")
     with state_errors():
         if is_empty(text):
-            document = _begun(event, copies, is_lost=text is not None or event.is_lost)
+            document = _begun(event, copies, is_lost=event.is_lost)
         else:
             document = _completed(editable(PATH, tree), event, copies)
         context = read(document.data)

@@ -5,6 +5,8 @@ import os
 import pytest
 from support.repository import shell
 
+from orchestrator.state.checkpoints.form import front_matter
+
 FOLDER = "docs/progress"
 BAD = {
     "an empty feature": (("write", " ", "--action", "x"), "FEATURE: the text is empty"),
@@ -169,3 +171,44 @@ def test_an_escape_that_names_no_character_is_a_problem_of_its_file(lab):
         called = lab.call(*words, "--json")
         assert called.code in (1, 2), called
         assert "invalid Unicode character" in " ".join(called.says())
+
+
+def test_archive_moves_old_complete_ones_that_a_commit_holds_and_no_others(lab):
+    folder = lab.root / "docs/progress"
+
+    def old(name, status, updated="2026-01-02T10:00:00Z", **more):
+        values = {"feature": name, "team": "phase-1", "agent": "lead", "phase": "review", "status": status,
+                  "last_action": "Accepted (run 20260102_100000)", "updated": updated, **more}  # fmt: skip
+        lab.write(
+            f"docs/progress/{name}-lead.md", front_matter(values) + "\n## Progress Notes\n\n- [10:00] Done\n"
+        )
+
+    old("one", "complete")
+    old("two", "complete")
+    old("open", "in_progress")
+    old("young", "complete", updated="2099-01-02T10:00:00Z")
+    lab.commit({"x": "x"})
+    old("loose", "complete")
+    lab.write("docs/progress/two-lead.md", (folder / "two-lead.md").read_text() + "- [11:00] Edited since\n")
+    shown = lab.call("archive", "--dry-run", "--json").document["moved"]
+    expected = {
+        "kind": "checkpoint",
+        "what": "docs/progress/one-lead.md",
+        "to": "docs/history/checkpoints-2026.md",
+    }
+    assert [one for one in shown if one["kind"] == "checkpoint"] == [expected]
+    assert (folder / "one-lead.md").exists()
+    moved = lab.call("archive", "--json").document
+    assert [one for one in moved["moved"] if one["kind"] == "checkpoint"] == [expected]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "loose-lead.md", "open-lead.md", "two-lead.md", "young-lead.md"
+    ]  # fmt: skip
+    line = "- 2026-01-02T10:00:00Z one / lead (phase-1): Accepted (run 20260102_100000)"
+    assert line in (lab.root / "docs/history/checkpoints-2026.md").read_text()
+    assert lab.git("show", "--format=", "--name-status", moved["commit"]).split() == [
+        "A", "docs/history/checkpoints-2026.md", "D", "docs/progress/one-lead.md"
+    ]  # fmt: skip
+    lab.git("add", "--all")
+    lab.git("commit", "--quiet", "--message=mine")
+    lab.call("archive")
+    assert (lab.root / "docs/history/checkpoints-2026.md").read_text().count("\n- ") == 3

@@ -230,6 +230,8 @@ def test_a_file_of_another_shape_is_kept(lab):
     moved = lab.call("context", "init", "--replace", "--json").document["moved"]
     assert [one["what"] for one in moved] == [PATH]
     assert (lab.root / moved[0]["to"]).read_text() == other
+    assert (moved[0]["to"], "sync") in items(lab, "related_docs")
+    assert items(lab, "Open Questions / Blockers") == []
     assert context(lab).text("task_id") == "CODE-REVIEW-001"
 
 
@@ -408,3 +410,26 @@ def test_a_handoff_brings_it_up_to_date_commits_it_and_warns_of_the_check(on):
     assert not any("git differs" in line for line in called.says())
     assert PATH in called.document["changed"] or on.git("status", "--porcelain", "--", PATH) == ""
     assert on.git("show", f"HEAD:{PATH}") == text(on)
+
+
+def test_planted_secrets_stand_in_no_file(on):
+    secret = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    on.call(
+        *SYNC,
+        "--add",
+        f"next=Use {secret} now",
+        "--set",
+        f"goal=The key is {secret}",
+        "--add",
+        f"decisions=a {secret}",
+    )
+    on.call("checkpoint", "write", "Lexer", "--action", f"Used {secret}", "--note", secret)
+    on.call("session", "note", secret, "--summary", secret, "--for-next", secret, "--title", secret)
+    on.call(
+        "context", "switch", "new", "--id", "NEXT-001", "--reason", secret, "--goal", f"Mend {secret} soon"
+    )
+    on.call("context", "archive", "--summary", secret, "--verified", secret)
+    assert "[redacted:github-token]" in text(on)
+    said = [path for path in on.root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert said == []
+    assert secret not in on.git("log", "-p")
