@@ -191,8 +191,6 @@ _ENTRIES: Mapping[type, Callable[[Any], NewEntry | None]] = {
     PlanAdded: lambda event: NewEntry(
         PLAN_UPDATED, _note(f"plan added: {event.plan.id}: {event.plan.title}")
     ),
-    ContextSwitched: lambda event: NewEntry(f"Switched to {event.to}", _note(event.reason)),
-    ContextArchived: lambda event: NewEntry(f"{event.switch.old} archived", _note(event.summary)),
     HandedOver: lambda event: NewEntry("Handed over", _note(event.path)),
     SessionNoted: lambda event: NewEntry(event.title or NOTE, _note(event.text)),
 }
