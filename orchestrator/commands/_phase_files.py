@@ -74,14 +74,14 @@ def note(plan: Plan, word: str | None, text: str, remove: int | None) -> Answer[
         return _without_note(plan, name, _context(plan, shown), remove, text)
     said = given("TEXT", text)
     subject = f"Noted: {shortened(said)}"
-    event = PhaseNoted(name, plan.writer.at, text=said)
+    event = PhaseNoted(name, plan.writer.at, text=said, lead=plan.writer.lead)
     return _recorded(plan.writer, event, subject, (f"Updated {place}",), note=said)
 
 
 def decide_in_phase(plan: Plan, word: str, made: Decision) -> Answer[None]:
     """Add a decision to a phase's own. Raises Refusal, StateError."""
     shown = _one(plan, word)
-    event = PhaseNoted(shown.name, plan.writer.at, decision=made)
+    event = PhaseNoted(shown.name, plan.writer.at, decision=made, lead=plan.writer.lead)
     subject = f"Decided in {shown.name}: {shortened(made.title)}"
     message = f"{subject}\n\n- {shortened(made.title, 90)}: {shortened(made.decision, 200)}\n"
     facts = {"title": made.title, "date": f"{plan.writer.at:%Y-%m-%d}", "supersedes": []}
@@ -99,7 +99,7 @@ def _without_note(plan: Plan, name: str, listed: Sequence[str], number: int, tex
             )
         )
     gone = listed[number - 1]
-    event = PhaseNoted(name, plan.writer.at, removed=gone)
+    event = PhaseNoted(name, plan.writer.at, removed=gone, lead=plan.writer.lead)
     where = status_path(name) if name else STATE
     subject = f"Note removed: {shortened(gone)}"
     return _recorded(plan.writer, event, subject, (f"Updated {where}",), note=gone)

@@ -384,6 +384,8 @@ class PhaseNoted(Value):
     decision: Decision | None = None
     removed: str = ""
     """A line of context, as it reads, that goes."""
+    lead: str = ""
+    """Who noted it by command; empty for a message."""
 
 
 class PhaseReported(Value):

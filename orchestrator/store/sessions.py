@@ -5,6 +5,7 @@ processes never begin a session of the same number.
 """
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from orchestrator.state.ai_memory.session_read import (
     FOLDER,
     NO_TASK,
     OF_RUNTIME,
+    OPEN,
     Session,
     count_in,
     id_of,
@@ -58,7 +60,7 @@ MOST_COMMITS = 1000
 SHOWN_COMMITS = 10
 """Commits of others that stand before one entry."""
 _DIGITS = 10
-_OPEN = b"in-progress"
+_OPEN = re.compile(rb"""(?m)^["']?status["']?[ \t]*:[ \t]*["']?in-progress""")
 
 
 def session_events(
@@ -184,12 +186,14 @@ class _Log:
             text = self._tree.get(path)
             if text is None or path in self._closed or self._repo.committed(path) != text:
                 continue
-            session = self._read(path)
-            if session is None or session.is_open:
-                continue
+            with suppress(StateError):  # it cannot be summed up, so it stays; `validate` names it
+                yield from self._line_of(read(path, text), at)
+
+    def _line_of(self, session: Session, at: datetime) -> Iterator[Event]:
+        if not session.is_open:
             summary = session.summary.removesuffix(OF_RUNTIME)
             counts = count_in(session.files_changed), count_in(session.commits)
-            yield SessionRetired(path, session.task_id, *counts, summary, at)
+            yield SessionRetired(session.path, session.task_id, *counts, summary, at)
 
     # What there is
 
@@ -199,13 +203,9 @@ class _Log:
         return [*there, *self._new.values()]
 
     def _read(self, path: str) -> Session | None:
+        """Read a session that is open. Raises StateError: whose it is, a damaged one does not say."""
         text = self._tree.get(path)
-        # Most are completed, and their word is all that is asked.
-        return read(path, text) if text is not None and (_OPEN in text or self._is_asked(path)) else None
-
-    def _is_asked(self, path: str) -> bool:
-        """Return whether a completed session is read as a whole: an old one, that may retire."""
-        return (id_of(path) or "") in self._ids[: -KEPT or None]
+        return read(path, text) if text is not None and _OPEN.search(text) else None
 
     def _session(self, lead: str, chosen: str) -> Session | None:
         return open_session(self._open(), lead, chosen or os.environ.get(VARIABLE, ""))
@@ -221,9 +221,7 @@ class _Log:
         task = task_id or current_task(self._tree) or NO_TASK
         mine = plain(one_line(lead)).strip()
         self._ids = sorted((*self._ids, id_), key=order_of)
-        self._new[path] = Session(
-            path, id_, "", "", task, _OPEN.decode(), "0", "0", OF_RUNTIME, (), (), mine, commit
-        )
+        self._new[path] = Session(path, id_, "", "", task, OPEN, "0", "0", OF_RUNTIME, (), (), mine, commit)
         return SessionStarted(path, task, branch, commit, at, lead)
 
     # What git knows

@@ -19,6 +19,7 @@ from orchestrator.state.events import (
     MilestoneReached,
     PhaseAdded,
     PhaseMoved,
+    PhaseNoted,
     PlanAdded,
     RunClosed,
     RunDeployed,
@@ -150,6 +151,24 @@ def _deliverable(event: DeliverableChanged) -> NewEntry:
     return NewEntry(f"Deliverable {event.name}: {event.status}", _note(event.reason, event.tests))
 
 
+def _noted(event: PhaseNoted) -> NewEntry | None:
+    if not event.lead:
+        return None  # a worker's message
+    of = f" of {event.phase}" if event.phase else ""
+    if event.decision:
+        return NewEntry("Decided", _note(f"{event.decision.title}{of}"))
+    said = f"removed: {event.removed}" if event.removed else event.text
+    return NewEntry(f"Context{of} noted", _note(said))
+
+
+def _switched(event: ContextSwitched) -> NewEntry:
+    return NewEntry(f"Switched to {event.to or 'no task'}", _note(event.reason))
+
+
+def _archived(event: ContextArchived) -> NewEntry:
+    return NewEntry(f"{event.switch.old} archived", _note(event.summary))
+
+
 _ENTRIES: Mapping[type, Callable[[Any], NewEntry | None]] = {
     RunDeployed: _deployed,
     RunIntegrated: _integrated,
@@ -164,13 +183,14 @@ _ENTRIES: Mapping[type, Callable[[Any], NewEntry | None]] = {
     TodoMoved: lambda event: _plan(f"todo moved to {event.to or 'the backlog'}: {event.text}"),
     CriterionAdded: lambda event: _plan(f"criterion added: {event.text}"),
     CriterionMet: lambda event: _plan(f"criterion {'met' if event.met else 'open again'}: {event.text}"),
+    PhaseNoted: _noted,
+    ContextSwitched: _switched,
+    ContextArchived: _archived,
     PhaseAdded: lambda event: NewEntry(PLAN_UPDATED, _note(f"phase added: {event.name}")),
     DeliverableAdded: lambda event: NewEntry(PLAN_UPDATED, _note(f"deliverable added: {event.name}")),
     PlanAdded: lambda event: NewEntry(
         PLAN_UPDATED, _note(f"plan added: {event.plan.id}: {event.plan.title}")
     ),
-    ContextSwitched: lambda event: NewEntry(f"Switched to {event.to}", _note(event.reason)),
-    ContextArchived: lambda event: NewEntry(f"{event.switch.old} archived", _note(event.summary)),
     HandedOver: lambda event: NewEntry("Handed over", _note(event.path)),
     SessionNoted: lambda event: NewEntry(event.title or NOTE, _note(event.text)),
 }

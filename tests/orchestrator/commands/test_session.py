@@ -339,6 +339,17 @@ def test_a_session_that_no_commit_holds_and_one_that_is_open_stay(led):
     assert "mine" in path.read_text()
 
 
+@pytest.mark.parametrize("text", ["---\nstatus: completed\nx: [\n---\n", "in-progress\n"])
+def test_a_damaged_session_that_is_not_open_refuses_nothing_and_stays(led, text):
+    old_sessions(led, 17)
+    path = led.root / FOLDER / "session_2026-01-01_001.md"
+    path.write_text(text)
+    led.commit({})
+    assert session(led, "start")["archived"] == ["2026-01-02_001", "2026-01-03_001"]
+    assert path.read_text() == text
+    assert path.name in " ".join(led.call("validate", "--json").says())
+
+
 def test_archive_closes_and_retires_and_its_dry_run_says_so(led):
     old_sessions(led, 17)
     session(led, "start", "--lead", "Bob")

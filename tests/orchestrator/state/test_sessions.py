@@ -13,6 +13,8 @@ from orchestrator.state.ai_memory.session_read import id_of, path_of, read
 from orchestrator.state.ai_memory.tasks import current_task, is_task_id
 from orchestrator.state.events import (
     Completion,
+    ContextSwitched,
+    ContextSynced,
     CriterionMet,
     Decided,
     Decision,
@@ -20,6 +22,7 @@ from orchestrator.state.events import (
     GateAnswered,
     MilestoneReached,
     PhaseMoved,
+    PhaseNoted,
     RosterEntry,
     RunClosed,
     RunDeployed,
@@ -80,6 +83,9 @@ SLOW = Completion(
     left_out=("a", "b"), ticket="codex-2",
 )  # fmt: skip
 INTEGRATED = RunIntegrated(RUN, "phase-2", AT, "Ada", (PORTED, SLOW), "e6be88bfc0")
+
+
+SWITCHED = ContextSwitched(ContextSynced(AT, "Ada"), "PARSER-001", "WRITER-001", "more urgent", AT, "Ada")
 
 
 def after(tree, *events):
@@ -183,6 +189,19 @@ def test_a_session_never_begins_in_the_place_of_another():
         ),
         (CriterionMet("S", "It works", True, AT, "Ada"), "Plan updated", ["criterion met: It works"]),
         (TodoAdded(("a", "b"), "P1", AT, "Ada"), "Plan updated", ["todo added: a", "todo added: b"]),
+        (
+            PhaseNoted("phase-2", AT, text="No network", lead="Ada"),
+            "Context of phase-2 noted",
+            ["No network"],
+        ),
+        (PhaseNoted("", AT, removed="Old", lead="Ada"), "Context noted", ["removed: Old"]),
+        (
+            PhaseNoted("phase-2", AT, decision=Decision("One", "a", "b"), lead="Ada"),
+            "Decided",
+            ["One of phase-2"],
+        ),
+        (SWITCHED, "Switched to WRITER-001", ["more urgent"]),
+        (SWITCHED._replace(to=""), "Switched to no task", ["more urgent"]),
         (SessionNoted("text", AT, "Ada"), "Note", ["text"]),
         (SessionNoted("text", AT, "Ada", title="Design"), "Design", ["text"]),
     ],
@@ -190,6 +209,10 @@ def test_a_session_never_begins_in_the_place_of_another():
 def test_an_event_has_an_entry(event, title, lines):
     found = entry_of(event)
     assert (found.title, [line.text for line in found.lines]) == (title, lines)
+
+
+def test_a_note_that_a_worker_sends_has_none():
+    assert entry_of(PhaseNoted("phase-2", AT, by="Codex-Worker-1:3", text="x")) is None
 
 
 def test_an_interrupted_run_has_none_as_resume_goes_on_with_it():
