@@ -8,9 +8,11 @@ from orchestrator.cli.options import add_lead
 from orchestrator.cli.text import recorded_lines, with_ending
 from orchestrator.commands.answer import Answer
 from orchestrator.commands.context import Arguments
-from tickets.wording import count_of
+from tickets.types import AGENTS
+from tickets.wording import rest_of
 
 SHOWN = 20
+CLIS = tuple(name for name in AGENTS if name != "command")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--no-commit", action="store_true", help="leave it to the next commit")
         add_lead(one)
     export = action("export", "show, or add, what makes a new session of a CLI begin with it")
-    export.add_argument(
-        "--for", dest="agent", required=True, choices=["claude", "gemini", "codex"], help="the CLI"
-    )
+    export.add_argument("--for", dest="agent", required=True, choices=CLIS, help="the CLI")
     export.add_argument("--write", action="store_true", help="add it to the file that the CLI reads")
     for one in (init, sync, export):
         add_lead(one)
@@ -78,8 +78,7 @@ def lines(answer: Answer[None], arguments: Arguments) -> list[str]:
     size = f"{context['tokens']} of {context['budget']} tokens"
     head = f"{context['path']}: {context['task_id']}: {context['goal']} ({size})"
     edits = [_edit_line(one) for one in document["edits"][:SHOWN]]
-    if len(document["edits"]) > SHOWN:
-        edits.append(f"  and {count_of(len(document['edits']) - SHOWN, 'change')} more")
+    edits += (f"  {more}" for more in rest_of(len(document["edits"]), SHOWN))
     if arguments.dry_run:
         return with_ending([head, *(edits or ["nothing would change"])], answer)
     return recorded_lines([head, *edits], answer)

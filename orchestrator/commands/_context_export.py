@@ -16,11 +16,11 @@ from orchestrator.store.read import read_file
 from orchestrator.store.store import Store
 from tickets.markdown import append_section, field, header, parse, set_field
 from tickets.problems import Problem
+from tickets.types import AgentName
+from workers.agents.agent import agent_named
 
 RULES = "AGENTS.md"
 SECTION = "Where the Work Stands"
-_FILES = {"claude": "CLAUDE.md", "gemini": "GEMINI.md", "codex": RULES}
-_LINES = {"claude": f"@{PATH}", "gemini": f"@./{PATH}"}
 _TEXT = f"""\
 ## {SECTION}
 
@@ -30,9 +30,10 @@ _TEXT = f"""\
 """
 
 
-def export(writer: Writer, agent: str, *, write: bool) -> Answer[None]:
+def export(writer: Writer, agent: AgentName, *, write: bool) -> Answer[None]:
     """Show what a CLI needs, or add it once to the file that this CLI reads. Raises Refusal, StateError."""
-    file, text = _FILES[agent], _LINES.get(agent, _TEXT)
+    cli = agent_named(agent)
+    file, text = cli.INSTRUCTION_FILES[0], cli.IMPORTS.format(path=PATH) or _TEXT
     before = writer.text(file) if file == RULES else _read(writer, file)
     has_it = text.splitlines()[0].encode() in (before or b"").splitlines()
     changed: list[str] = []

@@ -30,6 +30,7 @@ from orchestrator.step import Step, Waits
 from orchestrator.store.repo import UserRepo
 from orchestrator.store.store import Store
 from tickets.problems import Problem, ProblemError
+from tickets.types import AgentName
 from tickets.value import Value
 from tickets.wording import some_of
 
@@ -67,7 +68,7 @@ class Arguments(Value):
     summary: str = ""
     verified: str = ""
     following: str = ""
-    agent: Literal["claude", "gemini", "codex"] = "claude"
+    agent: AgentName | None = None
     write: bool = False
 
 
@@ -105,6 +106,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[None]:
         case "export":
             from orchestrator.commands._context_export import export  # noqa: PLC0415 - the others need none of it
 
+            assert arguments.agent is not None  # noqa: S101 - the option is required
             return export(writer, arguments.agent, write=arguments.write)
         case _:
             return _check(lead)

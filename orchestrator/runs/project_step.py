@@ -328,8 +328,8 @@ def _why_left(look: _Look) -> str:
         if going:
             first = going[0]
             files = len(first.evidence.files)
-            more = f", and {len(going) - 1} more" if len(going) > 1 else ""
-            return f"{first.ticket} was cut off: {first.found or first.reason}; {kept(files)}{more}"
+            named = some_of([one.ticket for one in going], 1)
+            return f"{named} was cut off: {first.found or first.reason}; {kept(files)}"
     return "a run that is over has left tickets that were not done"
 
 

@@ -213,6 +213,8 @@ class Agent(Protocol):
     """The variable that names the CLI's configuration directory, to replace the user's."""
     INSTRUCTION_FILES: tuple[str, ...]
     """Files at the root of a repository that the CLI reads as instructions."""
+    IMPORTS: str
+    """The line of the first of these by which it imports another file, `{path}`; empty: it imports none."""
     STOPS_AT_BUDGET: bool
     """Whether it accepts an amount in USD and stops there; others report their use only at their end."""
     REPORTS_COST: bool

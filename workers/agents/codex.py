@@ -46,6 +46,7 @@ WITHOUT_MODEL = ""
 LOGIN = Login((".codex",), ("config.toml", "AGENTS.md", "rules", "prompts", "skills", "hooks.json"))
 CONFIG_VARIABLE = "CODEX_HOME"
 INSTRUCTION_FILES = ("AGENTS.md",)
+IMPORTS = ""
 STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = False

@@ -39,6 +39,7 @@ WITHOUT_MODEL = "it asks another model for each turn which one to use, which is 
 LOGIN = Login((".gemini",), ("settings.json", "GEMINI.md", "commands", "extensions", "policies", ".env"))
 CONFIG_VARIABLE = "GEMINI_CLI_HOME"
 INSTRUCTION_FILES = ("GEMINI.md",)
+IMPORTS = "@./{path}"
 STOPS_AT_BUDGET = False
 REPORTS_COST = False
 REPORTS_MODELS = True
