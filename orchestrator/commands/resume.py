@@ -7,12 +7,12 @@ from typing import Any
 from orchestrator.commands._checks import TIMEOUT, run_checks
 from orchestrator.commands.answer import Answer, answer
 from orchestrator.commands.caller import Caller, lead_of, repository_of
-from orchestrator.errors import Refusal, StateError
+from orchestrator.errors import Refusal
 from orchestrator.report.recover import recover
 from orchestrator.report.situation import Situation
 from orchestrator.report.summary import fitted, run_standing, standing, tokens_of
 from orchestrator.runs.state import RunState, read_run
-from tickets.problems import Problem
+from tickets.problems import Problem, ProblemError
 from tickets.value import Value
 from workers.errors import WorkerError
 
@@ -43,7 +43,7 @@ def call(caller: Caller, arguments: Arguments) -> Answer[RunState] | Answer[dict
 
     project = project_of(caller)
     run = run_named(project.repository, arguments.run)
-    with suppress(StateError):  # the run itself reports a state file that is in its way
+    with suppress(ProblemError, OSError):  # the run itself reports what is in its way
         states = list(filter(None, [read_run(run)]))
         note_cut_off(project.repository, states, project.settings.families)
     if arguments.detach:

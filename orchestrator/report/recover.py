@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from orchestrator.errors import StateError
 from orchestrator.report.situation import Situation
-from tickets.problems import Problem, TicketError
+from tickets.problems import Problem, ProblemError, TicketError
 from tickets.value import Value
 
 
@@ -37,9 +37,13 @@ def _with_checkpoints(done: Recovered) -> Recovered:
 
     try:
         noted = note_cut_off(found.repository, cut, found.families)
-    except StateError as error:
+    except ProblemError as error:
         told = tuple(problem._replace(severity="warning") for problem in error.problems)
         return done._replace(problems=told)
+    except OSError as error:
+        why = (error.strerror or "the reason is not known").lower()
+        what, do = f"cannot be written: {why}", "free space, or make the folder writable"
+        return done._replace(problems=(Problem("docs/progress", what, do, "warning"),))
     if not noted:
         return done
     return Recovered(Situation(found.repository, found.at), (*done.repaired, *noted))
