@@ -56,6 +56,8 @@ def lines(answer: Answer[None], arguments: Arguments) -> list[str]:
 def _left_lines(one: dict[str, Any]) -> list[str]:
     """Return what a run here has of the work."""
     kept = one["kept"]
+    if one["status"] == "complete":
+        return [f"  done by {one['worker']} of run {one['run']}"] if kept else []
     if kept is None:
         return ["  no run here knows it: its notes are what is left"]
     files = f", {count_of(len(kept['files']), 'file')}" if kept["files"] else ""
