@@ -1,5 +1,6 @@
 """Real agent CLIs from npm, run against the scripted model: nothing else is reachable, no key is real."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import pytest
 from support import stub_model
 from support.real_phase import AGENTS, MODELS, Project, arguments_of, environ_of, found_clis
+from support.runtimes import wait_until
 
 from workers.agents.agent import AgentSettings, InvocationRequest, agent_named
 from workers.engine.launch import common_environment
@@ -55,6 +57,15 @@ def project(lab):
     for name in AGENTS:
         environ |= lab.environ(name)
     return Project(lab, environ)
+
+
+def holds(folder, text):
+    """Return whether a file below a folder has a text."""
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # the CLI moves its files about
+            if path.is_file() and text in path.read_bytes():
+                return True
+    return False
 
 
 class Lab:
@@ -121,8 +132,11 @@ class Lab:
             **{**defaults, **fields},
         )
 
-    def run(self, name, prompt, *, until=None, **fields):
-        """Run one attempt to its end; with `until` (a step), until the model has played it, then kill it."""
+    def run(self, name, prompt, *, until=None, kept=None, **fields):
+        """Run one attempt to its end; with `until` (a step), until the model has played it, then kill it.
+
+        With `kept` (a text) not before a file of its home has that: a CLI writes its thread by the way.
+        """
         request = self.request(name, f"Do as the script says.\n\n{prompt}\n", **fields)
         call = agent_named(name).invocation(request)
         for place, content in call.files.items():
@@ -153,6 +167,8 @@ class Lab:
                     process.wait(PATIENCE)
                 else:
                     assert self.server.wait_for(until, PATIENCE), err.read_text()
+                    if kept is not None:
+                        wait_until(lambda: holds(request.home, kept.encode()), PATIENCE)
                     assert process.poll() is None, "it ended although the model had not answered"
             finally:
                 process.kill()

@@ -41,7 +41,9 @@ def test_a_thread_that_was_killed_goes_on(lab, name):
     step = lab.server.step
     # In its second request: one that is killed in its very first may not have kept a thread yet.
     script = step("shell", cmd="echo found") + step("stall")
-    first = lab.run(name, f"The first word is heron. {script}", until="stall", home=home, mode="write")
+    first = lab.run(
+        name, f"The first word is heron. {script}", until="stall", kept="heron", home=home, mode="write"
+    )
     assert (first.exit_code, first.answer.ended) == (None, "none")
     ran, body = went_on(lab, name, home, first.answer.thread)
     assert (ran.answer.ended, ran.answer.text) == ("success", "I went on."), ran

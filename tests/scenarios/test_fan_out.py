@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.repository import shell, template
+from support.runtimes import wait_until
 
 PACKAGES = ["api", "db", "web"]
 ODD = ["a/b", "c d", "hä", "x=y", 1.5, True]
@@ -112,6 +113,10 @@ def test_cancel_stops_all_of_a_fan_out_and_nobody_else(lab):
     lab.templates(command_3=sweep("sleep 600", mode="read-only", owns=[]), command_9=shell("sleep 600"))
     assert lab.call("deploy", "phase-1", "--detach", "--json").code == 0
     try:
+        # One that has not begun would be skipped.
+        wait_until(
+            lambda: len(list(lab.root.glob(".taskers/runs/*/shims/*.started.json"))) == len(PACKAGES) + 1
+        )
         called = lab.call("cancel", "last", "command-3", "--json")
         assert {one["ticket"]: one["state"] for one in called.document["workers"]} == dict.fromkeys(
             ids(*PACKAGES), "cancelled"
