@@ -10,11 +10,9 @@ from orchestrator.state.ai_memory.context_keys import NONE, UNSTATED
 from orchestrator.state.ai_memory.context_read import PATH, Context
 from orchestrator.state.ai_memory.context_tasks import MOST, file_of
 from orchestrator.state.ai_memory.session_read import OPEN, Session, moment
-from orchestrator.state.ai_memory.session_read import read as read_session
 from orchestrator.state.events import ContextArchived, ContextSwitched, ContextSynced
 from orchestrator.step import Waits
-from orchestrator.store.sessions import session_ids
-from tickets.problems import Problem, ProblemError
+from tickets.problems import Problem
 from tickets.wording import some_of
 
 AWAKE = timedelta(hours=12)
@@ -23,13 +21,13 @@ NEW = "new"
 
 
 def switched(
-    writer: Writer, context: Context, sync: ContextSynced, words: dict[str, Any], new_id: str
+    writer: Writer, context: Context, sync: ContextSynced, words: dict[str, Any], sessions: Sequence[Session]
 ) -> ContextSwitched:
     """Return the event that makes another task the current one. Raises Refusal."""
     asked = read_back(words["task"]).strip()
     reason = given("--reason", words["reason"])
     old = _current(context)
-    target = new_id if asked == NEW else asked
+    target = words["id"] if asked == NEW else asked
     known = {one.task_id: one for one in context.secondary}
     if target == old:
         raise Refusal(Problem("TASK_ID", f"{target} is the current task", "name another"))
@@ -40,7 +38,7 @@ def switched(
     if left > MOST:
         what = f"{old} would be the {left}th secondary task, {MOST} at most"
         raise Refusal(Problem("TASK_ID", what, "`orchestrate context archive`, or remove one from the file"))
-    if not words["force"] and (other := _at_work(writer, target)):
+    if not words["force"] and (other := _at_work(writer, target, sessions)):
         what = f"{other.lead or 'another lead'} works on {target} in session {other.id}"
         raise Refusal(
             Problem("TASK_ID", what, "`--force` takes it over"),
@@ -51,7 +49,9 @@ def switched(
     return ContextSwitched(sync, old, target, reason, writer.at, writer.lead, goal)
 
 
-def archived(writer: Writer, context: Context, sync: ContextSynced, words: dict[str, Any]) -> ContextArchived:
+def archived(
+    writer: Writer, context: Context, sync: ContextSynced, words: dict[str, Any], sessions: Sequence[Session]
+) -> ContextArchived:
     """Return the event that puts the current task away for good. Raises Refusal."""
     old = _current(context)
     if not old:
@@ -61,7 +61,6 @@ def archived(writer: Writer, context: Context, sync: ContextSynced, words: dict[
     if following and following not in known:
         there = some_of(sorted(known), MOST) or "there is none"
         raise Refusal(Problem("--next", f"there is no secondary task `{following}`", f"there are: {there}"))
-    sessions = [one for one in _sessions(writer) if one.task_id == old]
     done = "; ".join(one.text for one in context.list("done") if not one.source)
     landings = dict.fromkeys(
         one.source.removeprefix("landed ")
@@ -81,7 +80,7 @@ def archived(writer: Writer, context: Context, sync: ContextSynced, words: dict[
         f"{where}{commits}".strip(),
         read_back(words["verified"]).strip() or context.text("last_green_build").replace(NONE, ""),
         tuple(one.text for one in context.list("Lessons Learned")),
-        tuple(one.id for one in sessions),
+        tuple(one.id for one in sessions if one.task_id == old),
         file_of(old),
         writer.at,
         writer.lead,
@@ -93,27 +92,14 @@ def _current(context: Context) -> str:
     return "" if found in ("", NONE) else found
 
 
-def _at_work(writer: Writer, task: str) -> Session | None:
+def _at_work(writer: Writer, task: str, sessions: Sequence[Session]) -> Session | None:
     """Return the open session of another lead who works on a task."""
-    for one in _sessions(writer):
+    for one in sessions:
         at = moment(one.last_updated)
         is_awake = at is not None and _utc(writer.at) - _utc(at) < AWAKE
         if one.status == OPEN and one.task_id == task and one.lead != writer.lead and is_awake:
             return one
     return None
-
-
-def _sessions(writer: Writer) -> Sequence[Session]:
-    found = []
-    for id_ in session_ids(writer.repository.root):
-        path = f"ai_memory/session_history/session_{id_}.md"
-        try:
-            text = writer.text(path)
-            if text:
-                found.append(read_session(path, text))
-        except ProblemError:
-            continue  # `session list` names it
-    return found
 
 
 def _utc(at: datetime) -> datetime:

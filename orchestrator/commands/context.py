@@ -12,6 +12,7 @@ from orchestrator.errors import Refusal
 from orchestrator.redaction import redactor_of
 from orchestrator.report.context_check import Basis, checked
 from orchestrator.report.context_facts import code_of, facts_of, language_of, scopes_of
+from orchestrator.report.sessions import sessions_of
 from orchestrator.report.situation import Situation
 from orchestrator.settings.recording import read_recording
 from orchestrator.settings.settings import Settings
@@ -175,20 +176,20 @@ def _turn(lead: _Lead, arguments: Arguments) -> Answer[None]:
 
     text = _there(lead)
     context, words = _read(text), arguments._asdict()
+    sessions = sessions_of(lead.found)
     is_new = arguments.task == "new"
     event = _event(lead, arguments, text, begins=False)
     made: ContextSwitched | ContextArchived
     if arguments.action == "archive":
-        made, message = archived(lead.writer, context, event, words), "Archive a task"
+        made, message = archived(lead.writer, context, event, words, sessions), "Archive a task"
     else:
-        new_id = ""
         if is_new:
             deliverable = lead.found.status.deliverable.name if lead.found.status else ""
-            new_id = _task_id(lead, arguments.id, deliverable)
-            event = event._replace(once=tuple(_once(lead, new_id)))
+            words["id"] = _task_id(lead, arguments.id, deliverable)
+            event = event._replace(once=tuple(_once(lead, words["id"])))
             goal = arguments.goal or goal_of({STATUS: lead.writer.text(STATUS)})
             words["goal"] = goal
-        made, message = switched(lead.writer, context, event, words, new_id), "Turn to another task"
+        made, message = switched(lead.writer, context, event, words, sessions), "Turn to another task"
     switch = made.switch if isinstance(made, ContextArchived) else made
     moved = [{"what": switch.old, "to": file_of(switch.old)}] if switch.old else []
     return _recorded(lead, arguments, made, {}, moved, message=message)

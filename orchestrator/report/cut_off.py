@@ -5,18 +5,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from orchestrator.errors import Refusal
+from orchestrator.prepare.continuing import checkpoint_of
 from orchestrator.runs.checkpoint_place import place_in_the_way
 from orchestrator.runs.manifest import Manifest, read_manifest
 from orchestrator.runs.stages import GONE, Stages
 from orchestrator.runs.state import RunState
 from orchestrator.runs.worker_state import WorkerState
 from orchestrator.state import Family
-from orchestrator.state.checkpoints.glance import glance
-from orchestrator.state.checkpoints.names import paths_of, same_pair
 from orchestrator.state.events import CheckpointWritten
-from orchestrator.store.read import read_state
 from orchestrator.store.store import Store
-from tickets.problems import ProblemError
 from tickets.ticket import Ticket
 from workers.agents.follow import last_said
 from workers.errors import WorkerError
@@ -65,15 +62,8 @@ def _of_run(repository: Repository, run: RunState, manifest: Manifest) -> Iterat
 
 def _is_noted(repository: Repository, ticket: Ticket) -> bool:
     """Return whether a checkpoint says already that its worker is gone."""
-    pair = ticket.deliverable or ticket.title, ticket.id
-    with suppress(ProblemError):
-        for path in paths_of(*pair):
-            if (text := read_state(repository.root, path)) is None:
-                return False
-            found = glance(path, text)
-            if found and same_pair((found.feature, found.agent), pair):
-                return found.last_action.startswith(GONE)
-    return True  # it cannot be read, and so not be changed
+    found = checkpoint_of(repository.root, ticket)
+    return found is not None and found.last_action.startswith(GONE)
 
 
 def _changed(repository: Repository, run: RunState, ticket: Ticket, worker: WorkerState) -> int:

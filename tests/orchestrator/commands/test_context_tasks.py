@@ -1,13 +1,19 @@
 """`context switch` and `archive`: a task's sections go and come back byte for byte, and none is ever lost."""
 
+import contextlib
+import os
+import random
+import subprocess
+
 import pytest
-from support.repository import shell
+from support.repository import SCRIPT, shell
 
 from orchestrator.state.ai_memory.context_keys import STAY
 from orchestrator.state.ai_memory.context_read import PATH, read
 from orchestrator.state.ai_memory.context_tasks import aside, file_of, joined, returned, split
 
 MEMORY = "ai_memory/memory.md"
+KILLS = 60 if os.environ.get("ORCHESTRATE_SOAK") == "1" else 8
 
 
 @pytest.fixture
@@ -158,3 +164,28 @@ def test_a_memory_of_another_shape_keeps_every_byte(on):
     assert after.startswith(other.rstrip("\n"))
     assert "### NEXT-001: " in after
     assert context(on).text("task_id") == "CODE-REVIEW-001"
+
+
+def test_a_switch_that_is_killed_at_any_moment_loses_and_doubles_no_section(on):
+    chance, words = (
+        random.Random(20261201),
+        ("Use tabs", "Mend the `lexer` first", "Escapes are undone in the lexer"),
+    )
+    on.call("context", "switch", "new", "--id", "OTHER-001", "--reason", "the other")
+    for _ in range(KILLS):
+        away = "OTHER-001" if context(on).text("task_id") == "CODE-REVIEW-001" else "CODE-REVIEW-001"
+        child = subprocess.Popen(
+            [SCRIPT, "context", "switch", away, "--reason", "x"], cwd=on.root, env=on.env(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(chance.uniform(0.15, 0.5))
+        child.kill()
+        child.wait()
+        assert on.call("resume").code == 0
+        everywhere = "".join(path.read_text() for path in (on.root / "ai_memory").glob("*.md"))
+        for word in words:
+            said = [line for line in everywhere.splitlines() if word in line and "next: " not in line]
+            assert len(said) == 1, (word, said)
+        assert context(on).text("task_id") in ("CODE-REVIEW-001", "OTHER-001")
+        assert len(context(on).secondary) == 1
